@@ -168,7 +168,9 @@ def test_deep_trees_work():
     )
     expected = log(0.5) + (n - 1) * log(0.75)
     assert_close(p.log_likelihood(np.zeros((1, n))), np.array([expected]))
-    assert tree_circuit(tree)[0].n_units == 2 * n + 2 * (n - 1) + 1 + 4 * (n - 2) + 2
+    circuit = tree_circuit(tree)[0]
+    n_units = circuit.n_indicators + sum(circuit.sizes()[:2])
+    assert n_units == 2 * n + 2 * (n - 1) + 1 + 4 * (n - 2) + 2
 
 
 @given(rngs, domains())
@@ -258,9 +260,10 @@ def nltcs(data_dir):
 def test_nltcs_has_the_published_size(nltcs):
     X = nltcs[0]
     circuit = tree_circuit(tree_of(PairCounts(X, [2] * 16, np.ones(len(X))), 1.0))[0]
-    assert (circuit.n_sums, circuit.n_sums - circuit.n_decisions) == (43, 14)
-    assert (circuit.n_products, circuit.n_indicators) == (46, 32)
-    assert 2 * circuit.n_products + len(circuit.sum_of) == 166
+    n_sums, n_products, n_decisions, _ = circuit.sizes()
+    assert (n_sums, n_sums - n_decisions) == (43, 14)
+    assert (n_products, circuit.n_indicators) == (46, 32)
+    assert 2 * n_products + len(circuit.sum_of) == 166
 
 
 @given(rngs, st.integers(2, 5), st.integers(1, 4))

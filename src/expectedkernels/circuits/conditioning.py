@@ -319,12 +319,13 @@ class Reached:
         return places * self.n_rows + rows
 
 
-def reached_edges(circuit: BlockCircuit, evidence: Evidence) -> Reached:
+def reached_edges(circuit: BlockCircuit, evidence: Evidence, alike: bool = True) -> Reached:
     """The edges that take part given rows of evidence that are possible.
 
-    An input unit of a real variable that is observed has one edge, to the observed value.
+    An input unit of a real variable that is observed has one edge, to the observed value. Rows that
+    are alike below a node share its edges, unless told otherwise.
     """
-    patterns = evidence.patterns(circuit.vtree)
+    patterns = evidence.patterns(circuit.vtree, *(() if alike else (evidence.n_rows,)))
     first = None if patterns.is_uniform else patterns.first_rows(circuit.vtree)
     found = _reached(circuit, _values(circuit, evidence), first)
     return _at_points(circuit, evidence, found) if None in circuit.cardinalities else found

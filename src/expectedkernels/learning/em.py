@@ -217,13 +217,22 @@ def flows(circuit: BlockCircuit, evidence: Evidence, weights: Any) -> Iterator[F
             todo += [here.below("left"), here.below("right")]
 
 
-def flow_at(circuit: BlockCircuit, evidence: Evidence, weights: Any, node: int) -> Flow:
-    """What `flows` gives for one node."""
+def flow_at(circuit: BlockCircuit, evidence: Evidence, weights: Any, node: int) -> tuple[Flow, Any]:
+    """What `flows` gives for one node, and a row of every pattern there."""
     here = _at_root(circuit, evidence, weights)
+    patterns: Any = here.side.operand.patterns
+    rows = np.arange(evidence.n_rows)
+    if patterns.rows is not None:
+        rows = np.unique(patterns.rows, return_index=True)[1]
     while here.node != node:
         is_left = circuit.vtree.is_descendant(node, int(circuit.vtree.left[here.node]))
-        here = here.below("left" if is_left else "right")
-    return here
+        side = "left" if is_left else "right"
+        step = getattr(patterns, side)[here.node]
+        here = here.below(side)
+        if step is not None:
+            above, rows = rows, np.empty(patterns.count[here.node], dtype=np.intp)
+            rows[step] = above
+    return here, rows
 
 
 def _at_root(circuit: BlockCircuit, evidence: Evidence, weights: Any) -> Flow:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from math import inf
 from typing import Any
 
@@ -23,16 +22,10 @@ from expectedkernels.checks import (
 )
 from expectedkernels.circuits.build import blocks_beside, mixture, with_root_weights
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.conditioning import chunks, observed
+from expectedkernels.circuits.conditioning import chunks, reached_edges
 from expectedkernels.circuits.queries import log_values
 from expectedkernels.circuits.sample_map import deterministic
 from expectedkernels.data.evidence import as_evidence
-from expectedkernels.engine.passes import (
-    LOGIC,
-    lifted,
-    products_over,
-    up_over,
-)
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.learning.em import expected_counts, maximized, normalized, stored_alike
 from expectedkernels.learning.strudel import learn_strudel
@@ -103,32 +96,22 @@ class Parameters:
         >>> p.uses([[0, 1], [1, 1]]).toarray().astype(int).tolist()
         [[1, 0, 0, 1], [0, 1, 0, 1]]
         """
-        levels, n = self.circuit.levels, len(X)
-        evidence, logic = as_evidence(X, self.circuit.cardinalities), lifted(LOGIC, levels)
+        evidence, n = as_evidence(X, self.circuit.cardinalities), len(X)
+        places = np.concatenate(self._places)
         rows, columns = [np.zeros(0, dtype=np.intp)], [np.zeros(0, dtype=np.intp)]
-        for part in chunks(levels, n, max_bytes):
-            atoms = observed(self.circuit, levels, evidence.rows(part)).values > 0
-            atoms = atoms.reshape(len(atoms), -1)
-            values = up_over(LOGIC, levels, logic, atoms)
-            if not values[-1].all():
-                _refuse_impossible(part.start + int(np.argmin(values[-1])), "the data")
-            reached = np.zeros_like(values)
-            reached[-1] = True
-            for number in reversed(range(len(levels.levels))):
-                level, edges = levels.levels[number], levels.levels[number].all_edges
-                products = products_over(LOGIC, levels, number, values, atoms)
-                units = reached[level.start : level.stop]
-                edge, row = np.nonzero(units[edges.units] & products[edges.products])
-                for inputs in level.inputs if level.inputs is not None else ():
-                    reached[inputs[edges.products[edge]], row] = True
-                rows.append(row + part.start)
-                columns.append(self._places[number][edge])
+        for part in chunks(self.circuit.levels, n, max_bytes):
+            found = reached_edges(self.circuit, evidence.rows(part), alike=False)
+            lost = np.bincount(found.rows, minlength=part.stop - part.start) == 0
+            if lost.any():
+                _refuse_impossible(part.start + int(np.argmax(lost)), "the data")
+            rows.append(found.rows + part.start)
+            columns.append(places[found.edges])
         row, column = np.concatenate(rows), np.concatenate(columns)
         kept = (column >= 0) & (self.fan_in[column] > 1)
         row, column = row[kept], column[kept]
         return sparse.csr_array((np.ones(len(row)), (row, column)), (n, len(self.group)))
 
-    @cached_property
+    @property
     def _places(self) -> list[IntArray]:
         """The parameters that the edges of every level are, -1 where units have none."""
         places = []

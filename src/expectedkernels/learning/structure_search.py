@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
+from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Table
 from expectedkernels.engine.blocks import Inner, at_nodes
 from expectedkernels.learning.chow_liu import ChowLiuTree
@@ -78,7 +78,6 @@ class Logical:
         self.sum_of: list[int] = []
         self.input_of: list[int] = []
         self.root = -1
-        self.n_sums = self.n_products = self.n_decisions = self.n_elements = 0
         self.first: list[int] = []
         self.states: list[int] = []
         for variable, cardinality in enumerate(self.cardinalities):
@@ -89,10 +88,15 @@ class Logical:
                 self._unit(leaf, 1 << len(self.node))
         self.n_indicators = len(self.node)
 
-    @property
-    def n_units(self) -> int:
-        """The number of sums, products and indicators."""
-        return self.n_sums + self.n_products + self.n_indicators
+    def sizes(self) -> tuple[int, int, int, int]:
+        """The number of sums, of products, of sums of products, and of the inputs of these."""
+        inputs = [len(self.edges[u]) for u in self.sums() if self._is_decision(u)]
+        n_products = sum(x >= 0 and len(y) > 0 for x, y in zip(self.left, self.users, strict=True))
+        return sum(map(bool, self.edges)), n_products, len(inputs), sum(inputs)
+
+    def _is_decision(self, unit: int) -> bool:
+        """Whether the inputs of a sum are products."""
+        return self.left[self.input_of[self.edges[unit][0]]] >= 0
 
     def _unit(self, node: int, seen: int) -> int:
         self.node.append(node)
@@ -110,7 +114,6 @@ class Logical:
         for below in (left, right):
             if below >= self.n_indicators:
                 self.users[below].add(unit)
-        self.n_products += 1
         return unit
 
     def add_sum(self, node: int, inputs: Sequence[int]) -> int:
@@ -120,10 +123,6 @@ class Logical:
             seen |= self.seen[unit]
         new = self._unit(node, seen)
         self.edges[new] = [self._edge(new, unit) for unit in inputs]
-        self.n_sums += 1
-        if self.left[inputs[0]] >= 0:
-            self.n_decisions += 1
-            self.n_elements += len(inputs)
         return new
 
     def _edge(self, start: int, end: int) -> int:
@@ -232,7 +231,7 @@ class Logical:
         moved = [[NOTHING] * cardinality for _ in old]
         level.edges += old
         level.moved += moved
-        if self.left[self.input_of[old[0]]] < 0:
+        if not self._is_decision(unit):
             return {state: first + state for state in self._present(unit, variable)}
         new = {}
         for state in self._present(unit, variable):
@@ -260,7 +259,6 @@ class Logical:
         self.edges[top] = [moved[state] for state in copies] + [
             other for other in self.edges[top] if other != edge
         ]
-        self.n_elements += len(copies) - 1
         return moved
 
     def _release(self, edge: int) -> list[int]:
@@ -271,13 +269,8 @@ class Logical:
             waiting = [unit] if self._forget(unit, gone) else []
             while waiting:
                 product = waiting.pop()
-                self.n_products -= 1
                 for below in (self.left[product], self.right[product]):
                     if self._forget(below, product):
-                        self.n_sums -= 1
-                        if self.left[self.input_of[self.edges[below][0]]] >= 0:
-                            self.n_decisions -= 1
-                            self.n_elements -= len(self.edges[below])
                         dead += self.edges[below]
                         self.edges[below] = []
         return dead
@@ -323,66 +316,10 @@ def tree_circuit(tree: ChowLiuTree) -> tuple[Logical, list[Any]]:
     return circuit, edges
 
 
-class Candidates:
-    """Edges and their flows, the largest first.
-
-    Edges with the same flow are kept together, so that the tied ones are at hand.
-
-    Examples
-    --------
-    >>> edges = Candidates()
-    >>> for edge, flow in enumerate([2.0, 5.0, 5.0]):
-    ...     edges.put(edge, flow)
-    >>> edges.largest()
-    {1, 2}
-    """
-
-    def __init__(self) -> None:
-        self._flow: dict[int, float] = {}
-        self._group: dict[float, set[int]] = {}
-        self._heap: list[float] = []
-
-    def __contains__(self, edge: int) -> bool:
-        return edge in self._flow
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._flow)
-
-    def put(self, edge: int, flow: float) -> None:
-        """Add an edge, or change its flow."""
-        old = self._flow.get(edge)
-        if old == flow:
-            return
-        if old is not None:
-            self._leave(edge, old)
-        self._flow[edge] = flow
-        if flow not in self._group:
-            self._group[flow] = set()
-            heappush(self._heap, -flow)
-        self._group[flow].add(edge)
-
-    def remove(self, edge: int) -> None:
-        """Forget an edge, if it is there."""
-        flow = self._flow.pop(edge, None)
-        if flow is not None:
-            self._leave(edge, flow)
-
-    def _leave(self, edge: int, flow: float) -> None:
-        group = self._group[flow]
-        group.remove(edge)
-        if not group:
-            del self._group[flow]
-
-    def largest(self) -> set[int]:
-        """The edges with the largest flow."""
-        while self._heap and -self._heap[0] not in self._group:
-            heappop(self._heap)
-        return self._group[-self._heap[0]] if self._heap else set()
-
-    def best(self, circuit: Logical) -> int | None:
-        """The edge with the largest flow, of several the first in the circuit's order."""
-        edges = self.largest()
-        return next(in_order(circuit, edges) if len(edges) > 1 else iter(edges), None)
+def best_edge(circuit: Logical, edges: IntArray, flow: FloatArray) -> int | None:
+    """The edge with the largest flow, of several the first in the circuit's order."""
+    best = edges[flow == flow.max(initial=0.0)].tolist()
+    return next(in_order(circuit, best) if len(best) > 1 else iter(best), None)
 
 
 def in_order(circuit: Logical, edges: Collection[int]) -> Iterator[int]:
@@ -439,51 +376,15 @@ def _between(circuit: Logical, sums: Iterable[int]) -> tuple[set[int], int]:
     return between, frontier.pop()
 
 
-@dataclass(frozen=True, eq=False)
-class LeafPlan:
-    """How the edges at a leaf become a table: the size, and the row and column of every edge."""
+class NodePlan(NamedTuple):
+    """How the edges at a vtree node become a block, given their weights."""
 
     edges: IntArray
-    n_units: int
-    n_indicators: int
-    place: tuple[IntArray, IntArray]
-
-    def block(self, weights: FloatArray, cardinality: int) -> Table:
-        """The table of indicators and sums, given the weights of all edges."""
-        table = np.zeros((self.n_units, cardinality))
-        table[: self.n_indicators] = np.eye(self.n_indicators, cardinality)
-        table[self.place] = weights[self.edges]
-        return Table(table)
-
-    def counts(self, found: Any) -> FloatArray:
-        """Counts of entries of the table as counts of the edges."""
-        return found[self.place]
+    place: Any  # where the weights of edges are among the numbers of the block
+    block: Callable[[FloatArray], Input | Inner]
 
 
-@dataclass(frozen=True, eq=False)
-class InnerPlan:
-    """How the edges at an inner node become products, one each, and a row of weights per sum."""
-
-    edges: IntArray
-    starts: IntArray
-    left: IntArray
-    right: IntArray
-
-    def block(self, weights: FloatArray, cardinality: int) -> Inner:
-        """The products and sums, given the weights of all edges."""
-        n, m = len(self.starts) - 1, len(self.edges)
-        csr = sparse.csr_array((weights[self.edges], np.arange(m), self.starts), (n, m))
-        return Inner(m, n, self.left, self.right, csr)
-
-    def counts(self, found: Any) -> FloatArray:
-        """Counts of stored weights as counts of the edges."""
-        return found
-
-
-Plan = list[LeafPlan | InnerPlan]
-
-
-def plan(circuit: Logical) -> Plan:
+def plan(circuit: Logical) -> list[NodePlan]:
     """How a logical circuit becomes blocks. Cost: linear in its size."""
     inputs, left, right = (np.asarray(x) for x in (circuit.input_of, circuit.left, circuit.right))
     number = np.full(len(circuit.node), -1)
@@ -491,33 +392,43 @@ def plan(circuit: Logical) -> Plan:
     for unit in circuit.sums():
         sums_at.setdefault(circuit.node[unit], []).append(unit)
 
-    def edges_at(node: int) -> tuple[list[int], IntArray, list[int]]:
+    def edges_at(node: int, first: int) -> tuple[IntArray, list[int]]:
+        """The edges of the sums, which are numbered from a first one, and how many each has."""
         sums = sums_at.get(node, [])
+        number[sums] = np.arange(first, first + len(sums))
         edges = np.asarray([e for unit in sums for e in circuit.edges[unit]], dtype=np.intp)
-        return sums, edges, [len(circuit.edges[unit]) for unit in sums]
+        return edges, [len(circuit.edges[unit]) for unit in sums]
 
-    def inner(node: int) -> InnerPlan:
-        sums, edges, fan_in = edges_at(node)
-        number[sums] = np.arange(len(sums))
-        starts = np.concatenate([[0], np.cumsum(fan_in)])
-        products = inputs[edges]
-        return InnerPlan(edges, starts, number[left[products]], number[right[products]])
+    def inner(node: int) -> NodePlan:
+        edges, fan_in = edges_at(node, 0)
+        starts, every = np.concatenate([[0], np.cumsum(fan_in)]), np.arange(len(edges))
+        pair = number[left[inputs[edges]]], number[right[inputs[edges]]]
+        shape = len(fan_in), len(edges)
 
-    def leaf(node: int, variable: int) -> LeafPlan:
-        sums, edges, fan_in = edges_at(node)
-        first = circuit.first[variable]
+        def block(weights: FloatArray) -> Inner:
+            return Inner(*shape[::-1], *pair, sparse.csr_array((weights, every, starts), shape))
+
+        return NodePlan(edges, slice(None), block)
+
+    def leaf(node: int, variable: int) -> NodePlan:
+        first, cardinality = circuit.first[variable], circuit.cardinalities[variable]
         # a leaf that is the root has no units but the circuit's own
-        before = 0 if node == circuit.vtree.root else circuit.cardinalities[variable]
+        before = 0 if node == circuit.vtree.root else cardinality
         number[first : first + before] = np.arange(before)
-        number[sums] = np.arange(before, before + len(sums))
-        row = before + np.repeat(np.arange(len(sums)), fan_in)
-        return LeafPlan(edges, before + len(sums), before, (row, inputs[edges] - first))
+        edges, fan_in = edges_at(node, before)
+        place = before + np.repeat(np.arange(len(fan_in)), fan_in), inputs[edges] - first
+
+        def block(weights: FloatArray) -> Table:
+            table = np.eye(before + len(fan_in), cardinality)
+            table[before:] = 0.0
+            table[place] = weights
+            return Table(table)
+
+        return NodePlan(edges, place, block)
 
     return at_nodes(circuit.vtree, leaf, inner)
 
 
-def blocks_of(circuit: Logical, plans: Plan, weights: FloatArray) -> list[Input | Inner]:
-    """The blocks of a logical circuit with weights of its edges, not minimised."""
-    variables = circuit.vtree.variable.tolist()
-    cards = circuit.cardinalities
-    return [p.block(weights, cards[v]) for p, v in zip(plans, variables, strict=True)]
+def weighted_circuit(circuit: Logical, plans: list[NodePlan], weights: FloatArray) -> Circuit:
+    """The circuit with weights of its edges, not minimised: every edge keeps its place."""
+    return Circuit(circuit.vtree, tuple(part.block(weights[part.edges]) for part in plans))

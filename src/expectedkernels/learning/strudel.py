@@ -16,7 +16,6 @@ from expectedkernels.arrays import RowsLike
 from expectedkernels.checks import check_callback, check_count, check_real, progress_bar, removed
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input
-from expectedkernels.data.evidence import Evidence
 from expectedkernels.data.schema import Schema
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
@@ -30,14 +29,13 @@ from expectedkernels.learning.chow_liu import (
 from expectedkernels.learning.em import chunks_of, em, expected_counts, flow_at
 from expectedkernels.learning.structure_search import (
     NOTHING,
-    Candidates,
     Level,
     Logical,
-    Plan,
     Split,
-    blocks_of,
+    best_edge,
     plan,
     tree_circuit,
+    weighted_circuit,
 )
 from expectedkernels.learning.training_data import (
     MAX_STATES,
@@ -54,7 +52,6 @@ from expectedkernels.learning.training_data import (
     shares,
     train,
 )
-from expectedkernels.vtree import Vtree
 
 
 class CompleteSearch:
@@ -80,16 +77,14 @@ class CompleteSearch:
         self._flow = np.zeros((n_sets, 2 * n_edges))
         self._terms = np.zeros((n_sets, 2 * len(self.circuit.node)))
         self._place = np.full(2 * n_edges, -1, dtype=np.intp)
+        self._open = np.zeros(2 * n_edges, dtype=np.bool_)  # edges that can be split
         for node, edges in enumerate(start):
             if edges is not None:
                 self._used[node] = _tree_edges(tree, states, node, edges)
         for counts, w in zip(self._flow, weights, strict=True):
             for used in self._used[[edges is not None for edges in start]]:
                 counts += np.bincount(used, w, minlength=len(counts))
-        self.candidates = Candidates()
-        for edge, flow in enumerate(self._flow[0, :n_edges].tolist()):
-            if self.circuit.is_splittable(edge):
-                self.candidates.put(edge, flow)
+        self._open[:n_edges] = [*map(self.circuit.is_splittable, range(n_edges))]
         self._update_terms(list(self.circuit.sums()))
 
     @property
@@ -115,13 +110,21 @@ class CompleteSearch:
         states = self.states[rows, done.variable]
         for level in done.levels:
             self._move(level, rows, states)
-        for gone in done.dead:
-            self.candidates.remove(gone)
-            self._terms[:, self.circuit.sum_of[gone]] = 0.0  # if the sum is left: set again below
+        for level in done.levels:
+            new = [edge for row in level.moved for edge in row if edge != NOTHING]
+            self._open[new] = [*map(self.circuit.is_splittable, new)]
+        self._open[done.dead] = False
+        # if a sum is left, its terms are set again below
+        self._terms[:, [self.circuit.sum_of[gone] for gone in done.dead]] = 0.0
         self._update_terms(done.sums)
-        self._update_candidates(done)
         self._done.append((edge, variable))
         self._torn = False
+
+    @property
+    def candidates(self) -> tuple[IntArray, FloatArray]:
+        """The edges that can be split, and their flows."""
+        edges = np.flatnonzero(self._open)
+        return edges, self._flow[0, edges]
 
     @property
     def state(self) -> int:
@@ -142,15 +145,10 @@ class CompleteSearch:
 
     def _make_room(self) -> None:
         """Let arrays be longer than what they are indexed by; NOTHING points to their end."""
-        missing = len(self.circuit.sum_of) + 1 - len(self._place)
-        if missing > 0:
-            missing += len(self._place)
-            self._place = np.pad(self._place, (0, missing), constant_values=-1)
-            self._flow = np.pad(self._flow, ((0, 0), (0, missing)))
-        missing = len(self.circuit.node) - self._terms.shape[1]
-        if missing > 0:
-            missing += self._terms.shape[1]
-            self._terms = np.pad(self._terms, ((0, 0), (0, missing)))
+        n_edges, n_units = len(self.circuit.sum_of) + 1, len(self.circuit.node)
+        self._place = _longer(self._place, n_edges, -1)
+        self._flow, self._open = (_longer(x, n_edges) for x in (self._flow, self._open))
+        self._terms = _longer(self._terms, n_units)
 
     def _move(self, level: Level, rows: IntArray, states: IntArray) -> None:
         """Let rows use other edges at one node, and the flow with them."""
@@ -184,25 +182,21 @@ class CompleteSearch:
         for terms, flow in zip(self._terms, self._flow, strict=True):
             terms[sums] = np.bincount(unit, xlogy(flow[edges], weights), minlength=len(sums))
 
-    def _update_candidates(self, done: Split) -> None:
-        circuit, candidates = self.circuit, self.candidates
-        for level in done.levels:
-            flow = self._flow[0]
-            for edge in level.edges:
-                if edge in candidates:
-                    candidates.put(edge, float(flow[edge]))
-            for row in level.moved:
-                for edge in row:
-                    if edge != NOTHING and circuit.is_splittable(edge):
-                        candidates.put(edge, float(flow[edge]))
-
     def to_circuit(self) -> Circuit:
         """The circuit with the weights that fit the training rows best, not minimised."""
         weights = np.zeros(len(self.circuit.sum_of))
         edges, _, found = self._weights_of(list(self.circuit.sums()))
         weights[edges] = found
-        blocks = blocks_of(self.circuit, plan(self.circuit), weights)
-        return Circuit(self.circuit.vtree, tuple(blocks))
+        return weighted_circuit(self.circuit, plan(self.circuit), weights)
+
+
+def _longer(array: Any, n: int, fill: int = 0) -> Any:
+    """The array with room for so many along its last axis: if there was none, twice as much."""
+    more = n - array.shape[-1]
+    if more <= 0:
+        return array
+    room = [(0, 0)] * (array.ndim - 1) + [(0, more + array.shape[-1])]
+    return np.pad(array, room, constant_values=fill)
 
 
 def _tree_edges(tree: ChowLiuTree, states: IntArray, node: int, edges: Any) -> IntArray:
@@ -251,23 +245,20 @@ class IncompleteSearch:
     def _refit(self) -> None:
         """One step of EM, which gives flows on the way."""
         self._plan = plan(self.circuit)
-        model = _model(self.circuit, self._plan, self._theta)
+        model = weighted_circuit(self.circuit, self._plan, self._theta)
         self.rows.parts = chunks_of(model, self.rows.evidence, DEFAULT_MAX_BYTES)
         _, counts = expected_counts(model, self.rows)
         flow = np.zeros(len(self.circuit.sum_of))
         for part, found in zip(self._plan, counts, strict=True):
             if found is not None:
-                flow[part.edges] = part.counts(found[0])
+                flow[part.edges] = found[0][part.place]
         edges = np.concatenate([part.edges for part in self._plan])
         sums = group_sums(np.asarray(self.circuit.sum_of)[edges])
         self._theta = np.ones(len(flow))
         self._theta[edges] = shares(flow[edges], self.beta, sums)
-        self._model = _model(self.circuit, self._plan, self._theta)
-        quantum = RESOLUTION * self.totals[0]
-        self.candidates = Candidates()
-        for edge in edges.tolist():
-            if self.circuit.is_splittable(edge):
-                self.candidates.put(edge, round(float(flow[edge]) / quantum))
+        self._model = weighted_circuit(self.circuit, self._plan, self._theta)
+        open_ones = edges[[*map(self.circuit.is_splittable, edges.tolist())]]
+        self.candidates = open_ones, np.round(flow[open_ones] / (RESOLUTION * self.totals[0]))
         self.log_likelihoods = [
             float(some.held.weights @ self._model.log_likelihood(some.held.evidence)) / total
             for some, total in zip(self._sets, self.totals, strict=True)
@@ -284,8 +275,7 @@ class IncompleteSearch:
         every: Any = self.rows.parts
         for part in every:
             chunk = self.rows.evidence if len(every) == 1 else self.rows.evidence.rows(part)
-            first = _first_rows(self.circuit.vtree, chunk, node)
-            found = flow_at(self._model, chunk, self.rows.weights[part], node)
+            found, first = flow_at(self._model, chunk, self.rows.weights[part], node)
             states.append(as_states(chunk.values[first]))
             weights.append(found.products[:, column])
         return np.concatenate(states), np.concatenate(weights)
@@ -317,24 +307,6 @@ class IncompleteSearch:
 def _dense(block: Any) -> Any:
     """The numbers of a block as a matrix, None if it has none."""
     return block.numbers.toarray() if sparse.issparse(block.numbers) else block.numbers
-
-
-def _model(circuit: Logical, plans: Plan, theta: FloatArray) -> Circuit:
-    """The circuit with these weights, not minimised: every edge keeps its place."""
-    return Circuit(circuit.vtree, tuple(blocks_of(circuit, plans, theta)))
-
-
-def _first_rows(vtree: Vtree, evidence: Evidence, node: int) -> IntArray:
-    """For every pattern at a vtree node the first row that has it."""
-    found = evidence.patterns(vtree)
-    pattern = np.arange(evidence.n_rows) if found.rows is None else found.rows
-    above = vtree.root
-    while above != node:
-        on_left = vtree.is_descendant(node, int(vtree.left[above]))
-        step = (found.left if on_left else found.right)[above]
-        pattern = pattern if step is None else step[pattern]
-        above = int((vtree.left if on_left else vtree.right)[above])
-    return np.unique(pattern, return_index=True)[1]
 
 
 def _inherit(circuit: Logical, done: Split, theta: FloatArray) -> None:
@@ -431,7 +403,7 @@ def best_variable(search: Search, edge: int, alpha: float) -> int:
 def splits(search: Search, n: int, alpha: float) -> Iterator[Step]:
     """At most n splits of one circuit, each of the edge that most rows use."""
     for _ in range(n):
-        edge = search.candidates.best(search.circuit)
+        edge = best_edge(search.circuit, *search.candidates)
         if edge is None:
             return
         search.split(edge, best_variable(search, edge, alpha))
@@ -559,9 +531,9 @@ def learn_strudel(
 
     def tell(step: Step) -> None:
         if callback is not None:
-            made = search.circuit
-            sizes = made.n_decisions, made.n_elements, made.n_units
-            callback(StrudelStep(next(number), *sizes, step.mean, step.valid))
+            n_sums, n_products, *few = search.circuit.sizes()
+            n_units = n_sums + n_products + search.circuit.n_indicators
+            callback(StrudelStep(next(number), few[0], few[1], n_units, step.mean, step.valid))
 
     result = train(
         splits(search, iterations, alpha),
