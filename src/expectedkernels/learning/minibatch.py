@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -192,42 +192,46 @@ class Batch(NamedTuple):
     step: float
 
 
-@dataclass(frozen=True, eq=False)
-class Layout:
-    """Where the weights of all stacks and edges of levels lie in one list.
+class Card:
+    """Data on a card, and steps of EM there.
 
-    Attributes
-    ----------
-    levels : TensorLevels
-    stacks : list of lists of slices
-        For every level, those of its stacks.
-    edges : list of slices
-    groups : list of (slice, int)
-        Parts of the list that hold weights of units with the same number of them.
+    All weights lie in one list: those of stacks, side by side where units have the same number of
+    them, and then those of edges. Steps that were made more than once are kept.
     """
 
-    levels: TensorLevels
-    stacks: list[list[slice]]
-    edges: list[slice]
-    groups: list[tuple[slice, int]]
+    def __init__(self, trained: Trained, states: Any, weights: Any) -> None:
+        self.trained, self.states, self.weights = trained, states, weights
+        self.captured: dict[Any, Captured] = {}
+        self.levels: Any = trained.levels
+        every: Any = self.levels.levels
+        self.stacks = [[slice(0)] * len(level.stacks) for level in every]
+        self.groups: list[tuple[slice, int]] = []  # of units with as many weights
+        self.edges: list[slice] = []
+        self.size = 0
+        ends = [
+            (x.weights, i, j) for i, level in enumerate(every) for j, x in enumerate(level.stacks)
+        ]
+        ends.sort(key=lambda stack: stack[0].shape[2])
+        for width, some in groupby(ends, key=lambda stack: int(stack[0].shape[2])):
+            first = self.size
+            for stack, i, j in some:
+                self.stacks[i][j] = self._next(stack.numel())
+            self.groups.append((slice(first, self.size), width))
+        self.edges = [self._next(level.edges.weights.shape[0]) for level in every]
 
-    @property
-    def size(self) -> int:
-        """The length of the list."""
-        return self.edges[-1].stop
+    def _next(self, n: int) -> slice:
+        """The next so many places of the list."""
+        self.size += n
+        return slice(self.size - n, self.size)
 
     def views(self, flat: Any) -> list[tuple[list[Any], Any]]:
         """For every level the parts of a list that belong to its stacks, and to its edges."""
-        return [
-            (
-                [
-                    flat[part].view(stack.weights.shape)
-                    for part, stack in zip(parts, level.stacks, strict=True)
-                ],
-                flat[edges],
-            )
-            for level, parts, edges in zip(self.levels.levels, self.stacks, self.edges, strict=True)
-        ]
+        found = []
+        for level, parts, edges in zip(self.levels.levels, self.stacks, self.edges, strict=True):
+            pairs = zip(parts, level.stacks, strict=True)
+            stacks = [flat[part].view(stack.weights.shape) for part, stack in pairs]
+            found.append((stacks, flat[edges]))
+        return found
 
     def joined(self, levels: TensorLevels) -> Any:
         """All weights of levels as one list."""
@@ -238,56 +242,10 @@ class Layout:
             edges.copy_(level.edges.weights)
         return flat
 
-
-def layout(levels: TensorLevels) -> Layout:
-    """The places of weights, those of the same width side by side."""
-    stacks: list[list[slice]] = [[slice(0)] * len(level.stacks) for level in levels.levels]
-    every = [(i, j) for i, level in enumerate(levels.levels) for j in range(len(level.stacks))]
-    widths = {(i, j): int(levels.levels[i].stacks[j].weights.shape[2]) for i, j in every}
-    at, groups = 0, []
-    for width in sorted(set(widths.values())):
-        first = at
-        for i, j in every:
-            if widths[i, j] == width:
-                stacks[i][j] = slice(at, at + levels.levels[i].stacks[j].weights.numel())
-                at = stacks[i][j].stop
-        groups.append((slice(first, at), width))
-    edges = []
-    for level in levels.levels:
-        edges.append(slice(at, at + level.edges.weights.shape[0]))
-        at = edges[-1].stop
-    return Layout(levels, stacks, edges, groups)
-
-
-@dataclass(frozen=True, eq=False)
-class Card:
-    """Data on a card, and steps of EM there.
-
-    Attributes
-    ----------
-    trained : Trained
-        As it was at the start.
-    states : int tensor of shape (leaves, rows)
-    weights : tensor of shape (rows,)
-    captured : dict
-        Steps that were made more than once.
-    """
-
-    trained: Trained
-    states: Any
-    weights: Any
-    captured: dict[Any, Captured] = field(default_factory=dict)
-
-    @cached_property
-    def layout(self) -> Layout:
-        """Where weights lie."""
-        levels: Any = self.trained.levels
-        return layout(levels)
-
     def levels_of(self, flat: Any) -> TensorLevels:
         """The levels with weights from a list."""
-        views = self.layout.views(flat)
-        return self.layout.levels.with_weights(views, self.trained.floor)
+        found: TensorLevels = self.levels.with_weights(self.views(flat), self.trained.floor)
+        return found
 
     def run(self, trained: Trained, batches: Sequence[Batch]) -> tuple[Trained, float, list[Batch]]:
         """The circuit after steps on batches, the sum of log-likelihoods, and what is to be done.
@@ -296,7 +254,7 @@ class Card:
         impossible: nothing was learned from them yet. Numbers are read once, at the end.
         """
         levels: Any = trained.levels
-        flat, like = self.layout.joined(levels), self.layout.levels.like
+        flat, like = self.joined(levels), self.levels.like
         rows = as_like(np.concatenate([batch.rows for batch in batches]), self.states)
         given = as_like(np.array([batch[1:] for batch in batches]), like).to(like.dtype)
         told, at = [], 0
@@ -319,7 +277,7 @@ class Card:
         states = self.states.index_select(1, rows)
         found = up(levels, Atoms(States(states, levels.n_atoms)), lift=levels.room / 2)
         dots = flat.new_zeros(flat.shape)
-        views = self.layout.views(dots)
+        views = self.views(dots)
         below = down(
             found,
             each=lambda number, units: _write_dots(found, number, units, *views[number]),
@@ -337,7 +295,7 @@ class Card:
         """The weights moved towards the shares of counts, these times dots; if it is good."""
         after, floor = flat.new_empty(flat.shape), self.trained.floor
         xp = namespace(flat)
-        for part, width in self.layout.groups:
+        for part, width in self.groups:
             old, own, new = (x[part].view(-1, width) for x in (flat, dots, after))
             fused = torch_ops.fused_at(old)
             if fused is not None and width <= fused.WIDEST:
@@ -345,7 +303,7 @@ class Card:
             else:
                 found = shares(own * old, beta, row_sums, old, step, floor)
                 new.copy_(xp.where(good, found, old))
-        for level, part in zip(self.layout.levels.levels, self.layout.edges, strict=True):
+        for level, part in zip(self.levels.levels, self.edges, strict=True):
             if part.stop > part.start:
 
                 def sums(terms: Any, level: Any = level) -> Any:

@@ -203,10 +203,8 @@ def fit_normal(Z: Any, *, steps: int = 25, tolerance: float = 1e-3) -> NormalMix
         Stop when a step gains less than this in the mean log-likelihood.
     """
     Z = np.asarray(Z, dtype=np.float64)
-    spread = _spread(Z)
-    start = NormalMixture(
-        np.ones(1), _observed_means(Z)[None], np.diag(spread + _ridge(spread))[None]
-    )
+    mean, spread = _moments(Z)
+    start = NormalMixture(np.ones(1), mean[None], np.diag(spread + _ridge(spread))[None])
     return _em(Z, start, spread, steps, tolerance)
 
 
@@ -216,7 +214,7 @@ def _em(Z: Any, mixture: NormalMixture, spread: Any, steps: int, tolerance: floa
     before = -np.inf
     for _ in range(steps):
         total, counts, first, second = _expected_sums(mixture, Z, holes)
-        mixture = _maximised(mixture, counts, first, second, spread)
+        mixture = _maximised(mixture.means, counts, first, second, spread)
         if total - before < tolerance * len(Z) or (len(counts) == 1 and not np.isnan(Z).any()):
             break
         before = total
@@ -345,27 +343,16 @@ def _scattered(left: Any, columns: Any, d: int) -> Any:
     return total.reshape(d + 1, d + 1)[:d, :d]
 
 
-def _observed_means(Z: Any) -> Any:
+def _moments(Z: Any) -> tuple[Any, Any]:
+    """The means and variances of the observed values of all columns."""
     seen = ~np.isnan(Z)
-    return np.where(seen, Z, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
-
-
-def _spread(Z: Any) -> Any:
-    """The variances of the observed values of all columns."""
-    seen = ~np.isnan(Z)
-    away = np.where(seen, Z - _observed_means(Z), 0.0)
-    return (away**2).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
+    n = np.maximum(seen.sum(axis=0), 1)
+    mean = np.where(seen, Z, 0.0).sum(axis=0) / n
+    return mean, (np.where(seen, Z - mean, 0.0) ** 2).sum(axis=0) / n
 
 
 def _ridge(spread: Any) -> Any:
     return np.where(spread > LEAST, RIDGE, LEAST)
-
-
-def _drawn(away: Any, weights: Any, spread: Any) -> Any:
-    scatter = (away * weights[:, None]).T @ away
-    S = (scatter + PRIOR_ROWS * np.diag(spread)) / (weights.sum() + PRIOR_ROWS)
-    S[np.diag_indices_from(S)] += _ridge(spread)
-    return S
 
 
 def kernel_mixture(Z: Any, normal: NormalMixture, width: float, rng: Any) -> NormalMixture:
@@ -429,27 +416,20 @@ def fit_mixture(
     rng : Generator
     """
     Z = np.asarray(Z, dtype=np.float64)
-    spread = _spread(Z)
-    start = _started(Z, n_components, spread, rng)
-    return _em(Z, start, spread, steps, tolerance)
-
-
-def _started(Z: Any, n: int, spread: Any, rng: Any) -> NormalMixture:
-    normal = fit_normal(Z)
-    filled = conditional_means(normal, Z)
-    n = min(n, len(np.unique(filled, axis=0)))
+    spread = _moments(Z)[1]
+    filled = conditional_means(fit_normal(Z), Z)
+    n = min(n_components, len(np.unique(filled, axis=0)))
     seed = int(rng.integers(2**31 - 1))
     label = KMeans(n, n_init=1, random_state=seed).fit_predict(filled)
     counts = np.bincount(label, minlength=n).astype(np.float64)
     means = np.stack([filled[label == c].mean(axis=0) for c in range(n)])
-    S = np.stack([_drawn(filled[label == c] - means[c], np.ones(int(k)), spread)
-                  for c, k in enumerate(counts)])  # fmt: skip
-    return NormalMixture(counts / counts.sum(), means, S)
+    away = [filled[label == c] - means[c] for c in range(n)]
+    scatter = np.stack([x.T @ x for x in away])
+    start = _maximised(means, counts, np.zeros_like(means), scatter, spread)
+    return _em(Z, start, spread, steps, tolerance)
 
 
-def _maximised(
-    mixture: NormalMixture, counts: Any, first: Any, second: Any, spread: Any
-) -> NormalMixture:
+def _maximised(means: Any, counts: Any, first: Any, second: Any, spread: Any) -> NormalMixture:
     n = np.maximum(counts, 1e-300)
     step = first / n[:, None]
     scatter = second - counts[:, None, None] * step[:, :, None] * step[:, None, :]
@@ -457,4 +437,4 @@ def _maximised(
     d = S.shape[1]
     S[:, np.arange(d), np.arange(d)] += _ridge(spread)
     weights = (counts + 1e-9) / (counts + 1e-9).sum()
-    return NormalMixture(weights, mixture.means + step, S)
+    return NormalMixture(weights, means + step, S)
