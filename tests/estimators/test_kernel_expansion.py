@@ -23,15 +23,9 @@ from expectedkernels import (
     expected_prediction,
 )
 from expectedkernels.circuits.evidence_forms import side_in
-from expectedkernels.estimators import kernel_expansion as expansion, kernel_expansion as gram
-from expectedkernels.estimators.kernel_expansion import (
-    Expansion,
-    Resources,
-    Rows,
-    Work,
-    _Squares,
-    each_kernel,
-)
+from expectedkernels.estimators import circuit_density
+from expectedkernels.estimators.circuit_density import Rows
+from expectedkernels.estimators.kernel_expansion import Expansion, Resources
 from expectedkernels.estimators.prediction import coded_density
 from expectedkernels.kernels.gram import at_known, expected
 from normal_densities import products_of_normals
@@ -57,7 +51,7 @@ def test_first_moments_in_parts(density, max_bytes):
     S = np.concatenate([points(9), points(9)])  # every point twice
     values = np.full((5, 18), NAN)
     resources = Resources(max_bytes=max_bytes)
-    for at, part in each_kernel(density, RATES, S, Rows(density, Z), resources):
+    for at, part in density.each_kernel(RATES, S, Rows(density, Z), resources):
         values[at] = part
     np.testing.assert_allclose(values, moments(density, S)[0], rtol=1e-12)
 
@@ -81,7 +75,7 @@ def test_rows_with_a_single_hole_are_those_of_sweeps(monkeypatch):
     for discrete in (True, False):  # False: as if it were not known
         monkeypatch.setattr(type(density), "is_discrete", discrete)
         values = np.full((80, 20), NAN)
-        for at, part in each_kernel(density, rates, S, Rows(density, Z), Resources()):
+        for at, part in density.each_kernel(rates, S, Rows(density, Z), Resources()):
             values[at] = part
         found.append(values)
     assert (found[0] != found[1]).any()
@@ -90,7 +84,7 @@ def test_rows_with_a_single_hole_are_those_of_sweeps(monkeypatch):
 
 def test_first_moments_without_points(density):
     rows = Rows(density, np.full((2, 3), NAN))
-    [(at, values)] = each_kernel(density, RATES, np.empty((0, 3)), rows, Resources())
+    [(at, values)] = density.each_kernel(RATES, np.empty((0, 3)), rows, Resources())
     assert at.tolist() == [0, 1]
     assert values.shape == (2, 0)
 
@@ -102,14 +96,10 @@ def test_second_moments_in_parts(density, max_bytes):
     coef, form = rng.normal(size=(12, 2)), rng.normal(size=(12, 12))
     rows = Rows(density, Z)
     f = Expansion(RATES, S, coef, np.zeros(2))
-    work = _Squares(density, RATES, max_bytes, f, rows, form)
     squares, forms = np.zeros((5, 2)), np.zeros(5)
-    for group in ([0, 1], [2], [3], [4]):  # of rows that differ, with the same columns missing
-        members = rows.distinct[0][group]
-        assert (rows.observed[members] == rows.observed[members[0]]).all()
-        for at, square, more in work(np.array(group)):
-            squares[at] += square
-            forms[at] += more
+    for at, square, more in density.each_square(f, rows, Resources(max_bytes=max_bytes), form):
+        squares[at] += square
+        forms[at] += more
     second = moments(density, S)[1]
     np.testing.assert_allclose(squares, np.einsum("io,rij,jo->ro", coef, second, coef), rtol=1e-10)
     np.testing.assert_allclose(forms, np.einsum("ij,rij->r", form, second), rtol=1e-10)
@@ -131,10 +121,9 @@ def moments(density, S):
 @pytest.mark.parametrize("form", ["rows", "patterns", "conditionals"])
 def test_observed_columns_taken_out_change_nothing(density, form):
     S, rows = points(7), Rows(density, Z)
-    work = Work(density, RATES, 2**27)
-    axis = work.point_axis(S)
-    whole = expected((side_in(form, density.real, rows.by_value), axis), work.kernel, 2**27)
-    part = expected((side_in(form, density.real, rows.by_state), axis), work.open_kernel, 2**27)
+    axis, kernels = density.point_axis(S), [density.kernel(RATES, x) for x in (False, True)]
+    whole = expected((side_in(form, density.real, rows.by_value), axis), kernels[0], 2**27)
+    part = expected((side_in(form, density.real, rows.by_state), axis), kernels[1], 2**27)
     part = part * at_known(RATES, Z, rows.known_columns, S)
     np.testing.assert_allclose(part, whole, rtol=1e-12)
     np.testing.assert_allclose(whole, moments(density, S)[0], rtol=1e-12)
@@ -143,12 +132,12 @@ def test_observed_columns_taken_out_change_nothing(density, form):
 @pytest.mark.parametrize("form", ["rows", "patterns", "conditionals"])
 def test_points_that_agree_in_what_counts_are_one(density, form):
     S, given = points(50), np.array([[NAN, 1.0, NAN], [NAN, 0.0, NAN]])
-    rows, work = Rows(density, given), Work(density, RATES, 2**27)
-    axis = work.point_axis(S, active=np.array([True, False, True]))
+    rows, kernel = Rows(density, given), density.kernel(RATES, True)
+    axis = density.point_axis(S, active=np.array([True, False, True]))
     assert axis.operand.patterns.count[-1] == len(np.unique(S[:, [0, 2]], axis=0))
     side = side_in(form, density.real, rows.by_state)
-    merged = expected((side, axis), work.open_kernel, 2**27)
-    full = expected((side, work.point_axis(S)), work.open_kernel, 2**27)
+    merged = expected((side, axis), kernel, 2**27)
+    full = expected((side, density.point_axis(S)), kernel, 2**27)
     np.testing.assert_allclose(merged, full, rtol=1e-12)
 
 
@@ -182,8 +171,8 @@ def test_blocks_of_incomplete_rows_do_not_change_answers(monkeypatch, make, real
     expected = whole.predict(new, return_std=True)
     kernels = whole.density_.gram(rates, X)
     across = whole.density_.gram(rates, new, X)
-    monkeypatch.setattr(gram, "CHUNK_ROWS", 7)
-    monkeypatch.setattr(expansion, "FEW_ROWS", 7)
+    monkeypatch.setattr(circuit_density, "CHUNK_ROWS", 7)
+    monkeypatch.setattr(circuit_density, "FEW_ROWS", 7)
     blocked = whole.density_.gram(rates, X)
     np.testing.assert_allclose(blocked, kernels, rtol=1e-9, atol=1e-13)
     blocked = whole.density_.gram(rates, new, X)
@@ -200,14 +189,14 @@ def test_blocks_of_complete_rows_do_not_change_kernels(monkeypatch):
     model = ExpectedKernelFeatures(20, gamma=0.5, normalize=True, random_state=0)
     expected = model.fit_transform(X)
     seen = []
-    pieces = gram.chunks
+    pieces = circuit_density.chunks
 
     def recorded(index, n_points, max_bytes):
         found = pieces(index, n_points, 96 * max(1, n_points))  # three rows each
         seen.append(len(found))
         return found
 
-    monkeypatch.setattr(gram, "chunks", recorded)
+    monkeypatch.setattr(circuit_density, "chunks", recorded)
     np.testing.assert_allclose(model.fit_transform(X), expected, rtol=1e-9, atol=1e-12)
     assert max(seen) > 1
 
@@ -268,8 +257,8 @@ def table(n=18):
 def small_tasks():
     """Tasks of a few rows each, so that small tables give everybody something to do."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gram, "SPAN_ROWS", 5)
-        patch.setattr(gram, "CHUNK_ROWS", 6)
+        patch.setattr(circuit_density, "SPAN_ROWS", 5)
+        patch.setattr(circuit_density, "CHUNK_ROWS", 6)
         yield
 
 
@@ -354,7 +343,7 @@ def test_threads_are_preferred_where_nobody_is_named():
 
 @pytest.mark.parametrize("n", [0, 1, 5, 8, 23])
 def test_results_come_in_the_order_of_the_tasks(n):
-    assert list(Resources(2).map(str, list(range(n)))) == [str(i) for i in range(n)]
+    assert list(Resources(2).map(repr, list(range(n)))) == [str(i) for i in range(n)]
 
 
 def test_answers_do_not_depend_on_the_number_of_workers():

@@ -12,7 +12,7 @@ from expectedkernels.estimators import variance as rounding, variance as spread
 from expectedkernels.estimators.kernel_expansion import Resources
 from expectedkernels.estimators.kernel_model import read_machine
 from expectedkernels.estimators.prediction import coded_density
-from expectedkernels.estimators.variance import rounded_variance
+from expectedkernels.estimators.variance import low_rank_variance
 from strategies import rngs
 
 NAN = np.nan
@@ -49,7 +49,7 @@ def test_random_circuits(rng, tolerance, real, units):
     exact = density.variance(machine, rows, mean, replace(resources, std_tol=0.0))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rounding, "FEW_POINTS", -1)
-        found, left = rounded_variance(machine, density, rows, mean, resources)
+        found, left = low_rank_variance(machine, density, rows, mean, resources)
     assert left.mean() < 0.5
     within(np.sqrt(found[~left]), np.sqrt(exact[~left]), tolerance)
 

@@ -2,25 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
+from scipy import sparse
 
 from expectedkernels.algebra import marginalize
-from expectedkernels.circuits.queries import atom_shares
-from expectedkernels.estimators.encoding import Variable, completed_groups
+from expectedkernels.arrays import spans
+from expectedkernels.checks import EvidenceError
+from expectedkernels.circuits.block_circuit import host_for
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.evidence_forms import ConditionalsSide, evidence_side
+from expectedkernels.circuits.inputs import Real
+from expectedkernels.circuits.operands import Atoms, CircuitSide, PointSide
+from expectedkernels.circuits.queries import atom_shares, log_values, refuse_signed
+from expectedkernels.data.evidence import Column, Evidence
+from expectedkernels.estimators.encoding import Said, Variable, completed_groups
 from expectedkernels.estimators.kernel_expansion import (
-    Density,
     Expansion,
     Prior,
     Resources,
-    Rows,
-    expected_gram,
+    chunks,
+    distinct,
 )
-from expectedkernels.estimators.variance import rounded_variance, steady_variance
+from expectedkernels.estimators.variance import low_rank_variance, stable_variance
+from expectedkernels.kernels.gram import (
+    CHUNK_BYTES,
+    Tables,
+    at_known,
+    expected,
+    expected_pieces,
+    gaussian,
+    on_atoms,
+)
 
+FARTHEST = 1e100
+"""Deviations beyond this are as good as this, of values of real variables."""
+SPAN_ROWS = 512
+"""How many rows that differ are one task. The number of workers does not change it, nor, so,
+the last digits of results."""
+CHUNK_ROWS = 256
+"""How many distributions are worked on at once: each may bring a value of its own."""
+FEW_ROWS = 64
+"""How many points with missing values meet as many others, and a row, at once."""
 OF_INTERVALS = 4
 """Nodes of one interval share an expectation, so that four cost hardly more than two."""
 OF_NORMALS = 7
@@ -45,7 +72,7 @@ class Nodes:
     weights: Any
 
 
-def _rule(density: Density, i: int) -> tuple[Any, Any, Any]:
+def _rule(density: CircuitDensity, i: int) -> tuple[Any, Any, Any]:
     """The nodes of all atoms of a variable, their weights, and whose they are."""
     variable, block = density.variables[i], density.circuit.input(i)
     if variable.pieces is not None:
@@ -108,14 +135,171 @@ class AnyDensity(Protocol):
         """The density of one variable, of tables of its columns only."""
 
 
-class CircuitDensity(Density):
+class Rows:
+    """Rows of data, read as evidence on a density.
+
+    Parameters
+    ----------
+    density : CircuitDensity
+    Z : array of shape (rows, columns)
+        NaN is missing; the bits of groups are completed.
+    """
+
+    def __init__(self, density: CircuitDensity, Z: Any):
+        self.density, self.Z = density, Z
+        self.said: list[Said] = [variable.say(Z) for variable in density.variables]
+
+    def __len__(self) -> int:
+        return len(self.Z)
+
+    @cached_property
+    def observed(self) -> Any:
+        """Which variables are observed, (rows, variables)."""
+        return np.stack([said.observed for said in self.said], axis=1)
+
+    @cached_property
+    def known_columns(self) -> Any:
+        """Which columns belong to observed variables, (rows, columns)."""
+        known = np.zeros(self.Z.shape, dtype=np.bool_)
+        for i, variable in enumerate(self.density.variables):
+            known[:, variable.columns] = self.observed[:, i, None]
+        return known
+
+    @cached_property
+    def by_state(self) -> Evidence:
+        """The rows as evidence on `CircuitDensity.real`, of which observed values are taken out.
+
+        They are the same if they are in the same state.
+        """
+        return self._evidence(exact=False)
+
+    @cached_property
+    def by_value(self) -> Evidence:
+        """The rows as evidence on `CircuitDensity.real`."""
+        return self._evidence(exact=True)
+
+    @cached_property
+    def states(self) -> Evidence:
+        """The rows as evidence on the circuit itself."""
+        domains = self.density.circuit.cardinalities
+        columns = [self.by_state.column(i) for i in range(len(domains))]
+        for i, column in enumerate(columns):
+            if column.logs is not None:
+                columns[i] = Column(np.exp(column.logs), None, column.codes)
+        return Evidence(domains, columns=columns)
+
+    def _evidence(self, exact: bool) -> Evidence:
+        """What rows say of every variable: a value, or a state, or which states are left."""
+        columns = []
+        for i, (variable, said) in enumerate(zip(self.density.variables, self.said, strict=True)):
+            if variable.pieces is None:
+                values, codes = np.unique(self._real_values(i), return_inverse=True)
+                columns.append(Column(None, values, codes.reshape(-1)))
+                continue
+            x = self.Z[:, variable.columns]
+            x = x[:, 0] if len(variable.columns) == 1 else x
+            n, seen = variable.pieces.n, said.observed
+            first, number = distinct(x[seen] if exact else said.state[seen])
+            weights = np.vstack([np.eye(n), np.ones(n)])[said.state[seen][first]]  # -1: no state
+            left, which = np.ones((int(not seen.all()), n)), np.zeros(1, dtype=np.intp)
+            if said.allowed is not None:
+                some, which = distinct(said.allowed[~seen])
+                left = said.allowed[~seen][some]
+            codes = np.empty(len(x), dtype=np.intp)
+            codes[seen], codes[~seen] = number, len(first) + which
+            values = np.full((len(first) + len(left), *x.shape[1:]), np.nan)
+            values[: len(first)] = x[seen][first]
+            with np.errstate(divide="ignore"):
+                columns.append(Column(None, values, codes, np.log(np.vstack([weights, left]))))
+        return Evidence(self.density.real.cardinalities, columns=columns)
+
+    def _real_values(self, i: int) -> Any:
+        """What rows say of a real variable; remote values as ones whose squares are numbers.
+
+        So far out the widest component that is nearest has all of the row in any case.
+        """
+        block: Any = self.density.circuit.input(i)
+        reach = FARTHEST * np.sqrt(block.variance).max()
+        x = self.Z[:, self.density.variables[i].columns[0]]
+        return np.clip(x, block.mean.min() - reach, block.mean.max() + reach) if reach else x
+
+    @cached_property
+    def distinct(self) -> tuple[Any, Any]:
+        """Rows that stand for all that say the same, and for every row the number of its own."""
+        order = self.density.circuit.vtree.scope()  # rows that are alike in a subtree come together
+        codes = np.stack([self.by_state.column(i).codes for i in order], axis=1)
+        return distinct(codes)
+
+    def members(self, start: int, stop: int) -> Any:
+        """The rows that say one of a range of these things, in order."""
+        order, starts = self._grouped
+        return order[starts[start] : starts[stop]]
+
+    @cached_property
+    def _grouped(self) -> tuple[Any, Any]:
+        first, number = self.distinct
+        order = np.argsort(number, kind="stable")
+        return order, np.searchsorted(number[order], np.arange(len(first) + 1))
+
+    @cached_property
+    def logs(self) -> Any:
+        """The log probabilities of what rows that differ say."""
+        return log_values(self.density.circuit, self.states.rows(self.distinct[0]))[0][:, 0]
+
+
+Kernels = Iterator[tuple[Any, Any]]
+"""Numbers of rows, and their kernels with all points, or weighted sums of these."""
+Squares = Iterator[tuple[Any, Any, Any]]
+"""Numbers of rows, and what to add to their squares and to their forms."""
+
+
+class CircuitDensity:
     """A circuit as a density of columns of data.
 
     Parameters
     ----------
     circuit : Circuit
+        With one root and no negative weights.
     variables : sequence of Variable
+        One per variable of the circuit.
     """
+
+    def __init__(self, circuit: Circuit, variables: Sequence[Variable]):
+        circuit = host_for(circuit, "Expected prediction")
+        refuse_signed(circuit, "Expected prediction")
+        self.circuit, self.variables = circuit, list(variables)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.circuit, self.variables)
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether no variable is real."""
+        return all(variable.pieces is not None for variable in self.variables)
+
+    @cached_property
+    def real(self) -> Circuit:
+        """The circuit over values of the columns: states are intervals or points there."""
+        blocks = list(self.circuit.blocks)
+        for i, variable in enumerate(self.variables):
+            if variable.pieces is not None:
+                mean, half = variable.pieces.centre, variable.pieces.half
+                if len(variable.columns) == 1:
+                    mean, half = mean[:, 0], half[:, 0]
+                weights = self.circuit.input(i).numbers
+                blocks[self.circuit.vtree.leaf(i)] = Real(weights, mean, np.zeros_like(mean), half)
+        return Circuit(self.circuit.vtree, tuple(blocks))
+
+    def kernel(self, rates: Any, without_observed: bool = False) -> Tables:
+        """The kernel between rows, or rows and points, or that without what rows observe."""
+        parts = [rates[variable.columns] for variable in self.variables]
+        widths = [self.real.input(i).width for i in range(len(parts))]
+        return gaussian(self.circuit.vtree, parts, widths if without_observed else None)
+
+    def point_axis(self, points: Any, active: Any = None) -> PointSide:
+        """Points as an axis of a sweep."""
+        places = [variable.columns for variable in self.variables]
+        return PointSide(points, self.circuit.vtree, [None] * len(places), places, active)
 
     def rows(self, Z: Any) -> Rows:
         """The rows as evidence."""
@@ -123,36 +307,200 @@ class CircuitDensity(Density):
 
     def check(self, rows: Rows, names: Any = None) -> None:
         """Raise if a row has probability zero; `names` are the numbers of rows in messages."""
-        if len(rows):
-            rows.require_possible(names)
+        impossible = ~np.isfinite(rows.logs)[rows.distinct[1]] if len(rows) else np.zeros(1)
+        if impossible.any():
+            row = int(impossible.argmax())
+            row = row if names is None else int(names[row])
+            raise EvidenceError(
+                f"What is observed in row {row} has probability zero under the density, so its "
+                "missing values have no distribution. Check the row, or smooth the density."
+            )
 
     def mean(self, f: Expansion, rows: Rows, resources: Resources) -> Any:
         """The expectations of functions given rows, (rows, outputs)."""
-        return f.mean(self, rows, resources)
+        if f.is_embedded:
+            return f.at(self, rows.Z, resources)
+        answer = np.empty((len(rows), f.coef.shape[1]))
+        for members, values in self.each_kernel(f.rates, f.points, rows, resources, f.coef):
+            answer[members] = values + f.intercept
+        return answer
 
     def variance(
         self, f: Expansion, rows: Rows, mean: Any, resources: Resources, prior: Prior | None = None
     ) -> Any:
         """The variances of functions given rows, with those of a process: (rows, outputs)."""
         if resources.std_tol > 0 and prior is None and not f.is_embedded:
-            variance, left = rounded_variance(f, self, rows, mean, resources)
+            variance, left = low_rank_variance(f, self, rows, mean, resources)
             if left.any():
                 exact, others = replace(resources, std_tol=0.0), Rows(self, rows.Z[left])
                 variance[left] = self.variance(f, others, mean[left], exact)
             return variance
-        own: Any = 0.0
-        if prior is None:
-            variance = f.variance(self, rows, mean, resources)
-        else:
-            variance, forms = f.variance(self, rows, mean, resources, prior.form)
-            own = prior.left(forms)
+        variance, forms = self.plain_variance(f, rows, mean, resources, prior and prior.form)
+        own = 0.0 if prior is None else prior.left(forms)
         if np.isnan(rows.Z).any():
-            variance = steady_variance(f, self, rows, variance, resources, own)
+            variance = stable_variance(f, self, rows, variance, resources, own)
         return variance + own
 
+    def plain_variance(
+        self, f: Expansion, rows: Rows, mean: Any, resources: Resources, form: Any = None
+    ) -> tuple[Any, Any]:
+        """The variances as differences of squares, (rows, outputs), and E[k' form k], (rows,)."""
+        squares, forms = np.zeros((len(rows), f.coef.shape[1])), np.zeros(len(rows))
+        find = self._embedded_squares if f.is_embedded else self.each_square
+        for at, square, more in find(f, rows, resources, form):
+            squares[at] += square
+            forms[at] += more
+        return np.maximum(squares - (mean - f.intercept) ** 2, 0.0), forms
+
+    def each_kernel(
+        self, rates: Any, points: Any, rows: Rows, resources: Resources, coef: Any = None
+    ) -> Kernels:
+        """The values E[k(x, s_j) | row] of all rows and points, chunk by chunk.
+
+        Pairs of the numbers of some rows and their values, (rows, points); with coefficients
+        (points, outputs) their weighted sums, (rows, outputs).
+        """
+        kernel, axis = self.kernel(rates, without_observed=True), self.point_axis(points)
+        max_bytes, number = resources.chunk_bytes, rows.distinct[1]
+        missing = ~rows.observed[rows.distinct[0]]
+        single = (missing.sum(axis=1) == 1) & self.is_discrete
+        factors = [self._factors(v, rates, points) for v in range(missing.shape[1] * single.any())]
+
+        def section(span: slice) -> list[tuple[Any, Any]]:
+            index, values = rows.distinct[0][span], np.empty((span.stop - span.start, len(points)))
+            several, alone = np.flatnonzero(~single[span]), np.flatnonzero(single[span])
+            if len(several):
+                side = evidence_side(self.real, rows.by_state.rows(index[several]), len(points))
+                logs = rows.logs[span][several]
+                values[several] = expected((side, axis), kernel, max_bytes, logs)
+            if len(alone):  # the shares of one variable's states are all that is asked for
+                shares = atom_shares(self.circuit, rows.states.rows(index[alone]))
+                for v, start, stop in self.circuit.atom_slices:
+                    at = np.flatnonzero(missing[span][alone, v])
+                    values[alone[at]] = shares[at, start:stop] @ factors[v]
+            found = []
+            for at in chunks(rows.members(span.start, span.stop), len(points), max_bytes):
+                known = at_known(rates, rows.Z[at], rows.known_columns[at], points)
+                known *= values[number[at] - span.start]
+                found.append((at, known if coef is None else known @ coef))
+            return found
+
+        most = min(resources.max_bytes, CHUNK_BYTES) // (32 * max(1, len(points)))
+        for part in resources.map(section, spans(len(missing), max(1, min(SPAN_ROWS, most)))):
+            yield from part
+
+    def _factors(self, v: int, rates: Any, points: Any) -> Any:
+        """The factors of kernels between the states of a variable and points."""
+        block: Any = self.real.input(v)
+        columns = self.variables[v].columns
+        values = points[:, columns].reshape(len(points), *block.mean.shape[1:])
+        atoms = Atoms(None, *block.beside_points(())), Atoms(None, values, np.zeros_like(values))
+        return on_atoms(rates[columns], *atoms)
+
     def gram(self, rates: Any, A: Any, B: Any = None, resources: Resources | None = None) -> Any:
-        """The expected kernels between rows, (rows of A, rows of B)."""
-        return expected_gram(self, rates, A, B, resources)
+        """The expected kernels between rows, (rows of A, rows of B); B is A by default."""
+        resources = resources or Resources()
+        other = A if B is None else B
+        gaps = [np.isnan(x).any(axis=1) for x in (A, other)]
+        (i, a), (j, b) = ((np.flatnonzero(gap), np.flatnonzero(~gap)) for gap in gaps)
+        gram = np.empty((len(A), len(other)))
+        for at in chunks(a, len(b), resources.chunk_bytes):
+            known = np.ones((len(at), A.shape[1]), dtype=np.bool_)
+            gram[np.ix_(at, b)] = at_known(rates, A[at], known, other[b])
+        for matrix, rows, points in ((gram, (A, i), (other, b)), (gram.T, (other, j), (A, a))):
+            if len(rows[1]) and len(points[1]):
+                some, at = Rows(self, rows[0][rows[1]]), points[0][points[1]]
+                for members, kernels in self.each_kernel(rates, at, some, resources):
+                    matrix[np.ix_(rows[1][members], points[1])] = kernels
+        first = self._sides(A[i], CHUNK_ROWS)
+        second = first if B is None else self._sides(other[j], CHUNK_ROWS)
+        kernel, max_bytes = self.kernel(rates), resources.chunk_bytes
+        tasks = [
+            (m, n) for m in range(len(first)) for n in range(m if B is None else 0, len(second))
+        ]
+
+        def meeting(task: tuple[int, int]) -> Any:
+            return expected((first[task[0]], second[task[1]]), kernel, max_bytes)
+
+        parts = [[x[span] for span in spans(len(x), CHUNK_ROWS)] for x in (i, j)]
+        for (m, n), values in zip(tasks, resources.map(meeting, tasks), strict=True):
+            gram[np.ix_(parts[0][m], parts[1][n])] = values
+            if B is None:
+                gram[np.ix_(parts[1][n], parts[0][m])] = values.T
+        return gram if B is not None else 0.5 * (gram + gram.T)
+
+    def _sides(self, Z: Any, size: int) -> list[CircuitSide]:
+        """The conditional distributions of rows as axes of a sweep, some rows each, made once."""
+        if not len(Z):
+            return []
+        make = ConditionalsSide if self.is_discrete else CircuitSide
+        whole = make(self.real, Rows(self, Z).by_value)
+        return [whole.rows(span) for span in spans(len(Z), size)]
+
+    def each_square(self, f: Expansion, rows: Rows, resources: Resources, form: Any) -> Squares:
+        """Parts of E[f^2] and of E[k' form k] given rows.
+
+        Rows that differ and observe the same variables are one task. Points that differ in observed
+        columns only are one in the sweep.
+        """
+        kernel, max_bytes = self.kernel(f.rates, without_observed=True), resources.chunk_bytes
+
+        def of_group(group: Any) -> list[tuple[Any, Any, Any]]:
+            index, found = rows.distinct[0][group], []
+            seen, active = rows.known_columns[index[0]], ~rows.observed[index[0]]
+            first, place = distinct(f.points[:, ~seen])
+            ones, shape = np.ones(len(place)), (len(place), len(first))
+            merge = sparse.csr_array((ones, (np.arange(len(place)), place)), shape=shape)
+            side = evidence_side(self.real, rows.by_state.rows(index), len(first) ** 2)
+            axis = self.point_axis(f.points[first], active)
+            pieces = expected_pieces((side, axis, axis), kernel, max_bytes, rows.logs[group])
+            for (some, a, b), values in pieces:
+                for number, second in zip(group[some], values, strict=True):
+                    members = rows.members(number, number + 1)
+                    for at in chunks(members, len(f.points), max_bytes):
+                        known = at_known(f.rates, rows.Z[at], rows.known_columns[at], f.points)
+                        merged = [(known * coef) @ merge for coef in f.coef.T]
+                        squares = [np.einsum("mi,mi->m", x[:, a] @ second, x[:, b]) for x in merged]
+                        forms = np.zeros(len(at))
+                        for i, k in enumerate([] if form is None else known):
+                            both = ((form * k[:, None] * k).T @ merge).T @ merge
+                            forms[i] = (both[a, b] * second).sum()
+                        found.append((at, np.stack(squares, axis=1), forms))
+            return found
+
+        _, mask = distinct(rows.observed[rows.distinct[0]])
+        order = np.argsort(mask, kind="stable")
+        groups = np.split(order, np.flatnonzero(np.diff(mask[order])) + 1)
+        for found in resources.map(of_group, groups):
+            yield from found
+
+    def _embedded_squares(
+        self, f: Expansion, rows: Rows, resources: Resources, form: Any
+    ) -> Squares:
+        """The same for points with missing values."""
+        if not np.isnan(rows.Z).any():  # products of expectations, one row at a time
+            gram = self.gram(f.rates, rows.Z, f.points, resources)
+            more = 0.0 if form is None else np.einsum("ri,ri->r", gram @ form, gram)
+            yield slice(None), (gram @ f.coef) ** 2, more
+            return
+        first, inverse = distinct(np.nan_to_num(rows.Z, nan=np.inf))
+        points, sides = self._sides(f.points, FEW_ROWS), self._sides(rows.Z[first], 1)
+        kernel, max_bytes = self.kernel(f.rates), resources.chunk_bytes
+
+        def of_row(row: int) -> tuple[Any, float]:
+            squares, more = np.zeros(f.coef.shape[1]), 0.0
+            parts = spans(len(f.coef), FEW_ROWS)
+            for m, a in enumerate(parts):
+                for n, b in enumerate(parts[: m + 1]):
+                    second = expected((sides[row], points[m], points[n]), kernel, max_bytes)[0]
+                    twice = 1.0 if m == n else 2.0
+                    squares += twice * np.einsum("io,ij,jo->o", f.coef[a], second, f.coef[b])
+                    more += 0.0 if form is None else twice * float((form[a, b] * second).sum())
+            return squares, more
+
+        found = list(resources.map(of_row, list(range(len(first)))))
+        squares, forms = (np.stack(each) for each in zip(*found, strict=True))
+        yield slice(None), squares[inverse], forms[inverse]
 
     def means(self, Z: Any) -> Any:
         """The rows with the expected values of what is missing."""

@@ -17,10 +17,9 @@ from sklearn.utils._set_output import _get_output_config
 from expectedkernels.arrays import Array, RowsLike
 from expectedkernels.checks import DataError, check_count, removed
 from expectedkernels.estimators.base import GAMMA, DensityEstimator, estimator, scaled_gamma
-from expectedkernels.estimators.circuit_density import AnyDensity, CircuitDensity, filled
+from expectedkernels.estimators.circuit_density import AnyDensity, CircuitDensity, Rows, filled
 from expectedkernels.estimators.densities import NORMALS, DensityLike, learn_density, named
 from expectedkernels.estimators.encoding import Encoding, as_frame, read_table
-from expectedkernels.estimators.kernel_expansion import Rows
 from expectedkernels.estimators.kernel_model import read_rows
 
 CHUNK_ROWS = 4096

@@ -20,7 +20,7 @@ from expectedkernels.discrepancies.quadrature import (
     sequential_choice,
 )
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
-from expectedkernels.estimators.circuit_density import CircuitDensity, filled
+from expectedkernels.estimators.circuit_density import CircuitDensity, Rows, filled
 from expectedkernels.estimators.encoding import (
     Variable,
     as_frame,
@@ -31,7 +31,7 @@ from expectedkernels.estimators.encoding import (
     split_columns,
     states_variable,
 )
-from expectedkernels.estimators.kernel_expansion import Resources, Rows
+from expectedkernels.estimators.kernel_expansion import Resources
 from expectedkernels.estimators.kernel_model import expect, machine_of, read_rows
 from expectedkernels.kernels.empirical import default_kernel
 from expectedkernels.kernels.kernel import Kernel

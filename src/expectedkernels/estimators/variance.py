@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -13,14 +13,7 @@ from scipy.special import logsumexp
 
 from expectedkernels.arrays import spans
 from expectedkernels.engine.blocks import from_leaves, from_root
-from expectedkernels.estimators.kernel_expansion import (
-    Density,
-    Expansion,
-    Resources,
-    Rows,
-    Work,
-    distinct,
-)
+from expectedkernels.estimators.kernel_expansion import Expansion, Resources, distinct
 from expectedkernels.kernels.factors import MOST_PANELS, panels_of, rule
 from expectedkernels.kernels.gram import at_known
 from expectedkernels.learning.normals import one_thread
@@ -44,37 +37,17 @@ REACH = 8.5
 """Normal distributions are cut off at so many deviations."""
 
 
-@dataclass(frozen=True, eq=False)
-class Basis:
-    """Functions of the columns of one variable that kernels at all points are sums of.
+class Functions(NamedTuple):
+    """Functions of some columns that products of kernels at all points are sums of.
 
     Attributes
     ----------
     coef : array of shape (functions, points + 1)
         The last is the constant one.
-    first : array of shape (components, functions)
-        What they are expected to be, given a component of the variable.
-    second : array of shape (components, functions, functions)
-        The same for their products.
-    sketch : array of shape (sketched points, points + 1)
-        The kernels between some points and all.
-    """
-
-    coef: Any
-    first: Any
-    second: Any
-    sketch: Any
-
-
-@dataclass(frozen=True, eq=False)
-class Below:
-    """Functions of the missing columns below a vtree node, given one row.
-
-    Attributes
-    ----------
-    coef : array of shape (functions, points + 1)
     first : array of shape (units, functions)
+        Their expectations, times the values of units (or of components of one variable).
     second : array of shape (units, functions, functions)
+        The same for their products.
     """
 
     coef: Any
@@ -83,8 +56,8 @@ class Below:
 
 
 @one_thread
-def rounded_variance(
-    expansion: Expansion, density: Any, rows: Rows, mean: Any, resources: Resources
+def low_rank_variance(
+    expansion: Expansion, density: Any, rows: Any, mean: Any, resources: Resources
 ) -> tuple[Any, Any]:
     """The variances given rows, (rows, outputs), and which rows have none that can be trusted.
 
@@ -92,7 +65,7 @@ def rounded_variance(
     ----------
     expansion : Expansion
         Of points without missing values.
-    density : Density
+    density : CircuitDensity
     rows : Rows
         With missing values.
     mean : array of shape (rows, outputs)
@@ -100,19 +73,39 @@ def rounded_variance(
     resources : Resources
         With a tolerance that is positive.
     """
-    variance = np.full(mean.shape, np.nan)
+    variance, circuit = np.full(mean.shape, np.nan), density.real
+    rates, points, tolerance = expansion.rates, expansion.points, resources.std_tol
     index = np.flatnonzero(~_is_quick(expansion, rows))
     tasks = [index[span] for span in spans(len(index), ROWS_AT_ONCE)]
-    work = _Rounded(
-        density, expansion.rates, resources.chunk_bytes, expansion, rows, mean, resources.std_tol
-    )
-    if tasks and None not in work.bases.values():
-        for task, found in zip(tasks, resources.map(work, tasks), strict=True):
+    some = np.unique(np.linspace(0, len(points) - 1, SKETCH).astype(np.intp))
+    bases, sketches = {}, {}
+    for i in np.flatnonzero(~rows.observed.all(axis=0)).tolist() if tasks else []:
+        at = density.variables[i].columns
+        bases[i] = _basis(circuit.input(i), rates[at], points[:, at])
+        own = points[:, at]
+        sketch = at_known(rates[at], own[some], np.ones((len(some), len(at)), bool), own)
+        sketches[i] = np.column_stack([sketch, np.ones(len(some))])
+
+    @np.errstate(invalid="ignore", divide="ignore", over="ignore")
+    def of_rows(index: Any) -> Any:
+        values, shares, scales = _unit_values(circuit, rows.by_state.rows(index))
+        near = at_known(rates, rows.Z[index], rows.known_columns[index], points)
+        centre = mean[index] - expansion.intercept
+        found = np.empty(centre.shape)
+        for r, row in enumerate(index):  # not a number where numbers are too small for doubles
+            own = {i: shares[i][r] for i in np.flatnonzero(~rows.observed[row]).tolist()}
+            up = _OneRow(circuit, bases, sketches, own, [v[r] for v in values], scales[:, r])
+            for o, coef in enumerate(expansion.coef.T):
+                found[r, o] = up.variance(np.append(near[r] * coef, -centre[r, o]), tolerance)
+        return found
+
+    if None not in bases.values():
+        for task, found in zip(tasks, resources.map(of_rows, tasks), strict=True):
             variance[task] = found
     return variance, np.isnan(variance).any(axis=1)
 
 
-def _is_quick(expansion: Expansion, rows: Rows) -> Any:
+def _is_quick(expansion: Expansion, rows: Any) -> Any:
     """Which rows have so few points that differ in what is missing that all pairs are quicker."""
     first, number = rows.distinct
     masks, mask = np.unique(rows.known_columns[first], axis=0, return_inverse=True)
@@ -121,77 +114,43 @@ def _is_quick(expansion: Expansion, rows: Rows) -> Any:
     return (pairs <= FEW_POINTS**2)[number]
 
 
-@dataclass(frozen=True, eq=False)
-class _Rounded(Work):
-    """The function from numbers of rows to variances, NaN where they are not to be trusted."""
+def _unit_values(circuit: Any, evidence: Any) -> tuple[list[Any], list[Any], Any]:
+    """The values of all units given rows, the largest of each node one, and their scales.
 
-    expansion: Expansion
-    rows: Rows
-    mean: Any
-    tolerance: float
+    In between, for every variable, how much of its components rows leave.
+    """
+    shares: list[Any] = [None] * circuit.n_variables
+    scales = np.ones((circuit.vtree.n_nodes, len(evidence.column(0).codes)))
 
-    @cached_property
-    def bases(self) -> dict[int, Any]:
-        """The functions of variables that are missing, each a `Basis`; None if there are none."""
-        points = self.expansion.points
-        some = np.unique(np.linspace(0, len(points) - 1, SKETCH).astype(np.intp))
-        places, found = self.density.places, {}
-        for i in np.flatnonzero(~self.rows.observed.all(axis=0)).tolist():
-            block, at = self.density.real.input(i), places[i]
-            found[i] = _basis(block, self.rates[at], points[:, at], some)
-        return found
+    def summed(node: int, inputs: Any) -> Any:
+        matrix = circuit.blocks[node].matrix
+        found = inputs if matrix is None else (matrix @ inputs.T).T
+        scales[node] = found.max(axis=1)
+        return found / scales[node][:, None]
 
-    @np.errstate(invalid="ignore", divide="ignore", over="ignore")
-    def __call__(self, index: Any) -> Any:
-        """The variances of these rows, (rows, outputs)."""
-        values, shares, scales = self._unit_values(index)
-        known = self.rows.known_columns[index]
-        near = at_known(self.rates, self.rows.Z[index], known, self.expansion.points)
-        centre = self.mean[index] - self.expansion.intercept
-        found = np.empty(centre.shape)
-        for r, row in enumerate(index):  # not a number where numbers are too small for doubles
-            own = {i: shares[i][r] for i in np.flatnonzero(~self.rows.observed[row]).tolist()}
-            up = _Up(self.density.real, self.bases, own, [v[r] for v in values], scales[:, r])
-            for o, coef in enumerate(self.expansion.coef.T):
-                found[r, o] = up.variance(np.append(near[r] * coef, -centre[r, o]), self.tolerance)
-        return found
+    def leaf(node: int, variable: int) -> Any:
+        column = evidence.column(variable)
+        logs = circuit.input(variable).log_weights(column)[:, column.codes].T
+        shares[variable] = np.exp(logs - logs.max(axis=1, keepdims=True))
+        return summed(node, shares[variable])
 
-    def _unit_values(self, index: Any) -> tuple[list[Any], list[Any], Any]:
-        """The values of all units given rows, the largest of each node one, and their scales.
+    def inner(node: int, one: Any, two: Any) -> Any:
+        left, right = circuit.blocks[node].inputs
+        return summed(node, one[:, left] * two[:, right])
 
-        In between, for every variable, how much of its components rows leave.
-        """
-        circuit, evidence = self.density.real, self.rows.by_state.rows(index)
-        shares: list[Any] = [None] * circuit.n_variables
-        scales = np.ones((circuit.vtree.n_nodes, len(index)))
-
-        def summed(node: int, inputs: Any) -> Any:
-            matrix = circuit.blocks[node].matrix
-            found = inputs if matrix is None else (matrix @ inputs.T).T
-            scales[node] = found.max(axis=1)
-            return found / scales[node][:, None]
-
-        def leaf(node: int, variable: int) -> Any:
-            column, block = evidence.column(variable), circuit.input(variable)
-            logs = block.log_weights(column)[:, column.codes].T
-            shares[variable] = np.exp(logs - logs.max(axis=1, keepdims=True))
-            return summed(node, shares[variable])
-
-        def inner(node: int, one: Any, two: Any) -> Any:
-            left, right = _inputs(circuit.blocks[node])
-            return summed(node, one[:, left] * two[:, right])
-
-        return from_leaves(circuit.vtree, leaf, inner), shares, scales
+    return from_leaves(circuit.vtree, leaf, inner), shares, scales
 
 
 @dataclass(frozen=True, eq=False)
-class _Up:
+class _OneRow:
     """One row on its way up the vtree.
 
     Attributes
     ----------
     circuit : Circuit
-    bases : dict from missing variables to Basis
+    bases : dict from missing variables to Functions of components
+    sketches : dict from missing variables to arrays of shape (sketched points, points + 1)
+        The kernels between some points and all.
     shares : dict from missing variables to arrays of shape (components,)
     values : list of arrays of shape (units,)
         Of all units of every node, as long as `scales` of the nodes are divided by.
@@ -199,7 +158,8 @@ class _Up:
     """
 
     circuit: Any
-    bases: dict[int, Basis]
+    bases: dict[int, Any]
+    sketches: dict[int, Any]
     shares: dict[int, Any]
     values: list[Any]
     scales: Any
@@ -208,9 +168,9 @@ class _Up:
         """The variance of a sum of kernels with these weights; NaN if it cannot be trusted."""
         if not (self.scales > 0).all():
             return np.nan
-        sketched = np.prod([self.bases[i].sketch for i in self.shares], axis=0) @ weights
-        wanted, share = float((sketched**2).mean()), (SHARE * tolerance) ** 2
-        spare, n_cuts = share * wanted, max(1, 2 * len(self.shares) - 2)
+        sketched = np.prod([self.sketches[i] for i in self.shares], axis=0) @ weights
+        share, n_cuts = (SHARE * tolerance) ** 2, max(1, 2 * len(self.shares) - 2)
+        spare = share * float((sketched**2).mean())
         for _ in range(TRIES):
             first, second, left_out = self._moments(weights, spare / n_cuts)
             variance = second - first**2
@@ -226,13 +186,33 @@ class _Up:
         """The mean and the mean square of the function, and how much was left out of it."""
         lost: list[float] = []
 
-        def leaf(node: int, variable: int) -> Below | None:
-            return self._leaf(node, variable, weights, spare, lost)
+        def leaf(node: int, variable: int) -> Functions | None:
+            if variable not in self.shares:
+                return None
+            coef, first, second = self.bases[variable]
+            rows = self.circuit.input(variable).numbers
+            rows = rows * (self.shares[variable] / self.scales[node])
+            turn = _cut(coef, weights, self._around[node], spare, lost)
+            squares = np.tensordot(rows, turn.T @ second @ turn, 1)
+            return Functions(turn.T @ coef, rows @ (first @ turn), squares)
 
-        def inner(node: int, one: Below | None, two: Below | None) -> Below | None:
+        def inner(node: int, one: Functions | None, two: Functions | None) -> Functions | None:
+            if one is None and two is None:
+                return None
             if one is None or two is None:
                 return self._passed(node, one, two)
-            return self._joined(node, one, two, weights, spare, lost)
+            left, right = self.circuit.blocks[node].inputs
+            m, n = one.first.shape[1], two.first.shape[1]
+            coef = (one.coef[:, None] * two.coef).reshape(m * n, -1)
+            turn = _cut(coef, weights, self._around[node], spare, lost)
+            k = turn.shape[1]
+            first = (one.first[left][:, :, None] * two.first[right][:, None]).reshape(-1, m * n)
+            half = (one.second @ turn.reshape(m, n * k)).reshape(-1, m, n, k)[left]
+            half = half.transpose(0, 2, 1, 3).reshape(-1, n, m * k)
+            half = (two.second[right] @ half).reshape(-1, n, m, k).transpose(0, 2, 1, 3)
+            return self._summed(
+                node, turn.T @ coef, first @ turn, turn.T @ half.reshape(-1, m * n, k)
+            )
 
         top: Any = from_leaves(self.circuit.vtree, leaf, inner)[-1]
         scale = float(self.values[-1][0])
@@ -243,75 +223,39 @@ class _Up:
         """The sketches of the missing columns that are not below nodes; None if there are none."""
         vtree = self.circuit.vtree
 
-        def own(_: int, variable: int) -> Any:
-            return self.bases[variable].sketch if variable in self.shares else None
-
         def halves(node: int, around: Any) -> tuple[Any, Any, Any]:
             one, two = inside[vtree.left[node]], inside[vtree.right[node]]
             return around, _times(around, two), _times(around, one)
 
-        inside = from_leaves(vtree, own, lambda _, one, two: _times(one, two))
+        inside = from_leaves(
+            vtree,
+            lambda _, variable: self.sketches[variable] if variable in self.shares else None,
+            lambda _, one, two: _times(one, two),
+        )
         return from_root(vtree, None, lambda _node, _variable, around: around, halves)
 
-    def _leaf(
-        self, node: int, variable: int, weights: Any, spare: float, lost: list[float]
-    ) -> Below | None:
-        """The functions of a variable that matter, None if it is not missing."""
-        if variable not in self.shares:
-            return None
-        basis, rows = self.bases[variable], self.circuit.input(variable).numbers
-        rows = rows * (self.shares[variable] / self.scales[node])
-        turn = _cut(basis.coef, weights, self._around[node], spare, lost)
-        second = np.tensordot(rows, turn.T @ basis.second @ turn, 1)
-        return Below(turn.T @ basis.coef, rows @ (basis.first @ turn), second)
-
-    def _passed(self, node: int, one: Below | None, two: Below | None) -> Below | None:
+    def _passed(self, node: int, one: Functions | None, two: Functions | None) -> Functions:
         """The functions below one child, where the other has nothing missing."""
-        part = two if one is None else one
+        vtree, (left, right) = self.circuit.vtree, self.circuit.blocks[node].inputs
+        part, units, other = one, left, self.values[vtree.right[node]][right]
         if part is None:
-            return None
-        vtree, (left, right) = self.circuit.vtree, _inputs(self.circuit.blocks[node])
-        units, others, beside = left, right, vtree.right[node]
-        if one is None:
-            units, others, beside = right, left, vtree.left[node]
-        other = self.values[beside][others]
-        first, second = part.first[units] * other[:, None], part.second[units]
-        return Below(part.coef, *self._summed(node, first, second * other[:, None, None]))
+            part, units, other = two, right, self.values[vtree.left[node]][left]
+        coef, first, second = part  # type: ignore[misc]
+        second = second[units] * other[:, None, None]
+        return self._summed(node, coef, first[units] * other[:, None], second)
 
-    def _joined(
-        self, node: int, one: Below, two: Below, weights: Any, spare: float, lost: list[float]
-    ) -> Below:
-        """Combinations of products of the functions below both children."""
-        left, right = _inputs(self.circuit.blocks[node])
-        m, n = one.first.shape[1], two.first.shape[1]
-        coef = (one.coef[:, None] * two.coef).reshape(m * n, -1)
-        turn = _cut(coef, weights, self._around[node], spare, lost)
-        k = turn.shape[1]
-        first = (one.first[left][:, :, None] * two.first[right][:, None]).reshape(-1, m * n)
-        half = (one.second @ turn.reshape(m, n * k)).reshape(-1, m, n, k)[left]
-        half = half.transpose(0, 2, 1, 3).reshape(-1, n, m * k)
-        half = (two.second[right] @ half).reshape(-1, n, m, k).transpose(0, 2, 1, 3)
-        second = turn.T @ half.reshape(-1, m * n, k)
-        return Below(turn.T @ coef, *self._summed(node, first @ turn, second))
-
-    def _summed(self, node: int, first: Any, second: Any) -> tuple[Any, Any]:
+    def _summed(self, node: int, coef: Any, first: Any, second: Any) -> Functions:
         """What sums over products make of these numbers."""
         matrix = self.circuit.blocks[node].matrix
         if matrix is not None:
             k = first.shape[1]
             first = matrix @ first
             second = (matrix @ second.reshape(-1, k * k)).reshape(-1, k, k)
-        return first / self.scales[node], second / self.scales[node]
+        return Functions(coef, first / self.scales[node], second / self.scales[node])
 
 
 def _times(a: Any, b: Any) -> Any:
     return b if a is None else a if b is None else a * b
-
-
-def _inputs(block: Any) -> tuple[Any, Any]:
-    """The left and right inputs of the products of an inner block."""
-    left, right = block.inputs
-    return left, right
 
 
 def _cut(coef: Any, weights: Any, around: Any, spare: float, lost: list[float]) -> Any:
@@ -330,7 +274,7 @@ def _cut(coef: Any, weights: Any, around: Any, spare: float, lost: list[float]) 
     return np.linalg.qr(seen @ turn[:, n:])[0] if tall else turn[:, n:]
 
 
-def _basis(block: Any, rates: Any, points: Any, some: Any) -> Basis | None:
+def _basis(block: Any, rates: Any, points: Any) -> Functions | None:
     """The functions of a variable; None if its components have too many nodes."""
     nodes = _nodes(block, rates)
     if nodes is None:
@@ -343,14 +287,11 @@ def _basis(block: Any, rates: Any, points: Any, some: Any) -> Basis | None:
     root = np.sqrt(share)[:, None]
     turn, sizes, _ = np.linalg.svd(root * kernels[:, [*chosen, -1]], full_matrices=False)
     turn = turn[:, sizes > BASIS_ERROR * sizes[0]]
-    coef, functions = turn.T @ (root * kernels), turn / root
-    n = block.width
+    functions, n, k = turn / root, block.width, turn.shape[1]
     to = sparse.csr_array((share, (component, np.arange(len(share)))), shape=(n, len(share)))
-    k = functions.shape[1]
     squares = (functions[:, :, None] * functions[:, None]).reshape(-1, k * k)
-    sketch = np.ones((len(some), len(points) + 1))
-    sketch[:, :-1] = at_known(rates, points[some], np.ones_like(points[some], bool), points)
-    return Basis(coef, to @ functions, (to @ squares).reshape(n, k, k), sketch)
+    coef = turn.T @ (root * kernels)
+    return Functions(coef, to @ functions, (to @ squares).reshape(n, k, k))
 
 
 def _nodes(block: Any, rates: Any) -> tuple[Any, Any, Any] | None:
@@ -400,10 +341,10 @@ MOST_KERNELS = 10**8
 """How many kernels may be evaluated for one row."""
 
 
-def steady_variance(
+def stable_variance(
     expansion: Expansion,
-    density: Density,
-    rows: Rows,
+    density: Any,
+    rows: Any,
     variance: Any,
     resources: Resources,
     more: Any = 0.0,
@@ -413,7 +354,7 @@ def steady_variance(
     Parameters
     ----------
     expansion : Expansion
-    density : Density
+    density : CircuitDensity
     rows : Rows
         With missing values.
     variance : array of shape (rows, outputs)
@@ -428,14 +369,17 @@ def steady_variance(
         coef=expansion.coef**2,
         intercept=np.zeros_like(expansion.intercept),
     )
-    error = ROUNDING * squares.mean(density, rows, resources)
+    error = ROUNDING * density.mean(squares, rows, resources)
     doubtful = np.flatnonzero((variance + more < DOUBTFUL * error).any(axis=1))
     if not len(doubtful):
         return variance
     variance = np.array(variance)
-    work = _AtNodes(expansion, density, rows, resources.max_bytes)
     untold = np.zeros(len(variance), dtype=np.bool_)
-    for row, found in zip(doubtful, resources.map(work, doubtful.tolist()), strict=True):
+
+    def at_nodes(row: int) -> Any:
+        return _variance_at_nodes(expansion, density, rows, row, resources.max_bytes)
+
+    for row, found in zip(doubtful, resources.map(at_nodes, doubtful.tolist()), strict=True):
         if found is None:
             untold[row] = True
         else:
@@ -452,75 +396,54 @@ def steady_variance(
     return variance
 
 
-@dataclass(frozen=True, eq=False)
-class _AtNodes:
-    """The function from rows to the variances over their nodes; None if these are too many."""
-
-    expansion: Expansion
-    density: Density
-    rows: Rows
-    max_bytes: int
-
-    def __call__(self, row: int) -> Any:
-        missing = np.flatnonzero(~self.rows.observed[row])
-        variables = [self.density.variables[i] for i in missing]
-        sizes = [variable.n_states or 0 for variable in variables]
-        most = MOST_KERNELS // len(self.expansion.points)
-        if 0 in sizes or np.prod(sizes, dtype=float) > most:
-            return None
-        nodes: list[Any] = [
-            _nodes(self.density.real.input(int(i)), self.expansion.rates[variable.columns])
-            for i, variable in zip(missing, variables, strict=True)
-        ]
-        if any(found is None for found in nodes):
-            return None
-        counts = [len(share) for _, share, _ in nodes]
-        if np.prod(counts, dtype=float) > most:
-            return None
-        worlds = self._probabilities(row, missing, sizes)
-        total, mean, square = 0.0, 0.0, 0.0
-        n, size = int(np.prod(counts)), max(1, self.max_bytes // (64 * len(self.expansion.points)))
-        for start in range(0, n, size):
-            at = np.unravel_index(np.arange(start, min(n, start + size)), counts)
-            share = worlds[tuple(state[k] for (_, _, state), k in zip(nodes, at, strict=True))]
-            Z = np.repeat(self.rows.Z[row][None], len(share), axis=0)
-            for variable, (values, weight, _), k in zip(variables, nodes, at, strict=True):
-                share = share * weight[k]
-                Z[:, variable.columns] = values[k]
-            used = share > 0
-            if not used.any():
-                continue
-            f = self.expansion.at(self.density, Z[used], Resources(max_bytes=self.max_bytes))
-            total, mean, square = _joined((total, mean, square), share[used], f)
-        return square / total
-
-    def _probabilities(self, row: int, missing: Any, sizes: list[int]) -> Any:
-        """The probabilities of the states of what is missing, one axis for each variable."""
-        states = np.full(len(self.density.variables), np.nan)
-        for i, (variable, said) in enumerate(
-            zip(self.density.variables, self.rows.said, strict=True)
-        ):
-            if variable.pieces is None:
-                states[i] = self.rows.Z[row, variable.columns[0]]
-            elif said.state[row] >= 0:
-                states[i] = said.state[row]
-        worlds = np.stack(np.unravel_index(np.arange(int(np.prod(sizes))), sizes), axis=1)
-        every = np.tile(states, (len(worlds), 1))
-        every[:, missing] = worlds
-        logs = np.asarray(self.density.circuit.log_likelihood(every)).reshape(-1)
-        for k, i in enumerate(missing):
-            allowed = self.rows.said[i].allowed
-            if allowed is not None:
-                logs = np.where(allowed[row][worlds[:, k]], logs, -np.inf)
-        return np.exp(logs - logsumexp(logs)).reshape(sizes)
+def _variance_at_nodes(
+    expansion: Expansion, density: Any, rows: Any, row: int, max_bytes: int
+) -> Any:
+    """The variances of a row over all nodes of what is missing; None if these are too many."""
+    missing = np.flatnonzero(~rows.observed[row])
+    variables = [density.variables[i] for i in missing]
+    sizes = [variable.n_states or 0 for variable in variables]
+    most = MOST_KERNELS // len(expansion.points)
+    if 0 in sizes or np.prod(sizes, dtype=float) > most:
+        return None
+    nodes: list[Any] = [
+        _nodes(density.real.input(int(i)), expansion.rates[variable.columns])
+        for i, variable in zip(missing, variables, strict=True)
+    ]
+    counts = [0 if found is None else len(found[1]) for found in nodes]
+    if 0 in counts or np.prod(counts, dtype=float) > most:
+        return None
+    worlds = _probabilities(density, rows, row, missing, sizes)
+    total, mean, square = 0.0, 0.0, 0.0
+    for span in spans(int(np.prod(counts)), max(1, max_bytes // (64 * len(expansion.points)))):
+        at = np.unravel_index(np.arange(span.start, span.stop), counts)
+        share = worlds[tuple(state[k] for (_, _, state), k in zip(nodes, at, strict=True))]
+        Z = np.repeat(rows.Z[row][None], len(share), axis=0)
+        for variable, (values, weight, _), k in zip(variables, nodes, at, strict=True):
+            share = share * weight[k]
+            Z[:, variable.columns] = values[k]
+        used = share > 0
+        if used.any():
+            f, share = expansion.at(density, Z[used], Resources(max_bytes=max_bytes)), share[used]
+            weight, before = share.sum(), total
+            centre, total = share @ f / weight, before + weight
+            square += share @ (f - centre) ** 2 + (centre - mean) ** 2 * (before * weight / total)
+            mean += (centre - mean) * (weight / total)
+    return square / total
 
 
-def _joined(before: Any, share: Any, f: Any) -> tuple[Any, Any, Any]:
-    """Weights, means and sums of squares around them, of what was before and of new values."""
-    total, mean, square = before
-    weight = share.sum()
-    centre = share @ f / weight
-    around = share @ (f - centre) ** 2
-    both = total + weight
-    step = (centre - mean) * (weight / both)
-    return both, mean + step, square + around + (centre - mean) ** 2 * (total * weight / both)
+def _probabilities(density: Any, rows: Any, row: int, missing: Any, sizes: list[int]) -> Any:
+    """The probabilities of the states of what is missing, one axis for each variable."""
+    states = [rows.Z[row, v.columns[0]] if v.pieces is None else s.state[row]
+              for v, s in zip(density.variables, rows.said, strict=True)]  # fmt: skip
+    known = [v.pieces is None or state >= 0
+             for v, state in zip(density.variables, states, strict=True)]  # fmt: skip
+    worlds = np.stack(np.unravel_index(np.arange(int(np.prod(sizes))), sizes), axis=1)
+    every = np.tile(np.where(known, states, np.nan), (len(worlds), 1))
+    every[:, missing] = worlds
+    logs = np.asarray(density.circuit.log_likelihood(every)).reshape(-1)
+    for k, i in enumerate(missing):
+        allowed = rows.said[i].allowed
+        if allowed is not None:
+            logs = np.where(allowed[row][worlds[:, k]], logs, -np.inf)
+    return np.exp(logs - logsumexp(logs)).reshape(sizes)
