@@ -245,13 +245,5 @@ def test_all_blocks_answer_the_questions_of_blocks(block):
     doubled = block.mapped(lambda x: 2.0 * x)
     if block.numbers is not None:
         np.testing.assert_array_equal(doubled.flat[0], 2.0 * numbers)
-    at = np.array([1, 2 * block.width])
-    entered, places = block.entered(3, at)
-    filled = np.zeros(len(entered.flat[0]))
-    filled[places] = [5.0, 7.0]
-    expected = np.zeros((3, block.width))
-    expected.reshape(-1)[at] = [5.0, 7.0]
-    found = entered.refilled(filled).numbers
-    np.testing.assert_array_equal(found.toarray() if sparse.issparse(found) else found, expected)
     assert block.moved(lambda array: array).n_units == block.n_units
     assert block.matrix is None or block.matrix.shape == (block.n_units, block.width)

@@ -50,9 +50,12 @@ def minimize(vtree: Vtree, blocks: Sequence[Input | Inner]) -> Blocks:
 def _zero(vtree: Vtree, blocks: Sequence[Input | Inner]) -> Blocks:
     """The circuit that is zero everywhere, with one unit per node but for the roots."""
     one = Inner(1, 1, None, None, None)
-    zeros = at_nodes(vtree, lambda node, _: blocks[node].zero(), lambda _: one)  # type: ignore[union-attr]
-    zeros[-1] = zeros[-1].with_numbers(np.zeros((blocks[-1].n_units, zeros[-1].width)))
-    return zeros
+
+    def zero(block: Any, n: int = 1) -> Any:
+        return block.with_numbers(np.zeros((n, block.width)))
+
+    *below, root = at_nodes(vtree, lambda node, _: zero(blocks[node]), lambda _: one)
+    return [*below, zero(root, blocks[-1].n_units)]
 
 
 def _drop_unreachable(vtree: Vtree, blocks: Sequence[Any]) -> Blocks:

@@ -14,8 +14,14 @@ from array_api_compat import is_torch_array
 from expectedkernels.arrays import as_like, distinct_rows
 from expectedkernels.circuits.block_circuit import BlockCircuit
 from expectedkernels.circuits.inputs import TINY, Input
-from expectedkernels.circuits.logspace import LogValues, log_up, run_shares
-from expectedkernels.data.evidence import Column, Evidence
+from expectedkernels.circuits.logspace import (
+    LogValues,
+    atom_logs,
+    log_up,
+    run_shares,
+    state_values,
+)
+from expectedkernels.data.evidence import Evidence
 from expectedkernels.engine.blocks import Inner, inner_of_edges
 from expectedkernels.engine.layers import Level, Levels
 from expectedkernels.engine.passes import (
@@ -80,7 +86,7 @@ def observed(circuit: BlockCircuit, levels: AnyLevels, evidence: Evidence | None
     if evidence is None:
         return Atoms(np.ones(circuit.levels.n_atoms))
     if evidence.values is not None and None not in circuit.cardinalities:
-        return Atoms(_states(circuit, evidence.values))
+        return Atoms(state_values(circuit, evidence.values))
     return _general(circuit, evidence, levels.room)
 
 
@@ -114,64 +120,27 @@ def _leaf_states(levels: TensorLevels, rows: Any) -> Any:
 
 def log_modes(circuit: BlockCircuit, evidence: Evidence) -> Any:
     """The logs of the largest values of all atoms: of a component not observed, its mode's."""
-    if evidence.values is not None and None not in circuit.cardinalities:
-        return np.where(_states(circuit, evidence.values) > 0, 0.0, -inf)
-    logs = np.empty((circuit.levels.n_atoms, evidence.n_rows))
-    for variable, first, stop in circuit.atom_slices:
-        column = evidence.column(variable)
-        logs[first:stop] = circuit.input(variable).log_modes(column)[:, column.codes]
+    logs = atom_logs(circuit, evidence, modes=True)
     return logs[:, 0] if evidence.n_rows == 1 else logs
-
-
-def _states(circuit: BlockCircuit, rows: Any) -> Any:
-    """One for every state that a row of values allows, zero for others."""
-    variable, state = circuit.atom_names
-    if len(rows) == 1:
-        x = rows[0].take(variable)
-        return ((x == state) | (x != x)).astype(np.float64)
-    x = rows.T.take(variable, axis=0)
-    return ((x == state[:, None]) | (x != x)).astype(np.float64)
 
 
 def _general(circuit: BlockCircuit, evidence: Evidence, room: float) -> Atoms:
     """Soft evidence and densities, relative to the largest of every variable and row."""
-    level, n = circuit.levels.levels[0], evidence.n_rows
-    values = np.empty((level.n_products, n))
-    if evidence.values is not None and any(c is not None for c in circuit.cardinalities):
-        values = _states(circuit, evidence.values).reshape(-1, n)
-    scale, low = np.zeros((len(level.nodes), n)), np.zeros(len(level.nodes))
-    raised = None
-    for i, node in enumerate(level.nodes.tolist()):
-        variable = int(circuit.vtree.variable[node])
-        column = _column(evidence, variable)
-        if column is None:
-            continue
-        first, stop = level.product_starts[i : i + 2].tolist()
-        logs = circuit.input(variable).log_weights(column)[:, column.codes]
-        top = logs.max(axis=0)
-        scale[i] = np.where(top > -np.inf, top, 0.0)
-        logs = logs - scale[i]
-        small = (logs < -room) & (logs > -np.inf)
-        if small.any():
-            logs[small] = -room
-            raised = np.zeros(values.shape, dtype=np.bool_) if raised is None else raised
-            raised[first:stop] = small
-        values[first:stop] = np.exp(logs)
-        low[i] = logs.min(where=logs > -np.inf, initial=0.0)
-    hard = not scale.any() and not low.any()
-    if n == 1:
-        values, scale = values[:, 0], scale[:, 0]
-        raised = None if raised is None else raised[:, 0]
-    return Atoms(values) if hard else Atoms(values, scale, low, raised)
-
-
-def _column(evidence: Evidence, variable: int) -> Column | None:
-    """What rows say of a variable; None if that is a state, or any."""
-    if evidence.values is None:
-        return evidence.column(variable)
-    if evidence.domains[variable] is not None:
-        return None
-    return Column(None, evidence.values[:, variable], slice(None))  # no need to tell equal ones
+    starts = circuit.levels.levels[0].product_starts[:-1]
+    logs = atom_logs(circuit, evidence)
+    top = np.maximum.reduceat(logs, starts)
+    scale: Any = np.where(top > -inf, top, 0.0)
+    logs -= scale[circuit.leaf_of_atom]
+    raised: Any = (logs < -room) & (logs > -inf)
+    logs[raised] = -room
+    values = np.exp(logs)
+    low: Any = np.minimum.reduceat(np.where(logs > -inf, logs, 0.0).min(axis=1), starts)
+    if not scale.any() and not low.any():
+        scale = low = None
+    raised = raised if raised.any() else None
+    if evidence.n_rows == 1:
+        values, scale, raised = (None if x is None else x[:, 0] for x in (values, scale, raised))
+    return Atoms(values, scale, low, raised)
 
 
 Blocks = tuple[Input | Inner, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from math import inf, log, pi, sqrt
 from typing import Any, ClassVar
 
@@ -242,6 +242,16 @@ class Family(ReadOnly):
         """The numbers of units, edges and parameters."""
         return self.n_units, 0, self.n_parameters
 
+    def moved(self, move: Callable[[Any], Any]) -> Any:
+        """The block with its arrays elsewhere."""
+        return type(self)(*map(move, self.arrays))
+
+    def complaint(self) -> str | None:
+        """What is wrong with the parameters, None if nothing is."""
+
+    def no_power(self, alpha: float) -> str | None:
+        """Why a power of these functions is none of the family, None if it is."""
+
     def mapped(self, change: Callable[[Any], Any]) -> Any:
         """The block with all its numbers changed."""
         return self.with_numbers(change(self.numbers))
@@ -249,10 +259,6 @@ class Family(ReadOnly):
     def refilled(self, numbers: Any) -> Any:
         """The block with other numbers, laid flat."""
         return self.with_numbers(numbers.reshape(self.numbers.shape))
-
-    def entered(self, n: int, at: Any) -> tuple[Any, Any]:
-        """The block of n units that are zero, and where places of (n, width) are in `flat`."""
-        return self.with_numbers(np.zeros((n, self.width))), at
 
     def merged(self) -> tuple[Any, Any]:
         """The block of distinct non-zero units, and for every unit its place there (-1: zero)."""
@@ -290,14 +296,6 @@ class Table(Family):
         """The block with other rows of numbers."""
         return Table(rows)
 
-    def moved(self, move: Callable[[Any], Any]) -> Table:
-        """The block with its arrays elsewhere."""
-        return Table(move(self.table))
-
-    def zero(self) -> Table:
-        """The block of one unit that is zero."""
-        return Table(np.zeros((1, self.cardinality)))
-
     def beside(self, others: Sequence[Table]) -> Table:
         """The block of the units of this block, and then those of others."""
         return Table(np.concatenate([self.table, *(other.table for other in others)]))
@@ -305,10 +303,6 @@ class Table(Family):
     def meets(self, other: Table) -> Any:
         """Which states are equal, (states, states)."""
         return np.eye(self.cardinality, dtype=np.bool_)
-
-    def complaint(self) -> str | None:
-        """What is wrong with the parameters: a table has none."""
-        return None
 
     def with_points(self, rows: Array, values: Any) -> Table:
         """The block with other rows of numbers: observed values are states."""
@@ -323,8 +317,7 @@ class Table(Family):
 
     def log_weights(self, column: Any) -> Any:
         """The logs of the weights of states, (states, statements)."""
-        with np.errstate(divide="ignore"):
-            return np.log(column.weights).T
+        return log_sizes(column.weights).T
 
     log_modes = log_weights
 
@@ -335,9 +328,6 @@ class Table(Family):
     def given(self, column: Any) -> tuple[Table, Any]:
         """The block given what one row says, and the logs of factors of its numbers."""
         return self, np.tile(self.log_weights(column)[:, column.codes[0]], self.n_units)
-
-    def no_power(self, alpha: float) -> None:
-        """Why there is no such power: there are all."""
 
     def power(self, alpha: float) -> tuple[Table, Any]:
         """The powers of the states' indicators, and the factors of their numbers."""
@@ -426,22 +416,16 @@ class Real(Family):
 
     def with_numbers(self, rows: Array) -> Real:
         """The block with other weights."""
-        return Real(rows, self.mean, self.variance, self.half)
+        return replace(self, weights=rows)
 
     def moved(self, move: Callable[[Any], Any]) -> Real:
         """The block with its arrays elsewhere."""
-        weights = move(self.weights)
-        if self.half is not None and not is_numpy(namespace(weights)):
+        if self.half is not None and not is_numpy(namespace(move(self.weights))):
             raise CircuitError(
                 "A circuit with inputs on intervals has its arrays in NumPy: the integrals over "
                 "intervals are computed there. Normal inputs can be elsewhere."
             )
-        half = None if self.half is None else move(self.half)
-        return Real(weights, move(self.mean), move(self.variance), half)
-
-    def zero(self) -> Real:
-        """The block of one unit that is zero."""
-        return Real(np.zeros((1, 1)), np.zeros(1), np.ones(1))
+        return super().moved(move)
 
     def beside(self, others: Sequence[Real]) -> Real:
         """The block of the units and components of this block, and then those of others."""

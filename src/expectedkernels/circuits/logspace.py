@@ -101,6 +101,35 @@ class LogValues:
         return down_over(LOGS, self.levels, self.weights, self.values)
 
 
+def state_values(circuit: BlockCircuit, rows: Any) -> Any:
+    """One for every state that a row of values allows, zero for others, (atoms, rows) or (atoms,).
+
+    Atoms of real variables have numbers without a meaning.
+    """
+    variable, state = circuit.atom_names
+    x = rows[0].take(variable) if len(rows) == 1 else rows.T.take(variable, axis=0)
+    state = state if len(rows) == 1 else state[:, None]
+    return ((x == state) | (x != x)).astype(np.float64)
+
+
+def atom_logs(circuit: BlockCircuit, evidence: Evidence, modes: bool = False) -> Any:
+    """The logs of what rows of evidence say of all atoms, (atoms, rows).
+
+    That is the weight of a state, or the density of a component: of one that is not observed, zero
+    or (`modes`) the log of its largest density.
+    """
+    logs = np.empty((circuit.levels.n_atoms, evidence.n_rows))
+    if evidence.values is not None and set(circuit.cardinalities) != {None}:
+        logs = log_sizes(state_values(circuit, evidence.values).reshape(logs.shape))
+    for variable, first, stop in circuit.atom_slices:
+        column = evidence.column_of_values(variable)
+        if column is not None:
+            block = circuit.input(variable)
+            found = block.log_modes(column) if modes else block.log_weights(column)
+            logs[first:stop] = found[:, column.codes]
+    return logs
+
+
 def log_up(circuit: BlockCircuit, evidence: Evidence | None) -> LogValues:
     """The logs of all units given rows of evidence (one row without any).
 
@@ -108,11 +137,7 @@ def log_up(circuit: BlockCircuit, evidence: Evidence | None) -> LogValues:
     """
     levels = circuit.levels
     weights = circuit.remembered("log weights", lambda: lifted(LOGS, levels))
-    atoms = np.zeros((levels.n_atoms, 1 if evidence is None else evidence.n_rows))
-    if evidence is not None:
-        for variable, first, stop in circuit.atom_slices:
-            column = evidence.column(variable)
-            atoms[first:stop] = circuit.input(variable).log_weights(column)[:, column.codes]
+    atoms = np.zeros((levels.n_atoms, 1)) if evidence is None else atom_logs(circuit, evidence)
     return LogValues(levels, weights, atoms, up_over(LOGS, levels, weights, atoms))
 
 

@@ -200,13 +200,6 @@ class Inner(ReadOnly):
         parts = (numbers, self.csr.indices, self.csr.indptr)
         return self.with_numbers(sparse.csr_array(parts, shape=self.csr.shape))
 
-    def entered(self, n: int, at: Any) -> tuple[Inner, Any]:
-        """The block of n units with ones at ascending places of (n, width), and these in `flat`."""
-        rows, columns = np.divmod(at, max(1, self.width))
-        starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))])
-        ones = (np.ones(len(columns)), columns, starts)
-        return self.with_numbers(sparse.csr_array(ones, shape=(n, self.width))), slice(None)
-
     def moved(self, move: Callable[[Any], Any]) -> Inner:
         """The block with its arrays elsewhere."""
         arrays = map(move, (self.left, self.right, self.weights))
