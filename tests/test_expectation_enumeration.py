@@ -82,13 +82,6 @@ def test_circuit_and_circuit(problem):
         assert_logs_close(log, np.log(expected))
 
 
-@settings(max_examples=3)
-@given(problems(max_worlds=1024, max_variables=10))
-def test_many_worlds(problem):
-    expected = problem.P @ problem.K @ problem.Q
-    assert_close(ek.expected_kernel(problem.p, problem.q, problem.k), expected)
-
-
 @pytest.mark.parametrize(("units", "density"), [(5, None), (33, None), (70, 0.3), (300, 0.05)])
 def test_large_blocks(units, density):
     rng = np.random.default_rng(units)
@@ -119,16 +112,6 @@ def test_circuit_and_points(problem, rng, n, max_bytes):
     with np.errstate(divide="ignore"):
         logs = ek.expected_kernel(Y, problem.q, problem.k, log=True, **options)
         assert_logs_close(logs, np.log(K @ problem.Q))
-
-
-@settings(max_examples=20)
-@given(problems(), rngs)
-def test_one_point_is_a_row_of_its_own(problem, rng):
-    y = points(rng, problem.p.cardinalities, 1)
-    K = problem.twin.naive(problem.X, y)
-    assert_close(ek.expected_kernel(problem.p, y.tolist(), problem.k), problem.P @ K)
-    with pytest.raises(ek.DataError, match=r"X.reshape\(1, -1\) if they are a single row"):
-        ek.expected_kernel(problem.p, y[0], problem.k)
 
 
 @settings(max_examples=20)
@@ -262,20 +245,6 @@ def test_unit_graphs(data, cards, rng):
     assert_close(ek.expected_kernel(a, b, plain.kernel), A @ plain.naive(X, X) @ B)
     Y = points(rng, cards, 3)
     assert_close(ek.expected_kernel(a, Y, plain.kernel), A @ plain.naive(X, Y))
-
-
-@settings(max_examples=20)
-@given(st.data(), st.integers(2, 4))
-def test_a_single_variable(data, card):
-    p, q = (data.draw(circuits((card,))) for _ in range(2))
-    twin = data.draw(kernels((card,), ek.Vtree.balanced(1), signed=True))
-    X = worlds((card,))
-    P, Q, K = distribution(p), distribution(q), twin.naive(X, X)
-    assert_close(ek.expected_kernel(p, q, twin.kernel), P @ K @ Q, P @ np.abs(K) @ Q)
-    E = data.draw(evidence(p))
-    P = conditionals(P, E.weights, X)
-    actual = ek.expected_kernel(p, q, twin.kernel, evidence_p=E.given)
-    assert_close(actual, P @ K @ Q, P @ np.abs(K) @ Q)
 
 
 def test_an_input_against_a_sum_of_the_same_variable():

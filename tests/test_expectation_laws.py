@@ -8,7 +8,7 @@ from scipy import sparse
 
 import expectedkernels as ek
 from assertions import assert_close
-from oracles import Table, worlds
+from oracles import Table
 from strategies import (
     circuits,
     domains,
@@ -60,30 +60,6 @@ def test_linearity_in_the_circuits(drawn, a, b):
     assert_close(ek.expected_kernel(r, mixed, k), parts)
 
 
-@settings(max_examples=40)
-@given(st.data(), domains(), st.floats(0.01, 100.0))
-def test_linearity_in_the_kernel(data, cards, c):
-    vtree = data.draw(vtrees(len(cards)))
-    p, q = (data.draw(circuits(cards, vtree)) for _ in range(2))
-    k, h = (data.draw(kernels(cards, vtree)).kernel for _ in range(2))
-    one, other = ek.expected_kernel(p, q, k), ek.expected_kernel(p, q, h)
-    assert_close(ek.expected_kernel(p, q, k + h), one + other)
-    assert_close(ek.expected_kernel(p, q, c * k), c * one)
-    assert_close(ek.expected_kernel(p, q, k * c), c * one)
-
-
-@settings(max_examples=30)
-@given(st.data(), domains(max_worlds=64), rngs)
-def test_products_of_kernels_are_pointwise(data, cards, rng):
-    vtree = data.draw(vtrees(len(cards)))
-    a, b = (data.draw(kernels(cards, vtree, signed=True)) for _ in range(2))
-    X, Y = (points(rng, cards, n) for n in (5, 6))
-    k = product_twin(a, b).kernel
-    values = a.kernel(X, Y) * b.kernel(X, Y)
-    assert_close(k(X, Y), values, np.abs(values).max())
-    assert_close(k.pairs(X, Y[:5]), np.diag(values), np.abs(values).max())
-
-
 @settings(max_examples=30)
 @given(settings_of(1), st.data())
 def test_gram_matrices_of_conditionals_are_positive_definite(drawn, data):
@@ -106,25 +82,6 @@ def test_gram_matrices_of_circuits_are_positive_definite(drawn):
             assert_close(gram[i, j], ek.expected_kernel(p, q, k), root_scale(p, q, k))
     size = np.abs(gram).max()
     assert np.linalg.eigvalsh((gram + gram.T) / 2).min() >= -1e-12 * len(gram) * size
-
-
-@settings(max_examples=20)
-@given(settings_of(2, definite=False), rngs)
-def test_points_stand_for_circuits_of_points(drawn, rng):
-    (p, _), k = drawn
-    cards = p.cardinalities
-    Y = points(rng, cards, 3)
-    as_circuits = ek.algebra.stack(
-        [
-            ek.factorized([np.arange(c) == x for c, x in zip(cards, y, strict=True)], p.vtree)
-            for y in Y
-        ]
-    )
-    assert_close(ek.expected_kernel(p, Y, k), ek.expected_kernel(p, as_circuits, k))
-    share = rng.random(3)
-    assert_close(
-        ek.expected_kernel(p, ek.Empirical(Y, share), k), ek.expected_kernel(p, Y, k) @ share
-    )
 
 
 @settings(max_examples=30)
@@ -169,25 +126,6 @@ def test_renaming_variables_changes_nothing(data, cards, rng):
     Y = points(rng, cards, 4)
     renamed_points = Y[:, inverse]
     assert_close(ek.expected_kernel(a, renamed_points, after), ek.expected_kernel(p, Y, before))
-
-
-@settings(max_examples=20)
-@given(settings_of(2, definite=False))
-def test_a_constant_kernel_gives_the_product_of_the_masses(drawn):
-    (p, q), _ = drawn
-    constant = ek.RBF(np.zeros(p.n_variables))
-    log = ek.expected_kernel(p, q, constant, log=True)
-    assert_close(np.exp(log - p.log_partition() - q.log_partition()), 1.0)
-
-
-@settings(max_examples=20)
-@given(settings_of(1, definite=False, max_worlds=64))
-def test_the_delta_kernel_gives_the_inner_product(drawn):
-    (p,), _ = drawn
-    X = worlds(p.cardinalities)
-    values = np.exp(p.log_likelihood(X))
-    assert_close(ek.expected_kernel(p, p, ek.Delta()), values @ values)
-    assert_close(ek.expected_kernel(p, X, ek.Delta()), values)
 
 
 @settings(max_examples=30)

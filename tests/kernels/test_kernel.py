@@ -10,20 +10,6 @@ from strategies import domains, kernels, points, rngs, vtrees
 INDEFINITE = ek.TableKernel([[[1.0, 2.0], [2.0, 1.0]]])
 
 
-def test_sums_products_and_scalings():
-    rng = np.random.default_rng(0)
-    X, Y = points(rng, (3, 3), 4), points(rng, (3, 3), 5)
-    k, other = ek.RBF(0.3), ek.Laplacian(0.7)
-    assert_close((k + other)(X, Y), k(X, Y) + other(X, Y))
-    assert_close((k * other)(X, Y), k(X, Y) * other(X, Y))
-    assert_close((2.5 * k)(X, Y), 2.5 * k(X, Y))
-    assert_close((k * np.float64(2.5))(X, Y), 2.5 * k(X, Y))
-    assert_close(
-        ((k + other) * (other + 3 * k))(X, Y), (k(X, Y) + other(X, Y)) * (other(X, Y) + 3 * k(X, Y))
-    )
-    assert_close(sum([k, other], start=ek.Delta())(X, Y), ek.Delta()(X, Y) + k(X, Y) + other(X, Y))
-
-
 def test_sums_and_products_of_definite_kernels_are_definite():
     k = 2.0 * ek.RBF(1.0) + ek.Delta() * ek.ExpHamming()
     assert k.is_positive_definite()
