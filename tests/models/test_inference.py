@@ -103,10 +103,9 @@ def test_ranges_beyond_doubles():
     circuit, _ = model.compile()
     for ours, theirs in zip(model.marginals(), circuit.marginals(), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)
-    assert_close(
-        model.log_score(model.map([np.nan] * 31)[None]),
-        model.log_score(circuit.map([np.nan] * 31)[None]),
-    )
+    with pytest.warns(UserWarning, match="84 conditional probabilities of the model are below"):
+        best = circuit.map([np.nan] * 31)
+    assert_close(model.log_score(model.map([np.nan] * 31)[None]), model.log_score(best[None]))
     drawn = model.sample(20, rng=0)
     assert (model.log_score(drawn) > -np.inf).all()
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import require_memory
-from expectedkernels.checks import PropertyError, SizeError
+from expectedkernels.checks import PropertyError
 from expectedkernels.circuits.block_circuit import of_tables
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Table
@@ -62,14 +61,10 @@ def context_blocks(vtree: Vtree, shares: MessagePlan, max_bytes: int) -> tuple[I
 
 def refuse_large(plan: CompilationPlan, needed: int, max_bytes: int, what: str) -> None:
     """Raise if something needs more memory than there is."""
-    if needed > max_bytes:
-        raise SizeError(
-            f"{what} needs about {needed / 2**30:.3g} GiB, more than "
-            f"max_bytes={max_bytes}: the {plan.method} method has width {plan.width} on its vtree, "
-            f"with {plan.n_products} products. Condition on some variables, try another vtree, or "
-            "allow more memory."
-        )
-    require_memory(needed, what, "Condition on some variables, or try another vtree.")
+    why = f"the {plan.method} method has width {plan.width} on its vtree, "
+    why += f"with {plan.n_products} products"
+    advice = "Condition on some variables, or try another vtree"
+    messages.require_room(needed, max_bytes, what, why, advice)
 
 
 def written_blocks(
@@ -252,7 +247,6 @@ def compiled(plan: CompilationPlan, max_bytes: int = DEFAULT_MAX_BYTES) -> tuple
     """
     if plan.method == "context":
         return by_contexts(plan.vtree, compilation_stages(plan), max_bytes)
-    check_max_bytes(max_bytes)
     refuse_large(plan, plan.n_bytes, max_bytes, "Compiling this model")
     shares, log_z = _boundary_shares(plan)
     if log_z == -np.inf:

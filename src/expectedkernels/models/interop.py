@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from expectedkernels.circuits.build import gaussian_mixture
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.graph import Categorical, Gaussian, Graph, Product, Sum, Unit
 from expectedkernels.engine.blocks import from_leaves, from_root
-from expectedkernels.models import converted
 from expectedkernels.models.factor_graph import BayesianNetwork, FactorGraph
 from expectedkernels.vtree import Vtree
 
@@ -367,13 +366,13 @@ def from_spflow(module: Any) -> Circuit:
     return Circuit.from_units(roots[0])
 
 
-SPFLOW_LEAVES: dict[str, tuple[Callable[..., Any], ...]] = {
-    "Categorical": (_tables, attrgetter("probs")),
-    "Bernoulli": (_bernoullis, attrgetter("probs")),
-    "Binomial": (_binomials, attrgetter("probs"), attrgetter("total_count")),
-    "Normal": (_normals, attrgetter("loc"), attrgetter("scale")),
+SPFLOW_LEAVES: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
+    "Categorical": (_tables, ("probs",)),
+    "Bernoulli": (_bernoullis, ("probs",)),
+    "Binomial": (_binomials, ("probs", "total_count")),
+    "Normal": (_normals, ("loc", "scale")),
 }
-"""What makes the inputs of SPFlow's leaves, and what gives their parameters."""
+"""What makes the inputs of SPFlow's leaves, and where their parameters are."""
 SPFLOW_SPLITS: dict[str, Callable[[Any, Any], list[Any]]] = {
     "SplitConsecutive": lambda module, units: np.split(units, module.num_splits),
     "SplitInterleaved": lambda module, units: [
@@ -400,8 +399,8 @@ def _read_spflow(module: Any, kind: str, found: dict[int, Any]) -> Any:
                 f"The parameters of SPFlow's {kind} come from a network, so that there is no "
                 "circuit but for single rows."
             )
-        make, *parameters = SPFLOW_LEAVES[kind]
-        return inputs(make, module.scope.query, *(get(module) for get in parameters))
+        make, names = SPFLOW_LEAVES[kind]
+        return inputs(make, module.scope.query, *(getattr(module, name) for name in names))
     if kind not in SPFLOW_SPLITS and kind not in SPFLOW_INNER:
         raise CircuitError(
             "Circuits are sums and products of categorical and normal inputs. SPFlow's "
@@ -595,6 +594,15 @@ def as_model(obj: object) -> Circuit | FactorGraph | Unit:
     )
 
 
+def converted(obj: Any) -> Any:
+    """A model of another library as one of ours; everything else as it is."""
+    for base in type(obj).__mro__:
+        read = READERS.get(f"{base.__module__.split('.')[0].lower()}.{base.__name__}")
+        if read is not None:
+            return read(obj)
+    return obj
+
+
 def _graphical_model(
     names: Sequence[Any],
     states: Sequence[Sequence[Any]],
@@ -678,6 +686,21 @@ def _from_gaussian_mixture(mixture: Any) -> Circuit:
     circuit = gaussian_mixture(weights / weights.sum(), means, variances)
     names = getattr(mixture, "feature_names_in_", None)
     return circuit if names is None else circuit.with_names(names)
+
+
+READERS: dict[str, Callable[[Any], Any]] = {
+    "pyagrum.BayesNet": _from_pyagrum,
+    "pyagrum.MarkovRandomField": _from_pyagrum,
+    "pgmpy.DiscreteBayesianNetwork": _from_pgmpy,
+    "pgmpy.BayesianNetwork": _from_pgmpy,
+    "pgmpy.DiscreteMarkovNetwork": _from_pgmpy,
+    "pgmpy.MarkovNetwork": _from_pgmpy,
+    "sklearn.GaussianMixture": _from_gaussian_mixture,
+    "cirkit.TorchCircuit": from_cirkit,
+    "cirkit.Circuit": from_cirkit,
+    "spflow.Module": from_spflow,
+}
+"""What reads the classes of other libraries, by package in lower case and name."""
 
 
 def to_pyagrum(model: FactorGraph) -> Any:
@@ -834,7 +857,11 @@ def to_networkx(model: Circuit | Unit | Vtree | FactorGraph) -> Any:
     elif isinstance(model, Circuit):
         _add_circuit(graph, model.to("numpy"))
     elif isinstance(model, Unit):
-        _add_units(graph, model)
+        found = Graph(model)
+        for unit, below in zip(found.units, found.inputs, strict=True):
+            facts = {name: getattr(unit, name) for name in PARAMETERS if hasattr(unit, name)}
+            weights = getattr(unit, "weights", None) if unit.kind == "sum" else None
+            _add_unit(graph, unit.kind, below, weights, **facts)
     elif isinstance(model, FactorGraph):
         _add_factors(graph, model)
     else:
@@ -845,38 +872,28 @@ def to_networkx(model: Circuit | Unit | Vtree | FactorGraph) -> Any:
     return graph
 
 
-def _add_units(graph: Any, root: Unit) -> None:
-    found = Graph(root)
-    for i, unit in enumerate(found.units):
-        facts = {name: getattr(unit, name) for name in PARAMETERS if hasattr(unit, name)}
-        graph.add_node(i, kind=unit.kind, **facts)
-        for j, below in enumerate(found.inputs[i]):
-            more = {"weight": float(unit.weights[j])} if unit.kind == "sum" else {}  # type: ignore[attr-defined]
-            graph.add_edge(i, below, **more)
+def _add_unit(graph: Any, kind: str, inputs: Any, edges: Any = None, **facts: Any) -> int:
+    """Add a unit and its edges, with their weights; returns its number."""
+    number = len(graph)
+    graph.add_node(number, kind=kind, **facts)
+    for i, below in enumerate(inputs):
+        more = {} if edges is None else {"weight": float(edges[i])}
+        graph.add_edge(number, int(below), **more)
+    return number
 
 
 def _add_circuit(graph: Any, circuit: Circuit) -> None:
     """The units of a circuit; sums that only pass a product on are left out."""
     blocks: Any = circuit.blocks
     called: Any = circuit.names or range(circuit.n_variables)
-
-    def add(kind: str, inputs: Any, weights: Any = None, **facts: Any) -> int:
-        number = len(graph)
-        graph.add_node(number, kind=kind, **facts)
-        for i, below in enumerate(inputs):
-            graph.add_edge(
-                number, int(below), **({} if weights is None else {"weight": weights[i]})
-            )
-        return number
+    add = partial(_add_unit, graph)
 
     def leaf(node: int, variable: int) -> Any:
-        block, name = blocks[node], called[variable]
+        block, facts = blocks[node], {"variable": called[variable]}
         if block.cardinality is not None:
-            return np.array([add("input", (), variable=name, probs=row) for row in block.numbers])
-        shared = {"mean": block.mean, "variance": block.variance, "half": block.halves}
-        return np.array(
-            [add("input", (), variable=name, weights=row, **shared) for row in block.numbers]
-        )
+            return np.array([add("input", (), probs=row, **facts) for row in block.numbers])
+        facts |= {"mean": block.mean, "variance": block.variance, "half": block.halves}
+        return np.array([add("input", (), weights=row, **facts) for row in block.numbers])
 
     def inner(node: int, left: Any, right: Any) -> Any:
         block = blocks[node]

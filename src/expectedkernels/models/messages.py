@@ -639,7 +639,7 @@ def solutions(
     most = max_bytes if max_bytes <= DEFAULT_MAX_BYTES else min(max_bytes, memory_limit())
     keep = plan.table_bytes <= most
     if not keep:
-        require_room(plan, plan.message_bytes, max_bytes)
+        _require_room(plan, plan.message_bytes, max_bytes)
     for row, found in enumerate(_solve_rows(plan, evidence, for_marginals and plan.is_small)):
         if found is None:
             found = solve(plan, row_weights(evidence, row), keep, for_marginals)
@@ -655,17 +655,21 @@ def refuse_zero(plan: MessagePlan, possible: Sequence[bool], given: bool) -> Non
         refuse_impossible(np.asarray(possible), given)
 
 
-def require_room(plan: MessagePlan, needed: int, max_bytes: int) -> None:
+def require_room(needed: int, max_bytes: int, what: str, why: str, advice: str) -> None:
     """Raise if something needs more memory than there is."""
     check_max_bytes(max_bytes)
     if needed > max_bytes:
-        width = max(len(stage.context) for stage in plan.stages)
         raise SizeError(
-            f"Variable elimination needs about {needed / 2**30:.3g} GiB here, more than "
-            f"max_bytes={max_bytes}: the best order found has width {width}. Condition on some "
-            "variables, or allow more memory."
+            f"{what} needs about {needed / 2**30:.3g} GiB, more than max_bytes={max_bytes}: {why}. "
+            f"{advice}, or allow more memory."
         )
-    require_memory(needed, "Variable elimination", "Condition on some variables.")
+    require_memory(needed, what, f"{advice}.")
+
+
+def _require_room(plan: MessagePlan, needed: int, max_bytes: int) -> None:
+    width = max(len(stage.context) for stage in plan.stages)
+    why = f"the best order found has width {width}"
+    require_room(needed, max_bytes, "Variable elimination", why, "Condition on some variables")
 
 
 class InferenceMixin:
@@ -757,7 +761,7 @@ class InferenceMixin:
         if by_circuit or read is None:
             return self._circuit.map(X, as_frame)
         plan = self.messages
-        require_room(plan, plan.message_bytes, DEFAULT_MAX_BYTES)
+        _require_room(plan, plan.message_bytes, DEFAULT_MAX_BYTES)
         rows = [most_probable_states(plan, row_weights(read, row)) for row in range(read.n_rows)]
         refuse_zero(plan, [row is not None for row in rows], True)
         found = np.stack(rows)
@@ -856,7 +860,7 @@ class InferenceMixin:
         (2.302585, 1.94591)
         """
         read = None if evidence is None else as_evidence(evidence, self.schema)
-        require_room(self.messages, self.messages.passing_bytes, max_bytes)
+        _require_room(self.messages, self.messages.passing_bytes, max_bytes)
         found = log_partitions(self.messages, read)
         if -np.inf in found and log_partition(self.messages, {}) == -np.inf:
             raise PropertyError(NO_DISTRIBUTION)
