@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from inspect import signature
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from expectedkernels.arrays import StatesLike
 from expectedkernels.checks import CircuitError, ParseError
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.graph import Unit
 from expectedkernels.io.bif import read_bif, write_bif
 from expectedkernels.io.npz import read_npz, write_npz
 from expectedkernels.io.table_files import read_table
-from expectedkernels.io.text import PathLike, Source, checked_path
+from expectedkernels.io.text import PathLike, Source, checked_path, holders, require_holder
 from expectedkernels.io.uai import read_uai, read_uai_evidence, write_uai, write_uai_evidence
 from expectedkernels.io.unit_lists import (
     read_jpc,
@@ -26,7 +26,7 @@ from expectedkernels.io.unit_lists import (
     write_spn,
 )
 from expectedkernels.io.vtree_format import read_vtree, write_vtree
-from expectedkernels.models.factor_graph import BayesianNetwork, FactorGraph
+from expectedkernels.models.factor_graph import FactorGraph
 from expectedkernels.vtree import Vtree
 
 XMLBIF = (
@@ -117,24 +117,8 @@ def compile_file(
     return model.compile(vtree)
 
 
-class Estimator(Protocol):
-    """A scikit-learn compatible estimator."""
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters of the constructor."""
-        ...
-
-
-def _read_estimator(path: PathLike) -> Any:
-    from expectedkernels.io.skops_format import load_estimator
-
-    return load_estimator(path)
-
-
-def _write_estimator(model: Any, path: PathLike) -> None:
-    from expectedkernels.io.skops_format import save_estimator
-
-    save_estimator(model, path)
+def _estimators() -> Any:
+    return import_module("expectedkernels.io.skops_format")  # which needs skops
 
 
 def _write_psdd(circuit: Circuit, path: PathLike) -> None:
@@ -150,16 +134,12 @@ FORMATS: dict[str, tuple[Callable[..., Any], Callable[[Any, PathLike], None]]] =
     ".uai": (read_uai, write_uai),
     ".bif": (read_bif, write_bif),
     ".vtree": (read_vtree, write_vtree),
-    ".skops": (_read_estimator, _write_estimator),
+    ".skops": (
+        lambda path: _estimators().load_estimator(path),
+        lambda model, path: _estimators().save_estimator(model, path),
+    ),
 }
 """The reader and the writer of every suffix."""
-HOLDERS = (
-    (Circuit, (".npz", ".psdd", ".jpc", ".spn")),
-    (BayesianNetwork, (".uai", ".bif")),
-    (FactorGraph, (".uai",)),
-    (Vtree, (".vtree",)),
-)
-"""The suffixes of the files that hold an object; estimators are told by their methods."""
 BINARY = (".npz", ".skops")
 """Formats that are not compressed with gzip."""
 NAMED = (".npz", ".bif")
@@ -243,7 +223,7 @@ def load(
     return read(path, **given)
 
 
-def save(obj: Circuit | FactorGraph | Vtree | Estimator, path: PathLike) -> None:
+def save(obj: Any, path: PathLike) -> None:
     """Write a circuit, model, vtree or fitted estimator to a file, by the suffix of its name.
 
     Parameters
@@ -277,10 +257,10 @@ def save(obj: Circuit | FactorGraph | Vtree | Estimator, path: PathLike) -> None
     array([[0.3, 0.7]])
     """
     suffix = _suffix(path)
-    _check_holder(obj, suffix)
+    require_holder(obj, suffix)
     schema = getattr(obj, "schema", None)
     if schema is not None and not schema.is_plain and suffix not in NAMED:
-        named = " or ".join(s for s in _holders(obj) if s in NAMED)
+        named = " or ".join(s for s in holders(obj) if s in NAMED)
         keeping = f"Save to {named}" if named else "Save model.circuit() to .npz"
         warnings.warn(
             f"{suffix} files do not hold names and labels, which {checked_path(path)} leaves out. "
@@ -308,33 +288,6 @@ def _suffix(path: PathLike) -> str:
             name,
         )
     return suffix
-
-
-def _holders(obj: Any) -> tuple[str, ...]:
-    """The suffixes of the files that hold an object."""
-    if hasattr(obj, "get_params") and not isinstance(obj, type):
-        return (".skops",)
-    return next((suffixes for kind, suffixes in HOLDERS if isinstance(obj, kind)), ())
-
-
-def _check_holder(obj: Any, suffix: str) -> None:
-    """Raise unless files with this suffix hold such objects."""
-    known, kind = _holders(obj), type(obj).__name__
-    if suffix in known:
-        return
-    if isinstance(obj, (str, Path)):
-        advice = "The path comes second: save(obj, path)"
-    elif isinstance(obj, Unit):
-        advice = "Save Circuit.from_units(root)"
-    elif not known:
-        advice = "joblib.dump and pickle hold kernels and other objects"
-    else:
-        advice = f"Save it to a file that ends in {' or '.join(known)}"
-        if isinstance(obj, FactorGraph) and suffix in HOLDERS[0][1]:
-            advice += ", or save its circuit, model.circuit()"
-        if isinstance(obj, Circuit) and suffix == ".vtree":
-            advice += ", or save its vtree, circuit.vtree"
-    raise CircuitError(f"A {suffix} file does not hold a {kind}. {advice}.")
 
 
 __all__ = [

@@ -17,6 +17,7 @@ from expectedkernels.io.text import (
     Source,
     number_or_none,
     numbers_of,
+    require_holder,
     shown,
     write_text,
 )
@@ -350,10 +351,7 @@ def write_bif(network: BayesianNetwork, path: PathLike) -> None:
     }
     """
     network = converted(network)
-    if not isinstance(network, BayesianNetwork):
-        raise CircuitError(
-            f"A .bif file holds a Bayesian network. Got a {type(network).__name__}; use write_uai."
-        )
+    require_holder(network, ".bif")
     cards = network.cardinalities
     names = [_quoted(name) for name in network.names or [f"x{v}" for v in range(len(cards))]]
     known = network.states or [[f"s{state}" for state in range(card)] for card in cards]

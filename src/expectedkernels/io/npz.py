@@ -21,7 +21,7 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Real, Table
 from expectedkernels.data.schema import Schema
 from expectedkernels.engine.blocks import Inner, at_nodes
-from expectedkernels.io.text import PathLike, checked_path, require_kind, shown
+from expectedkernels.io.text import PathLike, checked_path, require_holder, shown
 from expectedkernels.models.clique_tree import Scaled
 from expectedkernels.models.compiler import Tensors, context_plan
 from expectedkernels.models.messages import MessagePlan, Stage, log_partition, make_stage
@@ -107,7 +107,7 @@ def write_npz(circuit: Circuit, path: PathLike) -> None:
     CircuitError
         If the circuit has numbers that are not finite.
     """
-    require_kind(circuit, Circuit, ".npz")
+    require_holder(circuit, ".npz")
     circuit = circuit.to("numpy")
     tables = circuit.shortcuts
     is_compiled = isinstance(tables, Tensors)

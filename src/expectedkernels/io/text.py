@@ -14,6 +14,7 @@ import numpy as np
 from expectedkernels.checks import CircuitError, ParseError
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.graph import Unit
+from expectedkernels.models.factor_graph import BayesianNetwork, FactorGraph
 from expectedkernels.vtree import Vtree
 
 PathLike = str | os.PathLike[str]
@@ -274,21 +275,37 @@ def checked_path(path: Any) -> str:
     raise CircuitError(f"The path of a file is text or a Path. Got {type(path).__name__} instead.")
 
 
-def require_kind(given: Any, kind: type, file: str) -> None:
-    """Raise unless an object is of the kind that a file holds; say what may be meant."""
-    if isinstance(given, kind):
+HOLDERS: tuple[tuple[Any, tuple[str, ...]], ...] = (
+    (Circuit, (".npz", ".psdd", ".jpc", ".spn")),
+    (BayesianNetwork, (".uai", ".bif")),
+    (FactorGraph, (".uai",)),
+    (Vtree, (".vtree",)),
+)
+"""The suffixes of the files that hold an object; estimators are told by their methods."""
+
+
+def holders(obj: Any) -> tuple[str, ...]:
+    """The suffixes of the files that hold an object."""
+    if hasattr(obj, "get_params") and not isinstance(obj, type):
+        return (".skops",)
+    return next((suffixes for kind, suffixes in HOLDERS if isinstance(obj, kind)), ())
+
+
+def require_holder(obj: Any, suffix: str) -> None:
+    """Raise unless files with this suffix hold such objects; say what to do."""
+    known = holders(obj)
+    if suffix in known:
         return
-    advice = ""
-    if isinstance(given, (str, os.PathLike)):
-        advice = " The path comes second."
-    elif isinstance(given, Circuit) and kind is Vtree:
-        advice = " Its vtree is circuit.vtree."
-    elif isinstance(given, Circuit):
-        advice = " Use save() with a .npz file."
-    elif hasattr(given, "compile"):
-        advice = " Use write_uai, or the circuit model.circuit()."
-    elif isinstance(given, Unit):
-        advice = " Circuit.from_units makes a circuit of it."
-    raise CircuitError(
-        f"A {file} file holds a {kind.__name__}. Got {type(given).__name__} instead.{advice}"
-    )
+    if isinstance(obj, (str, os.PathLike)):
+        advice = "The path comes second: save(obj, path)"
+    elif isinstance(obj, Unit):
+        advice = "Save Circuit.from_units(root)"
+    elif not known:
+        advice = "joblib.dump and pickle hold kernels and other objects"
+    else:
+        advice = f"Save it to a file that ends in {' or '.join(known)}"
+        if isinstance(obj, FactorGraph) and suffix in HOLDERS[0][1]:
+            advice += ", or save its circuit, model.circuit()"
+        if isinstance(obj, Circuit) and suffix == ".vtree":
+            advice += ", or save its vtree, circuit.vtree"
+    raise CircuitError(f"A {suffix} file does not hold a {type(obj).__name__}. {advice}.")

@@ -19,7 +19,7 @@ from expectedkernels.io.text import (
     Source,
     number_or_none,
     numbers_of,
-    require_kind,
+    require_holder,
     shown,
     whole,
     write_text,
@@ -157,7 +157,7 @@ def write_uai(model: FactorGraph, path: PathLike) -> None:
      1.0 2.0 3.0 4.0
     """
     model = converted(model)
-    require_kind(model, FactorGraph, ".uai")
+    require_holder(model, ".uai")
     lines = ["BAYES" if isinstance(model, BayesianNetwork) else "MARKOV", str(model.n_variables)]
     lines.append(" ".join(map(str, model.cardinalities)))
     lines.append(str(len(model.factors)))
@@ -257,7 +257,11 @@ def write_uai_evidence(
     several = not isinstance(evidence, Mapping)
     sets: Any = list(evidence) if isinstance(evidence, Sequence) else [evidence]
     for observed in sets:
-        require_kind(observed, Mapping, ".uai.evid")
+        if not isinstance(observed, Mapping):
+            kind = type(observed).__name__
+            raise CircuitError(
+                f"A .uai.evid file does not hold a {kind}, but mappings. The path comes second."
+            )
     lines = [str(len(sets))] if several else []
     for observed in sets:
         pairs = [f" {int(variable)} {int(value)}" for variable, value in observed.items()]

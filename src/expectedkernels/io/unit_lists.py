@@ -31,7 +31,7 @@ from expectedkernels.io.text import (
     Record,
     Source,
     forms,
-    require_kind,
+    require_holder,
     shown,
     whole,
     write_text,
@@ -663,7 +663,7 @@ def _check_tables(source: Source, root: Any) -> None:
 
 def plain(circuit: Circuit, suffix: str) -> Circuit:
     """The circuit on the host, if it has one root, discrete variables and weights with logs."""
-    require_kind(circuit, Circuit, suffix)
+    require_holder(circuit, suffix)
     if circuit.n_roots != 1:
         raise CircuitError(
             f"A {suffix} file holds a circuit with one root. Got {circuit.n_roots} roots; "

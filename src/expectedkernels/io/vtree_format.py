@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from expectedkernels.io.text import PathLike, Source, forms, require_kind, write_text
+from expectedkernels.io.text import PathLike, Source, forms, require_holder, write_text
 from expectedkernels.vtree import Vtree
 
 VTREE = forms("L id variable", "I id left right")
@@ -67,7 +67,7 @@ def write_vtree(vtree: Vtree, path: PathLike) -> None:
     L 2 2
     I 1 0 2
     """
-    require_kind(vtree, Vtree, ".vtree")
+    require_holder(vtree, ".vtree")
     ids = vtree.inorder.tolist()
     lines = [
         "c L id variable (from 1), I id left right; children first, root last",
