@@ -52,7 +52,7 @@ def test_cells_are_read_as_they_were_written():
     for _ in range(500):
         text, names, columns = random_table(rng)
         found = read_cells(TableSource("t.csv", text.encode()))
-        assert (found.names, found.columns) == (names, columns), text
+        assert found[:2] == (names, columns), text
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_cells_are_read_as_they_were_written():
 )
 def test_delimiters_and_headers_are_found(text, names, columns):
     found = read_cells(TableSource("t.csv", text.encode()))
-    assert (found.names, found.columns) == (names, columns)
+    assert found[:2] == (names, columns)
 
 
 @pytest.mark.parametrize(

@@ -52,8 +52,8 @@ def judge(
     from expectedkernels.reports import pictures_of
 
     circuit = files.read_distribution(model)
-    table = files.leave_out(files.read_file(samples), without)
-    rows = files.rows_for(circuit, table, missing)
+    table = files.leave_out(files.read_file(samples, missing), without)
+    rows = files.rows_for(circuit, table)
     note(f"Simulating {simulations} samples of {len(rows)} rows ...")
     run: Any = ek.mmd_test if statistic is Statistic.MMD else ek.kdsd_test
     found = run(rows, circuit, "aggregate" if aggregate else None, n_null=simulations, rng=seed)
@@ -124,7 +124,7 @@ def _distribution(path: str, circuit: ek.Circuit, without: Any, missing: Any) ->
 
     if files.is_model(path):
         return files.read_distribution(path)
-    return files.rows_for(circuit, files.leave_out(files.read_file(path), without), missing)
+    return files.rows_for(circuit, files.leave_out(files.read_file(path, missing), without))
 
 
 def drift(

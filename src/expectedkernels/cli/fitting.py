@@ -77,8 +77,8 @@ def fit(
     seed: int,
 ) -> Fitted:
     """A regressor for a target of numbers, a classifier for others, fitted to a table."""
-    raw, marks = files.leave_out(files.read_file(path), without), list(missing or ())
-    forms = table_files.forms_of([raw], marks)
+    raw, marks = files.leave_out(files.read_file(path, missing), without), list(missing or ())
+    forms = table_files.forms_of([raw])
     if target not in forms:
         names = listed(forms)
         raise DataError(
@@ -86,8 +86,8 @@ def fit(
         )
     forms[target] = TEXT if classify else forms[target]
     if not classify:
-        _check_target(raw, target, forms[target], marks)
-    table = table_files.frame_of(raw, forms, marks)
+        _check_target(raw, target, forms[target])
+    table = table_files.frame_of(raw, forms)
     column = next(c for c in table.columns if c.name == target)
     observed = ~files.missing_mask(column)
     if not observed.any():
@@ -142,11 +142,10 @@ def load(path: str, missing: Sequence[str] | None) -> Fitted:
     return Fitted(model, path, forms, marks, about.get("target", "prediction"))
 
 
-def fit_imputer(raw: RawTable, strategy: str, missing: Sequence[str] | None, seed: int) -> Fitted:
+def fit_imputer(raw: RawTable, strategy: str, seed: int) -> Fitted:
     """An imputer, fitted to a table."""
-    marks = list(missing or ())
-    forms = table_files.forms_of([raw], marks)
-    table = table_files.frame_of(raw, forms, marks)
+    forms = table_files.forms_of([raw])
+    table = table_files.frame_of(raw, forms)
     files.warn_of_text(raw.path, table.columns)
     empty = [column.name for column in table.columns if files.missing_mask(column).all()]
     if empty:
@@ -154,7 +153,7 @@ def fit_imputer(raw: RawTable, strategy: str, missing: Sequence[str] | None, see
         warnings.filterwarnings("ignore", "Columns without a value in fit")  # the same, in numbers
     X, categorical = objects(table.columns, raw.path)
     imputer = CircuitImputer(strategy, categorical_features=categorical or None, random_state=seed)
-    return Fitted(imputer.fit(X), raw.path, forms, marks)
+    return Fitted(imputer.fit(X), raw.path, forms, list(raw.columns[0].marks))
 
 
 def as_imputer(fitted: Fitted, strategy: str, seed: int) -> Fitted:
@@ -189,16 +188,14 @@ def read_like(
             f"{files.capitalized(raw.path)} lacks columns of {fitted.path}: {listed(absent)}. "
             "Where nothing is known, add columns without values."
         )
-    own = table_files.forms_of([raw], fitted.marks)
+    own = table_files.forms_of([raw])
     numeric = {TEXT: POINT, TRUTH: POINT}
     forms = {
         name: fitted.forms[name] or numeric.get(form, form)
         for name, form in own.items()
         if name in names
     }
-    found = {
-        column.name: column for column in table_files.frame_of(raw, forms, fitted.marks).columns
-    }
+    found = {column.name: column for column in table_files.frame_of(raw, forms).columns}
     nothing = np.full(len(raw), np.nan)
     columns = [found[x] if x in found else FrameColumn(x, "number", nothing) for x in names]
     read = [_in_levels(column, fitted.levels(column.name), raw.path) for column in columns]
@@ -240,13 +237,13 @@ def objects(columns: Sequence[FrameColumn], path: str) -> tuple[Any, list[int]]:
     return X, categorical
 
 
-def _check_target(raw: RawTable, target: str, form: str, marks: Sequence[str]) -> None:
+def _check_target(raw: RawTable, target: str, form: str) -> None:
     """Refuse a target of numbers that are written as text, or have words among them."""
     place, classes = f"Column {target!r} of {raw.path}", "with --classify, all are names of classes"
     column = raw[target]
-    odd: Sequence[str] = list(table_files.marks_among_numbers(column, form, marks))
+    odd: Sequence[str] = list(table_files.marks_among_numbers(column, form))
     if form == TEXT and not odd:
-        words = column.words(marks) if column.is_text else set(map(str, column.values)) - {"None"}
+        words = column.words or set(map(str, column.values)) - {"None"}
         if files.look_numeric(words):
             shown = next(filter(LIKE_NUMBER.fullmatch, sorted(words)))
             raise DataError(

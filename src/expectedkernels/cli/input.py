@@ -65,7 +65,7 @@ def read_tables(
     missing: Sequence[str] | None = None,
 ) -> list[Columns]:
     """The columns of tables in files (-: standard input): the same, of one type in all of them."""
-    files = {path: leave_out(read_file(path), without) for path in dict.fromkeys(paths)}
+    files = {path: leave_out(read_file(path, missing), without) for path in dict.fromkeys(paths)}
     named = next((table for table in files.values() if table.names is not None), None)
     if named is not None:
         files = {path: _named_like(table, named) for path, table in files.items()}
@@ -77,10 +77,8 @@ def read_tables(
                 f"{capitalized(table.path)} must have the same columns as {first.path}. "
                 f"Got {listed(found)} and {listed(known)}."
             )
-    forms = table_files.forms_of(list(files.values()), missing or ())
-    frames = {
-        path: table_files.frame_of(table, forms, missing or ()) for path, table in files.items()
-    }
+    forms = table_files.forms_of(list(files.values()))
+    frames = {path: table_files.frame_of(table, forms) for path, table in files.items()}
     parts: dict[str, list[FrameColumn]] = {}
     for column in (column for frame in frames.values() for column in frame.columns):
         parts.setdefault(column.name, []).append(column)
@@ -98,11 +96,10 @@ def _named_like(table: RawTable, other: RawTable) -> RawTable:
     return replace(table, columns=tuple(replace(mine, name=its.name) for mine, its in pairs))
 
 
-def read_file(path: str) -> RawTable:
+def read_file(path: str, missing: Sequence[str] | None = None) -> RawTable:
     """The table in a file (-: standard input)."""
-    if path == "-":
-        return table_files.read_raw(STANDARD_INPUT, typer.get_binary_stream("stdin").read())
-    return table_files.read_raw(path)
+    data = typer.get_binary_stream("stdin").read() if path == "-" else None
+    return table_files.read_raw(STANDARD_INPUT if path == "-" else path, data, missing or ())
 
 
 def leave_out(table: RawTable, without: Sequence[str] | None) -> RawTable:
@@ -250,7 +247,7 @@ def _discretised(column: FrameColumn, bins: int, path: str) -> FrameColumn:
     return FrameColumn(column.name, "label", values, found)
 
 
-def rows_for(circuit: Circuit, table: RawTable, missing: Collection[str] | None = None) -> Any:
+def rows_for(circuit: Circuit, table: RawTable) -> Any:
     """The rows of a table as states of the variables of a circuit, NaN where missing."""
     schema = circuit.schema
     if schema.names is not None and table.names is not None:
@@ -262,9 +259,9 @@ def rows_for(circuit: Circuit, table: RawTable, missing: Collection[str] | None 
             )
     columns: Any = schema.ordered(list(table.columns), table.names, capitalized(table.path))  # type: ignore[arg-type]
     table = replace(table, columns=tuple(columns))
-    forms = table_files.forms_of([table], missing or ())
+    forms = table_files.forms_of([table])
     forms = {c.name: _form_by(schema, v, forms[c.name]) for v, c in enumerate(columns)}
-    read = table_files.frame_of(table, forms, missing or ()).columns
+    read = table_files.frame_of(table, forms).columns
     read = tuple(_in_states(schema, v, column) for v, column in enumerate(read))
     return np.stack([schema.read_column(v, column) for v, column in enumerate(read)], axis=1)
 
@@ -297,7 +294,7 @@ def evidence_of(circuit: Circuit, given: Sequence[str] | None) -> Any:
     for words in given or ():
         name, value = _name_and_value(circuit, words)
         variable = variable_of(circuit, name)
-        if not RawColumn(name, [value]).words():
+        if not RawColumn(name, [value]).words:
             raise DataError(f"Nothing is said of {name!r} in {words!r}. Leave it out.")
         if variable in said:
             raise typer.BadParameter(
@@ -336,13 +333,7 @@ def _state(schema: Schema, variable: int, cell: RawColumn) -> float:
     return float(schema.state(variable, as_label(key)))
 
 
-def write_rows(
-    columns: Mapping[str, Any],
-    out: str,
-    missing: Collection[str] | None = None,
-    *,
-    header: bool = True,
-) -> None:
+def write_rows(columns: Mapping[str, Any], out: str, *, header: bool = True) -> None:
     """Write a table: CSV, TSV or Parquet by the suffix, or CSV to standard output (-).
 
     Parameters
@@ -350,14 +341,12 @@ def write_rows(
     columns : mapping from names to RawColumn, or to values
         Raw columns are written as they are.
     out : str
-    missing : collection of str, optional
-        Text without a value, for Parquet files, where it is null.
     header : bool
         Whether text files begin with the names.
     """
     if suffix_of(out) in (".parquet", ".pq"):
         pa, parquet = table_files.pyarrow_for(out)
-        made = {name: _arrow(pa, column, missing or ()) for name, column in columns.items()}
+        made = {name: _arrow(pa, column) for name, column in columns.items()}
         parquet.write_table(pa.table(made), out)
         return
     text = StringIO()
@@ -379,9 +368,9 @@ def _cells(column: Any) -> list[str]:
     return list(map(table_files.text_of, values))
 
 
-def _arrow(pa: Any, column: Any, missing: Collection[str]) -> Any:
+def _arrow(pa: Any, column: Any) -> Any:
     if isinstance(column, RawColumn):
-        return column.to_arrow(pa, missing)
+        return column.to_arrow(pa)
     values = (x.item() if isinstance(x, np.generic) else x for x in column)
     return pa.array([None if is_missing(x) else x for x in values])
 
@@ -536,13 +525,11 @@ def convert_file(source: str, out: str, missing: list[str] | None) -> None:
             io.save(read(source), out)
             return
     _check(source, out, "table", (*TABLES, "-"))
-    table, marks = read_file(source), missing or ()
+    table = read_file(source, missing)
     if suffix_of(out) in (".parquet", ".pq"):
-        table_files.warn_of_numbers(
-            table.path, table.columns, table_files.forms_of([table], marks), marks
-        )
+        table_files.warn_of_numbers(table.path, table.columns, table_files.forms_of([table]))
     columns = {column.name: column for column in table.columns}
-    write_rows(columns, out, marks, header=table.names is not None)
+    write_rows(columns, out, header=table.names is not None)
 
 
 def _check(source: str, out: str, kind: str, suffixes: tuple[str, ...]) -> None:

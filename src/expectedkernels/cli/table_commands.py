@@ -133,7 +133,7 @@ def predict(
         raise ek.DataError(f"--proba is for classes, and {name!r} holds numbers (--classify?).")
     if fitted.classes is not None and (std or interval is not None):
         raise ek.DataError(f"--std and --interval are for numbers, and {name!r} holds classes.")
-    raw = read_file(rows)
+    raw = read_file(rows, fitted.marks)
     if model is not None:
         leave_out(raw, without)
     X = read_like(raw, fitted)[0]
@@ -220,14 +220,14 @@ def impute(
     from expectedkernels.cli import fitting
     from expectedkernels.cli.input import leave_out, read_file, write_rows
 
-    raw = read_file(rows)
     if model is not None:
+        fitted = fitting.as_imputer(fitting.load(model, missing), strategy.value, seed)
+        raw = read_file(rows, fitted.marks)
         leave_out(raw, without)
-        loaded = fitting.load(model, missing)
-        fitted = fitting.as_imputer(loaded, strategy.value, seed)
     else:
-        table = leave_out(raw if train is None else read_file(train), without)
-        fitted = fitting.fit_imputer(table, strategy.value, missing, seed)
+        raw = read_file(rows, missing)
+        table = leave_out(raw if train is None else read_file(train, missing), without)
+        fitted = fitting.fit_imputer(table, strategy.value, seed)
     X, forms, gaps = fitting.read_like(raw, fitted, partly=True)
     note(f"Filling in {len(X)} rows ...")
     done = fitted.model.transform(X)
@@ -235,7 +235,7 @@ def impute(
     for i, name in enumerate(fitted.forms):
         if name in columns:
             columns[name] = columns[name].filled(done[:, i].tolist(), gaps[i], forms[name])
-    write_rows(columns, out, fitted.marks, header=raw.names is not None)
+    write_rows(columns, out, header=raw.names is not None)
 
 
 def explain(
@@ -265,7 +265,7 @@ def explain(
     from expectedkernels.cli.fitting import read_like
     from expectedkernels.cli.input import read_file
 
-    raw = read_file(rows)
+    raw = read_file(rows, fitted.marks)
     X = read_like(raw, fitted)[0]
     if row >= len(X):
         raise ek.DataError(f"There is no row {row}: rows are numbered from 0 to {len(X) - 1}.")

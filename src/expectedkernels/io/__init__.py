@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from expectedkernels.arrays import StatesLike
 from expectedkernels.checks import CircuitError, ParseError
@@ -117,6 +117,14 @@ def compile_file(
     return model.compile(vtree)
 
 
+class Estimator(Protocol):
+    """A scikit-learn compatible estimator."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters of the constructor."""
+        ...
+
+
 def _estimators() -> Any:
     return import_module("expectedkernels.io.skops_format")  # which needs skops
 
@@ -223,7 +231,7 @@ def load(
     return read(path, **given)
 
 
-def save(obj: Any, path: PathLike) -> None:
+def save(obj: Circuit | FactorGraph | Vtree | Estimator, path: PathLike) -> None:
     """Write a circuit, model, vtree or fitted estimator to a file, by the suffix of its name.
 
     Parameters

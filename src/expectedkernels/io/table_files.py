@@ -7,10 +7,11 @@ import re
 import warnings
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import cached_property
 from importlib import import_module
 from io import BytesIO, StringIO
 from itertools import islice
@@ -77,23 +78,8 @@ class TableSource(Source):
         return text
 
 
-@dataclass(frozen=True, eq=False)
-class Cells:
-    """The cells of a text file.
-
-    Attributes
-    ----------
-    names : list of str, or None
-        What the first line calls the columns, None if it is a row.
-    columns : list of lists of str
-        The cells as they are written.
-    lines : list of int
-        The numbers of the lines that rows end in, from 1.
-    """
-
-    names: list[str] | None
-    columns: list[list[str]]
-    lines: list[int]
+Cells = tuple[list[str] | None, list[list[str]], list[int]]
+"""The names of columns (None: the first line is a row), cells, and lines that rows end in."""
 
 
 def read_cells(source: Source) -> Cells:
@@ -110,9 +96,8 @@ def read_cells(source: Source) -> Cells:
 
     Examples
     --------
-    >>> found = read_cells(Source("rain.csv", b'"sky, at noon";hours\ngrey;1,50\nblue;\n'))
-    >>> found.names, found.columns
-    (['sky, at noon', 'hours'], [['grey', 'blue'], ['1,50', '']])
+    >>> read_cells(Source("rain.csv", b'"sky, at noon";hours\ngrey;1,50\nblue;\n'))
+    (['sky, at noon', 'hours'], [['grey', 'blue'], ['1,50', '']], [2, 3])
     """
     if "\0" in source.text:
         raise source.error(
@@ -129,7 +114,7 @@ def read_cells(source: Source) -> Cells:
             raise source.error(f"expected {width} cells, found {len(cells)}", line)
     names = [cell.strip() for cell in rows[0][1]] if header else None
     columns = [list(column) for column in zip(*(cells for _, cells in rows[header:]), strict=True)]
-    return Cells(names, columns, [line for line, _ in rows[header:]])
+    return names, columns, [line for line, _ in rows[header:]]
 
 
 def _delimiter(text: str) -> str | None:
@@ -285,37 +270,32 @@ def read_table(path: PathLike) -> DataTable:
     (['size', 'color'], [[1.0, 0.0], [2.0, nan]])
     """
     source = Source(path)
-    found = read_cells(source)
-    columns = [_codes(source, found, i) for i in range(len(found.columns))]
-    return DataTable(np.stack(columns, axis=1), found.names)
-
-
-def _codes(source: Source, table: Cells, column: int) -> Any:
-    """A column as codes; raises unless all are non-negative integers, or missing."""
-    cells = table.columns[column]
+    names, columns, lines = read_cells(source)
     codes: dict[str, Any] = {}
-    for row, cell in enumerate(cells):
-        if cell in codes:
-            continue
-        word = cell.strip()
-        missing = word in MISSING or word.lower() in NO_CODES
-        codes[cell] = x = np.nan if missing else number_or_none(word)
-        if missing or (x is not None and 0 <= x < LARGEST_CODE and x % 1 == 0):
-            continue
-        advice = "discretise real values first, for instance into bins"
-        if x is None:
-            advice = "encode categories as 0, 1, 2, ... first"
-        elif x < 0:
-            advice = "codes start at 0"
-        elif LARGEST_CODE <= x < np.inf:
-            advice = "larger ones than 2**53 are not held exactly"
-        name = "" if table.names is None else f" ({shown(table.names[column])})"
-        raise source.error(
-            f"expected integer codes 0, 1, 2, ... in column {column + 1}{name}, found "
-            f"{shown(word)}; {advice}",
-            table.lines[row],
-        )
-    return np.array([codes[cell] for cell in cells], dtype=np.float64)
+    for i, cells in enumerate(columns):
+        for row, cell in enumerate(cells):
+            if cell in codes:
+                continue
+            word = cell.strip()
+            missing = word in MISSING or word.lower() in NO_CODES
+            codes[cell] = x = np.nan if missing else number_or_none(word)
+            if missing or (x is not None and 0 <= x < LARGEST_CODE and x % 1 == 0):
+                continue
+            advice = "discretise real values first, for instance into bins"
+            if x is None:
+                advice = "encode categories as 0, 1, 2, ... first"
+            elif x < 0:
+                advice = "codes start at 0"
+            elif LARGEST_CODE <= x < np.inf:
+                advice = "larger ones than 2**53 are not held exactly"
+            name = "" if names is None else f" ({shown(names[i])})"
+            raise source.error(
+                f"expected integer codes 0, 1, 2, ... in column {i + 1}{name}, found "
+                f"{shown(word)}; {advice}",
+                lines[row],
+            )
+    X = np.array([[codes[cell] for cell in cells] for cells in columns], dtype=np.float64)
+    return DataTable(X.T.copy(), names)
 
 
 PARQUET_MAGIC = b"PAR1"
@@ -334,10 +314,13 @@ class RawColumn:
     name : str
     content : list of str, or array of pyarrow
         The cells of a text file as they are written, or the typed values of a Parquet file.
+    marks : collection of str
+        Cells that are missing values, beside the usual ones.
     """
 
     name: str
     content: Any
+    marks: Collection[str] = ()
 
     @property
     def is_text(self) -> bool:
@@ -349,17 +332,12 @@ class RawColumn:
         """Text as it is written, or values of Python."""
         return self.content if self.is_text else self.content.to_pylist()
 
-    def words(self, marks: Collection[str] = ()) -> Counter[str]:
-        """The distinct cells of a text file without space around them, and without what is missing.
-
-        Parameters
-        ----------
-        marks : collection of str
-            Cells that are missing values, beside the usual ones.
-        """
+    @cached_property
+    def words(self) -> Counter[str]:
+        """The distinct cells of a text file that are not missing, without space around them."""
         found: Counter[str] = Counter()
-        for cell, n in Counter(self.content).items():
-            if (word := cell.strip()) not in MISSING and word not in marks:
+        for cell, n in Counter(self.content).items() if self.is_text else ():
+            if (word := cell.strip()) not in MISSING and word not in self.marks:
                 found[word] += n
         return found
 
@@ -374,19 +352,18 @@ class RawColumn:
         made = [_of_type(pa, x, kind) if gap else cell for cell, x, gap in triples]
         return replace(self, content=pa.array(made, kind))
 
-    def to_arrow(self, pa: Any, marks: Collection[str] = ()) -> Any:
+    def to_arrow(self, pa: Any) -> Any:
         """The column for a Parquet file: text is numbers there, unless these say less."""
         if not self.is_text:
             return self.content
-        words = self.words(marks)
+        words, form = self.words, form_of(self.words)
         numbers = [word for word in words if word.lower() not in AMONG_NUMBERS]
         whole = [len(word) for word in numbers if WHOLE.fullmatch(word)]
-        form, only_whole = form_of(words), len(whole) == len(numbers)
+        only_whole = 0 < len(whole) == len(numbers)
         inexact = max(whole, default=0) > MOST_DIGITS[not only_whole]
         if form == TEXT or inexact or any(map(LEADING_ZERO.match, words)):
             return pa.array([cell if cell.strip() in words else None for cell in self.content])
-        found: dict[str, Any] = {word: int(word) for word in numbers} if only_whole else {}
-        found = found or {word: number_of(word, form) for word in numbers}
+        found = {word: int(word) if only_whole else number_of(word, form) for word in numbers}
         return pa.array([found.get(cell.strip()) for cell in self.content])
 
 
@@ -413,7 +390,7 @@ class RawTable:
         return next(column for column in self.columns if column.name == name)
 
 
-def read_raw(path: PathLike, data: bytes | None = None) -> RawTable:
+def read_raw(path: PathLike, data: bytes | None = None, marks: Collection[str] = ()) -> RawTable:
     r"""The columns of a text file (also gzipped), or of a Parquet file.
 
     Parameters
@@ -422,6 +399,8 @@ def read_raw(path: PathLike, data: bytes | None = None) -> RawTable:
         The file. Parquet files are recognised by their first bytes, and need pyarrow.
     data : bytes, optional
         What is in it, if it has been read already.
+    marks : collection of str
+        Cells that are missing values, beside the usual ones.
 
     Returns
     -------
@@ -443,14 +422,24 @@ def read_raw(path: PathLike, data: bytes | None = None) -> RawTable:
     if data is None:
         with open(checked_path(path), "rb") as file:
             data = file.read()
+    names: tuple[str, ...] | None
+    source: Source
     if data.startswith(PARQUET_MAGIC):
-        return _read_parquet(Source(path, b""), data)
-    source = TableSource(path, data)
-    found = read_cells(source)
-    names = None if found.names is None else _names(source, found.names)
-    called = names or map(str, range(len(found.columns)))
-    columns = tuple(map(RawColumn, called, found.columns))
-    return RawTable(source.path, columns, names)
+        source = Source(path, b"")
+        names, columns = _read_parquet(source, data)
+    else:
+        source = TableSource(path, data)
+        words, columns, _ = read_cells(source)
+        names = None if words is None else _names(source, words)
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        line = 1 if isinstance(source, TableSource) else None
+        raise source.error(
+            f"names of columns must be distinct, found {shown(twice[0])} twice", line
+        )
+    called = names or map(str, range(len(columns)))
+    found = (RawColumn(name, content, marks) for name, content in zip(called, columns, strict=True))
+    return RawTable(source.path, tuple(found), names)
 
 
 def _names(source: Source, words: list[str]) -> tuple[str, ...]:
@@ -463,42 +452,28 @@ def _names(source: Source, words: list[str]) -> tuple[str, ...]:
                 UserWarning,
                 stacklevel=3,
             )
-    _refuse_twice(source, names, 1)
     return names
 
 
-def _refuse_twice(source: Source, names: Iterable[str], line: int | None = None) -> None:
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        message = f"names of columns must be distinct, found {shown(twice[0])} twice"
-        raise source.error(message, line)
-
-
-def forms_of(tables: Sequence[RawTable], marks: Collection[str] = ()) -> dict[str, str]:
+def forms_of(tables: Sequence[RawTable]) -> dict[str, str]:
     """The type of every column, by its name: one for all tables that have it.
 
     Columns whose cells are all numbers are numbers, others are text. Columns of Parquet files have
     their types; dates and times are text.
-
-    Parameters
-    ----------
-    tables : sequence of RawTable
-    marks : collection of str
-        Cells that are missing values, beside the usual ones.
     """
     parts: dict[str, list[RawColumn]] = {}
     for table in tables:
         for column in table.columns:
             parts.setdefault(column.name, []).append(column)
-    return {name: _form(columns, marks) for name, columns in parts.items()}
-
-
-def _form(parts: Sequence[RawColumn], marks: Collection[str]) -> str:
-    typed = {_arrow_form(part.content.type) for part in parts if not part.is_text}
-    words = {word for part in parts if part.is_text for word in part.words(marks)}
-    if typed == {TRUTH} and {word.lower() for word in words} <= TRUTH_VALUES.keys():
-        return TRUTH
-    return TEXT if typed - {POINT} else form_of(words)
+    forms = {}
+    for name, columns in parts.items():
+        typed = {_arrow_form(part.content.type) for part in columns if not part.is_text}
+        words = {word for part in columns for word in part.words}
+        if typed == {TRUTH} and {word.lower() for word in words} <= TRUTH_VALUES.keys():
+            forms[name] = TRUTH
+        else:
+            forms[name] = TEXT if typed - {POINT} else form_of(words)
+    return forms
 
 
 def _arrow_form(kind: Any) -> str:
@@ -507,7 +482,7 @@ def _arrow_form(kind: Any) -> str:
     return POINT if number or types.is_null(kind) else TRUTH if types.is_boolean(kind) else TEXT
 
 
-def frame_of(table: RawTable, forms: Mapping[str, str], marks: Collection[str] = ()) -> Columns:
+def frame_of(table: RawTable, forms: Mapping[str, str]) -> Columns:
     """The columns that have a type as numbers, truth values or text, with warnings.
 
     Raises
@@ -516,16 +491,14 @@ def frame_of(table: RawTable, forms: Mapping[str, str], marks: Collection[str] =
         If a column of numbers holds something else.
     """
     known = [column for column in table.columns if column.name in forms]
-    warn_of_numbers(table.path, known, forms, marks)
-    columns = tuple(_read(table.path, c, forms[c.name], marks) for c in known)
+    warn_of_numbers(table.path, known, forms)
+    columns = tuple(_read(table.path, c, forms[c.name]) for c in known)
     return Columns(columns, None if table.names is None else tuple(c.name for c in known))
 
 
-def warn_of_numbers(
-    path: str, columns: Sequence[RawColumn], forms: Mapping[str, str], marks: Collection[str] = ()
-) -> None:
+def warn_of_numbers(path: str, columns: Sequence[RawColumn], forms: Mapping[str, str]) -> None:
     """Say which cells of columns of numbers are missing, and which commas are decimal ones."""
-    odd = {c.name: marks_among_numbers(c, forms[c.name], marks) for c in columns}
+    odd = {c.name: marks_among_numbers(c, forms[c.name]) for c in columns}
     if n := sum(sum(found.values()) for found in odd.values()):
         listed = ", ".join(
             f"{m} of {mark!r} in {name!r}" for name in odd for mark, m in odd[name].items()
@@ -533,9 +506,9 @@ def warn_of_numbers(
         cells = "1 cell is a missing value" if n == 1 else f"{n} cells are missing values"
         warnings.warn(f"{path}: {cells} among numbers: {listed}.", UserWarning, stacklevel=3)
     commas = {
-        c.name: next((word for word in c.words(marks) if "," in word), None)
+        c.name: next((word for word in c.words if "," in word), None)
         for c in columns
-        if c.is_text and forms[c.name] == COMMA
+        if forms[c.name] == COMMA
     }
     if example := next(filter(None, commas.values()), None):
         warnings.warn(
@@ -546,20 +519,17 @@ def warn_of_numbers(
         )
 
 
-def marks_among_numbers(
-    column: RawColumn, form: str, marks: Collection[str] = ()
-) -> dict[str, int]:
+def marks_among_numbers(column: RawColumn, form: str) -> dict[str, int]:
     """The words in a column of numbers that say that there is none, and how many there are."""
-    if not column.is_text or form not in (POINT, COMMA):
+    if form not in (POINT, COMMA):
         return {}
-    return {word: n for word, n in column.words(marks).items() if word.lower() in AMONG_NUMBERS}
+    return {word: n for word, n in column.words.items() if word.lower() in AMONG_NUMBERS}
 
 
-def _read(path: str, column: RawColumn, form: str, marks: Collection[str]) -> FrameColumn:
+def _read(path: str, column: RawColumn, form: str) -> FrameColumn:
     """The values of a column of a type."""
-    if column.is_text:
-        cells = column.content
-    else:
+    cells, marks = column.content, column.marks
+    if not column.is_text:
         found = _frame_column(column)
         values = found.values
         if found.kind == "number" and form in (POINT, COMMA):
@@ -623,7 +593,7 @@ def pyarrow_for(path: str) -> tuple[Any, Any]:
         ) from error
 
 
-def _read_parquet(source: Source, data: bytes) -> RawTable:
+def _read_parquet(source: Source, data: bytes) -> tuple[tuple[str, ...], list[Any]]:
     pa, parquet = pyarrow_for(source.path)
     try:
         # threads of pyarrow that still run when a short command ends may abort it
@@ -632,9 +602,7 @@ def _read_parquet(source: Source, data: bytes) -> RawTable:
         raise source.error(f"the Parquet data is damaged or cut off ({error})") from error
     if not table.num_rows or not table.num_columns:
         raise source.error("expected rows, found an empty table")
-    names = tuple(table.column_names)
-    _refuse_twice(source, names)
-    return RawTable(source.path, tuple(map(RawColumn, names, table.columns)), names)
+    return tuple(table.column_names), table.columns
 
 
 def _frame_column(column: RawColumn) -> FrameColumn:
@@ -642,6 +610,8 @@ def _frame_column(column: RawColumn) -> FrameColumn:
     pa, values = import_module("pyarrow"), column.content
     if pa.types.is_temporal(values.type) and not pa.types.is_duration(values.type):
         values = pa.array(map(_moment, values.cast("string").to_pylist()), pa.string())
+    if pa.types.is_integer(values.type):  # large ones to the digits that floats have
+        values = values.cast(pa.float64(), safe=False)
     return frame_columns(pa.table({column.name: values}))[0]
 
 

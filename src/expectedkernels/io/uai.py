@@ -245,6 +245,11 @@ def write_uai_evidence(
     path : path
         Where to write.
 
+    Raises
+    ------
+    CircuitError
+        If it is something else.
+
     Examples
     --------
     >>> import os, tempfile
