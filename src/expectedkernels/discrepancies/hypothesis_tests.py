@@ -492,23 +492,10 @@ def compared(values: Any, names: tuple[str, str]) -> Comparison:
     # normal values is three, and cannot be told from more if n is small
     if abs(skew) * sqrt(FEW) > 1.0 or float(np.mean(scores**4)) > max(n / FEW, 4.0):
         return Comparison(mean, error, z, 1.0, n, names, judged=False)
-    return Comparison(mean, error, z, student_p_value(z, skew, n), n, names)
-
-
-def student_p_value(z: float, skew: float, n: int) -> float:
-    """How often a mean over its standard error is this far from zero, by Student's distribution.
-
-    Means of skewed values are corrected by Hall's transformation, which removes what skewness, over
-    the root of the number of values, does to their ratio. P. Hall, "On the removal of skewness by
-    transformation", JRSS B 1992.
-
-    Examples
-    --------
-    >>> student_p_value(2.0, 0.0, 1001).__round__(4), student_p_value(-2.0, 0.3, 1001).__round__(2)
-    (0.0458, 0.11)
-    """
+    # Student's distribution of a mean over its error, after the transformation that removes what
+    # skewness does to it: P. Hall, "On the removal of skewness by transformation", JRSS B 1992
     corrected = z + skew * (z**2 / 3.0 + 1.0 / 6.0) + skew**2 * z**3 / 27.0
-    return float(2.0 * stdtr(n - 1, -abs(corrected)))
+    return Comparison(mean, error, z, float(2.0 * stdtr(n - 1, -abs(corrected))), n, names)
 
 
 Between = Callable[[Any, Any], Any]
@@ -1530,16 +1517,12 @@ def _pairs(
     require_kernel(k)
     rows, place = distinct_places(points[None])
     scores = [(model.mean(k) - 2.0 * model.embedding(rows, k))[place[0]] for model in known]
-    return [
-        compared(_differences(scores[a], scores[b]), (names[a], names[b]))
-        for a, b in combinations(range(len(models)), 2)
-    ]
-
-
-def _differences(a: Any, b: Any) -> Any:
-    """How much numbers differ; not at all if that is rounding everywhere."""
-    found, size = a - b, max(np.abs(a).max(), np.abs(b).max())
-    return found if np.abs(found).max() > ROUNDING * size else np.zeros_like(found)
+    found = []
+    for a, b in combinations(range(len(models)), 2):
+        apart, size = scores[a] - scores[b], max(np.abs(scores[a]).max(), np.abs(scores[b]).max())
+        rounding = np.abs(apart).max() <= ROUNDING * size  # everywhere
+        found.append(compared(0.0 * apart if rounding else apart, (names[a], names[b])))
+    return found
 
 
 def _holm(pairs: list[Comparison]) -> list[Comparison]:

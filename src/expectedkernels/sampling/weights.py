@@ -139,25 +139,22 @@ def minimised(
         merged.flat[:: len(merged) + 1] += extra / together
         gram = gram.copy()
         gram.flat[:: len(gram) + 1] += extra / s
-    best: SimplexWeights | None = None
-    for weights, method in _attempts(merged):
+    best: Any = None
+    for weights, method in _attempts(merged):  # there is always one
         found = certify(gram, (weights / together)[member] * s, method)
         if best is None or (found.solved, -found.discrepancy) > (best.solved, -best.discrepancy):
             best = found
         if best.solved:
-            return best
-    if best is None:  # there is always at least one attempt
-        raise KernelError("simplex_weights found no weights at all; the matrix may be degenerate.")
-    if not warn:
-        return best
-    warnings.warn(
-        f"simplex_weights reached a relative gap of {best.certificate:.1e} only: the discrepancy "
-        f"{best.discrepancy:.3g} may exceed the smallest one by that fraction. The matrix of "
-        f"{len(gram)} samples is too ill-conditioned; merge near-equal samples or add a small "
-        "multiple of the identity.",
-        RuntimeWarning,
-        stacklevel=3,
-    )
+            break
+    if warn and not best.solved:
+        warnings.warn(
+            f"simplex_weights reached a relative gap of {best.certificate:.1e} only: the "
+            f"discrepancy {best.discrepancy:.3g} may exceed the smallest one by that fraction. The "
+            f"matrix of {len(gram)} samples is too ill-conditioned; merge near-equal samples or "
+            "add a small multiple of the identity.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
     return best
 
 
@@ -385,9 +382,8 @@ def _attempts(gram: Floats) -> Iterator[tuple[Floats, str]]:
             yield scale * u, "pivoting"
     candidate = _least_squares(balanced, scale)
     if candidate is not None:
-        u = candidate
-        yield scale * u, "non-negative least squares"
-    yield _pairwise_steps(balanced, scale, u), "pairwise steps"
+        yield scale * candidate, "non-negative least squares"
+    yield scale * u, "the last resort"
 
 
 def _pivoting(balanced: Floats, scale: Floats, penalty: float, jitter: float) -> Floats | None:
@@ -458,27 +454,6 @@ def _least_squares(balanced: Floats, scale: Floats) -> Floats | None:
         return None
     total = scale @ u
     return u / total if total > 0.0 else None
-
-
-def _pairwise_steps(balanced: Floats, scale: Floats, u: Floats, steps: int = 20_000) -> Floats:
-    """The weights after moving mass from the steepest positive coordinate to the flattest one."""
-    scale = np.maximum(scale, 2.0 ** (-LARGEST // 2))  # of the others, the weights are zero
-    gram = balanced / scale[:, None] / scale
-    w = scale * u
-    slopes = gram @ w
-    for _ in range(steps):
-        low = int(np.argmin(slopes))
-        held = np.flatnonzero(w > 0.0)
-        high = int(held[np.argmax(slopes[held])])
-        drop = slopes[high] - slopes[low]
-        bend = gram[low, low] + gram[high, high] - 2.0 * gram[low, high]
-        if drop <= 0.1 * GAP_TOLERANCE * abs(float(w @ slopes)) or low == high:
-            break
-        step = w[high] if bend <= 0.0 else min(w[high], drop / bend)
-        w[low] += step
-        w[high] = 0.0 if step == w[high] else w[high] - step
-        slopes += step * (gram[:, low] - gram[:, high])
-    return w / w.sum()
 
 
 EXACT = 1e-12

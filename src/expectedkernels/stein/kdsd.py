@@ -43,8 +43,8 @@ from expectedkernels.stein.stein_kernel import (
     same_marks,
 )
 
-KEPT_MEASURES, KEPT_BYTES = 2, 2**26
-"""How many signed measures a circuit keeps for the next call, and how large each may be."""
+KEPT_BYTES = 2**26
+"""How large a signed measure may be that a circuit keeps for the next call."""
 
 TOO_RARE_BETWEEN = (
     "Some state of the target is more than 1e150 times less likely than one next to it. Compare "
@@ -237,31 +237,6 @@ def stein_measure(q: Circuit, p: Circuit) -> Circuit:
     return multiply(multiply(shifted, one), change)
 
 
-class KeptMeasures:
-    """Signed measures of former discrepancies of a circuit from targets, for the next call.
-
-    It belongs to the circuit, and does not keep targets alive. Threads may share it: what is kept
-    is replaced as a whole, and if two threads do so at once, one measure is made again.
-    """
-
-    def __init__(self) -> None:
-        self._kept: list[tuple[ReferenceType[Circuit], Circuit]] = []
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    def get(self, q: Circuit, p: Circuit) -> Circuit:
-        """The measure of q and p, kept if it is not too large."""
-        kept = [(target, measure) for target, measure in self._kept if target() is not None]
-        for target, measure in kept:
-            if target() is p:
-                return measure
-        made = stein_measure(q, p)
-        if 16 * made.n_edges <= KEPT_BYTES:
-            self._kept = [*kept, (ref(p), made)][-KEPT_MEASURES:]
-        return made
-
-
 def kept_measure(q: Circuit, p: Circuit) -> Circuit:
     """What `stein_measure` makes, kept with q for the next call.
 
@@ -272,8 +247,14 @@ def kept_measure(q: Circuit, p: Circuit) -> Circuit:
     >>> kept_measure(q, p) is kept_measure(q, p)
     True
     """
-    measures: KeptMeasures = q.operand.cached("stein measures", KeptMeasures)
-    return measures.get(q, p)
+    kept: list[tuple[ReferenceType[Circuit], Circuit]] = q.operand.cached("stein measure", list)
+    for target, measure in kept[:1]:  # threads may share it
+        if target() is p:
+            return measure
+    made = stein_measure(q, p)
+    if 16 * made.n_edges <= KEPT_BYTES:
+        kept[:] = [(ref(p), made)]  # targets are not kept alive
+    return made
 
 
 def require_positive(p: Circuit) -> None:
