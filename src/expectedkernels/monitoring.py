@@ -235,21 +235,21 @@ class Drift(Reported):
     windows: Windows = field(repr=False)
 
     _title = "Drift between two windows"
+    _table = "Variables, the most changed first"
+    _picture = "Where the change is"
 
     def _numbers(self) -> dict[str, Any]:
         return {"discrepancy": self.mmd, "p-value": self.p_value}
 
     def _settings(self) -> dict[str, Any]:
         n, m = self.windows.sizes
-        return {"rows": f"{n} and {m}", "permutations": len(self.null), "kernel": repr(self.kernel)}
-
-    def _tables(self) -> dict[str, Any]:
-        return {"Variables, the most changed first": self.frame()}
+        rows = {"rows": f"{n} and {m}", "permutations": len(self.null)}
+        return rows | super()._settings()
 
     def _pictures(self) -> dict[str, Any]:
         from expectedkernels.plotting.results import plot_null
 
-        found: dict[str, Any] = {"Where the change is": self.plot}
+        found = super()._pictures()
         if self.p_value is not None:
             found["The statistic among permutations"] = partial(plot_null, self)
         return found
@@ -519,18 +519,11 @@ class Monitor(Reported):
     windows: Windows = field(repr=False)
 
     _title = "Windows of data"
+    _table = "Windows"
+    _picture = "Discrepancies between windows"
 
     def _numbers(self) -> dict[str, Any]:
         return {"windows": len(self.circuits), "largest step": self.steps.max()}
-
-    def _settings(self) -> dict[str, Any]:
-        return {"kernel": repr(self.kernel)}
-
-    def _tables(self) -> dict[str, Any]:
-        return {"Windows": self.frame()}
-
-    def _pictures(self) -> dict[str, Any]:
-        return {"Discrepancies between windows": self.plot}
 
     @property
     def mmd(self) -> Array:

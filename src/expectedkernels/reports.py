@@ -131,6 +131,9 @@ class Reported:
     """
 
     _title: ClassVar[str]
+    _picture: ClassVar[str]  # the heading of what `plot` draws
+    _table: ClassVar[str] = ""  # the heading of `frame()`, if there is one
+    kernel: Any
 
     def _numbers(self) -> dict[str, Any]:
         """What was found."""
@@ -138,15 +141,17 @@ class Reported:
 
     def _settings(self) -> dict[str, Any]:
         """What the numbers depend on."""
-        return {}
+        return {"kernel": repr(self.kernel)}
 
     def _tables(self) -> dict[str, Any]:
         """From headings to tables."""
-        return {}
+        result: Any = self
+        return {self._table: result.frame()} if self._table else {}
 
     def _pictures(self) -> dict[str, Callable[[], Axes]]:
         """From headings to what draws the picture."""
-        return {}
+        result: Any = self
+        return {self._picture: result.plot}
 
     def report(self, path: str | Path, **settings: object) -> Path:
         """The path, after a report was written there: one HTML file. Needs matplotlib and pandas.

@@ -275,18 +275,11 @@ class Groups(Reported):
     kernel: Kernel = field(repr=False)
 
     _title = "Groups of a population"
+    _table = "Groups, the furthest first"
+    _picture = "Discrepancies and sizes"
 
     def _numbers(self) -> dict[str, Any]:
         return {"groups": len(self.groups), "largest discrepancy": self.mmd.max()}
-
-    def _settings(self) -> dict[str, Any]:
-        return {"kernel": repr(self.kernel)}
-
-    def _tables(self) -> dict[str, Any]:
-        return {"Groups, the furthest first": self.frame()}
-
-    def _pictures(self) -> dict[str, Any]:
-        return {"Discrepancies and sizes": self.plot}
 
     @property
     def mmd(self) -> Array:

@@ -243,7 +243,7 @@ class SignificanceTest(Reported):
     drawn: str
     kernel: Kernel
 
-    _title = "Test"
+    _picture = "The statistic among simulated ones"
     _claim: ClassVar[str]
 
     def _numbers(self) -> dict[str, Any]:
@@ -253,11 +253,8 @@ class SignificanceTest(Reported):
         return {
             "samples": self._sizes(),
             "simulated": f"{len(self.null)} {DRAWN[self.drawn]}",
-            "kernel": repr(self.kernel),
+            **super()._settings(),
         }
-
-    def _pictures(self) -> dict[str, Any]:
-        return {"The statistic among simulated ones": self.plot}
 
     def _sizes(self) -> str:
         raise NotImplementedError

@@ -329,14 +329,26 @@ def _chain(
         8.0 * prod(shape), f"An array of {n * chains} samples", "Record fewer: raise 'thin'."
     )
     recorded = np.empty(shape, dtype=np.int64)
-    steps = burn_in + n * thin if n and model.sites else 0
+    sites: list[Any] = model.sites
+    steps, due = burn_in + n * thin if n and sites else 0, burn_in + thin
+    # look-ups in lists take less time than array calls
+    few = chains <= FEW_CHAINS and all(isinstance(site, TableSite) for site in sites)
+    states = X.tolist() if few else X
     with progress_bar(steps, "Gibbs sampling", quiet=not progress) as bar:
-        draws = _draws(generator, steps, len(model.sites), chains, scan, bar)
-        if chains <= FEW_CHAINS and all(isinstance(site, TableSite) for site in model.sites):
-            _move_lists(model.sites, X, draws, burn_in, thin, recorded)
-        else:
-            _move_rows(model.sites, X, draws, burn_in, thin, recorded)
-    if moves.zeros is None and any(getattr(site, "met_zero", False) for site in model.sites):
+        draws = _draws(generator, steps, len(sites), chains, scan, bar)
+        for step, (visit, u) in enumerate(draws, 1):
+            site = sites[visit]
+            variable = site.variable
+            if few:
+                draw = site.draw_one
+                for state, position in zip(states, u.tolist(), strict=True):
+                    state[variable] = draw(state, position)
+            else:
+                X[:, variable] = site.draw(X, u)
+            if step == due:
+                recorded[(step - burn_in) // thin - 1] = states
+                due += thin
+    if moves.zeros is None and any(site.met_zero for site in sites):
         replace(moves, zeros=True).warn(model.names)
     if steps == 0:
         recorded[:] = X
@@ -362,45 +374,6 @@ def _draws(
             visits = np.arange(first, last) % n_sites
         yield from zip(visits.tolist(), numbers[:, shuffled:], strict=True)
         bar.update(last - first)
-
-
-def _move_rows(
-    sites: list[Site],
-    X: Any,
-    draws: Iterator[tuple[int, Any]],
-    burn_in: int,
-    thin: int,
-    recorded: Any,
-) -> None:
-    """Move all chains together, an array operation for every step."""
-    due, row = burn_in + thin, 0
-    for step, (visit, u) in enumerate(draws, 1):
-        site = sites[visit]
-        X[:, site.variable] = site.draw(X, u)
-        if step == due:
-            recorded[row] = X
-            due, row = due + thin, row + 1
-
-
-def _move_lists(
-    sites: list[Any],
-    X: Any,
-    draws: Iterator[tuple[int, Any]],
-    burn_in: int,
-    thin: int,
-    recorded: Any,
-) -> None:
-    """Move a few chains one after the other: look-ups in lists take less time than array calls."""
-    states = X.tolist()
-    due, row = burn_in + thin, 0
-    for step, (visit, u) in enumerate(draws, 1):
-        site = sites[visit]
-        variable, draw = site.variable, site.draw_one
-        for state, position in zip(states, u.tolist(), strict=True):
-            state[variable] = draw(state, position)
-        if step == due:
-            recorded[row] = states
-            due, row = due + thin, row + 1
 
 
 def _starts(model: SampledModel, chains: int, generator: Any) -> Any:
@@ -470,6 +443,8 @@ class TableSite:
     visit is one look-up in a table of cumulative probabilities, without any arithmetic on
     factors: about a microsecond for one chain. The factors are those of the variable.
     """
+
+    met_zero = False  # which is known before: tables are looked at as a whole
 
     def __init__(
         self, variable: int, cardinalities: Sequence[Any], factors: Sequence[LogFactor]
