@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from math import inf
 from typing import Any
 
@@ -295,24 +296,39 @@ class Level:
             inputs = x[source].reshape(n, width, -1)
             matmul(w, inputs, out=out[goal].reshape(n, height, -1))
 
-    def renumbered(self, own: list[Any]) -> Level | None:
-        """The level with other weights; None if not the same ones are zero, or stored alike."""
-        if [m is None for m in own] != [m is None for m in self.matrices]:
-            return None
-        stacks = []
-        at = self.n_passed_nodes
+    def by_node(self, stacks: Sequence[Any], edges: Any) -> list[Any]:
+        """Numbers of stacks and edges as the weights of the nodes that have some are stored.
+
+        A matrix for dense weights, one number per stored entry for sparse ones.
+        """
+        own = self.matrices[self.n_passed_nodes :]
+        found = [matrix for stack in stacks for matrix in stack]
+        for i, numbers in enumerate(found):
+            if sparse.issparse(own[i]):
+                found[i] = numbers[own[i].nonzero()]
+        rest, n = own[len(found) :], len(self.edges.kept)
+        small = [matrix for matrix in rest if not sparse.issparse(matrix)]
+        flat = np.zeros(sum(matrix.size for matrix in small))
+        flat[self.edges.kept] = edges[:n]
+        parts = np.split(flat, np.cumsum([matrix.size for matrix in small]))
+        found += [part.reshape(m.shape) for part, m in zip(parts, small, strict=False)]
+        stored = np.cumsum([matrix.nnz for matrix in rest[len(small) :]], dtype=np.intp)
+        return found + np.split(edges[n:], stored)[:-1]
+
+    def by_stack(self, numbers: Sequence[Any]) -> tuple[list[Any], Any]:
+        """The same the other way round, given the numbers of all vtree nodes."""
+        free = self.n_passed_nodes
+        pairs = list(zip(self.matrices[free:], self.nodes[free:].tolist(), strict=True))
+        own = [(matrix, numbers[node]) for matrix, node in pairs]
+        stacks, at = [], 0
         for stack in self.stacks:
-            dense = own[at : at + len(stack.weights)]
-            at += len(dense)
-            if any(sparse.issparse(m) or m.shape != stack.weights.shape[1:] for m in dense):
-                return None
-            weights = dense[0][None] if len(dense) == 1 else np.stack(dense)
-            stacks.append(replace(stack, weights=weights))
-        numbers = _renumbered(self.edges, self.matrices[at:], own[at:])
-        if numbers is None:
-            return None
-        edges = replace(self.edges, weights=numbers)
-        return self.like_this(replace(self, stacks=tuple(stacks), edges=edges, matrices=own))
+            n = len(stack.weights)
+            stacks.append(np.stack([_as_dense(*pair) for pair in own[at : at + n]]))
+            at += n
+        small = [x.reshape(-1) for matrix, x in own[at:] if not sparse.issparse(matrix)]
+        stored = [x for matrix, x in own[at:] if sparse.issparse(matrix)]
+        kept = np.concatenate(small)[self.edges.kept] if small else np.zeros(0)
+        return stacks, np.concatenate([kept, *stored], dtype=np.float64)
 
     def like_this(self, level: Level) -> Level:
         """Another level with the same edges, which takes over what is known of these."""
@@ -477,10 +493,10 @@ class Levels:
             found.append((bool(is_divided), is_raised))
         return found
 
-    def with_weights(self, numbers: Sequence[tuple[Any, Any]], floor: float) -> Any:
+    def with_weights(self, numbers: Sequence[tuple[Any, Any]], floor: float | None) -> Any:
         """The levels with other weights: those of stacks and of edges for every level.
 
-        No weight is below the floor, and weights of a unit add up to one: ranges are known from
+        With a floor no weight is below it, and those of a unit add up to one: ranges are known from
         that alone. What the circuit's matrices say of the old weights stays as it is.
         """
         made = []
@@ -491,20 +507,43 @@ class Levels:
             made.append(level.like_this(replace(level, stacks=new, edges=edges)))
         found = replace(self, levels=tuple(made), floor=floor)
         kept = ["last_entries", "edge_entries", "atom_numbers", "leaf_variables", "leaf_states"]
-        if self.floor == floor and self.is_single == found.is_single:
+        if self.floor == floor is not None and self.is_single == found.is_single:
             kept += ["room", "known_ranges"]
         vars(found).update({name: vars(self)[name] for name in kept if name in vars(self)})
         return found
 
     def renumbered(self, matrices: Sequence[Any]) -> Levels | None:
         """The levels with other weights at the same edges, None if edges differ."""
-        made = []
-        for level in self.levels:
-            new = level.renumbered([matrices[node] for node in level.nodes.tolist()])
-            if new is None:
-                return None
-            made.append(new)
-        return Levels(self.vtree, tuple(made), self.unit_starts)
+        own = [[matrices[node] for node in level.nodes.tolist()] for level in self.levels]
+        pairs = zip(chain(*(level.matrices for level in self.levels)), chain(*own), strict=True)
+        if not all(_have_same_edges(a, b) for a, b in pairs):
+            return None
+        numbers = [m.data if sparse.issparse(m) else m for m in matrices]
+        found = self.with_weights([level.by_stack(numbers) for level in self.levels], None)
+        made = (replace(x, matrices=m) for x, m in zip(found.levels, own, strict=True))
+        levels = [old.like_this(new) for old, new in zip(self.levels, made, strict=True)]
+        return replace(found, levels=tuple(levels))
+
+
+def _have_same_edges(a: Any, b: Any) -> bool:
+    """Whether two matrices are stored alike, and have zeros in the same places."""
+    if a is None or b is None:
+        return a is b
+    if a.shape != b.shape or sparse.issparse(a) != sparse.issparse(b):
+        return False
+    if not sparse.issparse(a):
+        return np.array_equal(a != 0, b != 0)
+    alike = (np.array_equal(getattr(a, x), getattr(b, x)) for x in ("indptr", "indices"))
+    return all(alike) and bool(b.data.all())
+
+
+def _as_dense(matrix: Any, numbers: Any) -> Any:
+    """Numbers as a dense matrix, given those of stored entries if the weights are sparse."""
+    if not sparse.issparse(matrix):
+        return numbers
+    dense = np.zeros(matrix.shape)
+    dense[matrix.nonzero()] = numbers
+    return dense
 
 
 def _in_groups(number: Any, n_groups: int) -> tuple[IntArray, IntArray]:
@@ -521,24 +560,6 @@ def _edge_bounds(edges: Edges, smallest: Any, largest: Any) -> None:
     size, starts = np.abs(edges.weights), edges.starts[filled]
     smallest[filled] = np.minimum.reduceat(size, starts)
     largest[filled] = np.add.reduceat(size, starts)
-
-
-def _renumbered(edges: Edges, before: list[Any], own: list[Any]) -> Any:
-    """The weights of the same edges of other matrices, None if these have others."""
-    if [(m.shape, sparse.issparse(m)) for m in own] != [
-        (m.shape, sparse.issparse(m)) for m in before
-    ]:
-        return None
-    stored, others = ([m for m in ms if sparse.issparse(m)] for ms in (own, before))
-    for m, other in zip(stored, others, strict=True):
-        if not all(np.array_equal(getattr(m, x), getattr(other, x)) for x in ("indptr", "indices")):
-            return None
-    small = [m.reshape(-1) for m in own if not sparse.issparse(m)]
-    numbers = np.concatenate(small) if small else np.zeros(0)
-    if np.count_nonzero(numbers) != len(edges.kept):
-        return None
-    numbers = np.concatenate([numbers[edges.kept], *(m.data for m in stored)], dtype=np.float64)
-    return numbers if len(numbers) == len(edges.weights) and numbers.all() else None
 
 
 def kind_of(matrix: Any, node: int = 0) -> tuple[int, tuple[int, ...]]:

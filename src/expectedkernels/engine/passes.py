@@ -10,11 +10,10 @@ from operator import or_
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from expectedkernels.arrays import as_like, namespace, to_numpy
 from expectedkernels.engine import numpy_ops, torch_ops
-from expectedkernels.engine.layers import Edges, Level, Levels
+from expectedkernels.engine.layers import Edges, Levels
 from expectedkernels.engine.torch_ops import TensorLevels
 
 AnyLevels = Levels
@@ -317,18 +316,10 @@ class EdgeCounts:
 
     def add_nodes(self, found: Sequence[Any]) -> None:
         """Add the counts of other rows, given as `by_node` gives them."""
-        for level, stacks, edges in zip(
-            self.levels.host.levels, self._stacks, self._edges, strict=True
-        ):
-            free = level.n_passed_nodes
-            own = [found[node] for node in level.nodes[free:].tolist()]
-            at = 0
-            for counts in stacks:
-                parts = zip(level.matrices[free + at :], own[at : at + len(counts)], strict=False)
-                counts += as_like(np.stack([_written(*part) for part in parts]), counts)
-                at += len(counts)
-            if len(edges):
-                edges += as_like(_edge_numbers(level, level.matrices[free + at :], own[at:]), edges)
+        for level, stacks, edges in zip(self.levels.levels, self._stacks, self._edges, strict=True):
+            more, dots = level.by_stack(found)
+            for counts, part in zip([*stacks, edges], [*more, dots], strict=True):
+                counts += as_like(part, counts)
 
     def by_node(self) -> list[Any]:
         """The counts of every vtree node as its weights are stored, None where there are none.
@@ -346,47 +337,10 @@ def by_node(levels: Levels, numbers: Sequence[tuple[list[Any], Any]]) -> list[An
     """Numbers of stacks and edges of every level as the weights of vtree nodes are stored."""
     found: list[Any] = [None] * levels.vtree.n_nodes
     for level, (stacks, edges) in zip(levels.levels, numbers, strict=True):
-        parts = _cut(level, list(map(to_numpy, stacks)), to_numpy(edges))
+        parts = level.by_node(list(map(to_numpy, stacks)), to_numpy(edges))
         for node, part in zip(level.nodes[level.n_passed_nodes :].tolist(), parts, strict=True):
             found[node] = part
     return found
-
-
-def _cut(level: Level, stacks: list[Any], edges: Any) -> list[Any]:
-    """The counts of the nodes of a level that have weights."""
-    own = level.matrices[level.n_passed_nodes :]
-    found = [matrix for stack in stacks for matrix in stack]
-    for i, matrix in enumerate(found):
-        if sparse.issparse(own[i]):
-            found[i] = matrix[own[i].nonzero()]
-    rest = own[len(found) :]
-    small = [matrix for matrix in rest if not sparse.issparse(matrix)]
-    flat = np.zeros(sum(matrix.size for matrix in small))
-    n = len(level.edges.kept)
-    flat[level.edges.kept] = edges[:n]
-    ends = np.cumsum([matrix.size for matrix in small])[:-1]
-    parts = np.split(flat, ends) if small else []
-    found += [part.reshape(m.shape) for part, m in zip(parts, small, strict=True)]
-    stored = [matrix.nnz for matrix in rest if sparse.issparse(matrix)]
-    return found + (np.split(edges[n:], np.cumsum(stored)[:-1]) if stored else [])
-
-
-def _written(matrix: Any, numbers: Any) -> Any:
-    """Numbers as a dense matrix, given those of stored entries if the weights are sparse."""
-    if not sparse.issparse(matrix):
-        return numbers
-    dense = np.zeros(matrix.shape)
-    dense[matrix.nonzero()] = numbers
-    return dense
-
-
-def _edge_numbers(level: Level, matrices: Sequence[Any], own: Sequence[Any]) -> Any:
-    """Numbers of the sparse nodes of a level, edge by edge."""
-    pairs = list(zip(matrices, own, strict=True))
-    small = [numbers.reshape(-1) for matrix, numbers in pairs if not sparse.issparse(matrix)]
-    stored = [numbers for matrix, numbers in pairs if sparse.issparse(matrix)]
-    kept = np.concatenate(small)[level.edges.kept] if small else np.zeros(0)
-    return np.concatenate([kept, *stored])
 
 
 def count(found: Up, weights: Any, counts: EdgeCounts, work: Any = None) -> Down:

@@ -182,7 +182,8 @@ def _sent_edges(edges: Edges, like: Any) -> Edges:
     """The edges in tensors like another one."""
     index = (edges.starts, edges.products, edges.units)
     starts, products, units = (as_like(np.array(x), like) for x in index)
-    new = Edges(starts, products, as_like(np.array(edges.weights), like).to(like.dtype))
+    weights = as_like(np.array(edges.weights), like).to(like.dtype)
+    new = Edges(starts, products, weights, edges.kept)
     vars(new)["units"] = units
     return new
 
