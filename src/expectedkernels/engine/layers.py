@@ -81,18 +81,6 @@ class Edges:
         """How many edges a unit has at most."""
         return int(np.diff(self.starts).max(initial=0))
 
-    @cached_property
-    def diagonals(self) -> list[tuple[Any, IntArray]]:
-        """The first edges of all units, their second ones, ...: pairs of (units, edges)."""
-        counts = np.diff(self.starts)
-        units = np.arange(len(counts))
-        found: list[tuple[Any, IntArray]] = []
-        for i in range(int(counts.max(initial=0))):
-            units = units[counts[units] > i]
-            every = len(units) == len(counts)
-            found.append((slice(None) if every else units, self.starts[units] + i))
-        return found
-
     def matrix(self, n_products: int) -> sparse.csr_array:
         """The edges as a sparse matrix, (units, products)."""
         shape = (len(self.starts) - 1, n_products)
@@ -169,13 +157,6 @@ class Level:
         return sparse.csr_array(self.forth.T)
 
     @cached_property
-    def single(self) -> tuple[IntArray, Any] | None:
-        """Unit and weight of the only edge of every sparse product; None if some have others."""
-        if not np.array_equal(np.diff(self.back.indptr), np.ones(self.back.shape[0])):
-            return None
-        return self.back.indices.astype(np.intp), self.back.data
-
-    @cached_property
     def uses(self) -> tuple[IntArray, sparse.csr_array | None, IntArray]:
         """The units that are inputs, and how products add to them.
 
@@ -234,16 +215,6 @@ class Level:
         edges = self.all_edges
         order, starts = _in_groups(edges.products, self.n_products)
         return order, Edges(starts, edges.units[order], edges.weights[order])
-
-    @cached_property
-    def used_by(self) -> list[tuple[IntArray, Edges]]:
-        """For left and right inputs, the units they are, and edges from these to products."""
-        found = []
-        for side in () if self.inputs is None else self.inputs:
-            units, number = np.unique(side, return_inverse=True)
-            order, starts = _in_groups(number, len(units))
-            found.append((units, Edges(starts, order, None)))
-        return found
 
     @cached_property
     def bounds(self) -> tuple[Any, Any]:

@@ -112,10 +112,7 @@ def back(level: Level, units: Any, sent: Any) -> None:
     if len(level.edges.starts) == 1:
         return
     above = units[level.sparse_units]
-    if above.ndim == 1 and level.single is not None:
-        unit, weight = level.single
-        sent[level.sparse_products] = above[unit] * weight
-    elif above.ndim == 1:
+    if above.ndim == 1:
         edges = level.edges
         terms = above[edges.units] * edges.weights
         sent[level.sparse_products] = np.bincount(edges.products, terms, level.forth.shape[1])

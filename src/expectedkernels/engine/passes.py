@@ -389,18 +389,15 @@ def _of_ufuncs(
     def full(shape: tuple[int, ...], ones: bool) -> Any:
         return np.full(shape, one if ones else zero, dtype=dtype)
 
-    def terms(edges: Edges, weights: Any, products: Any, chosen: Any = slice(None)) -> Any:
-        found = products[edges.products[chosen]]
-        if weights is None:
-            return found
-        return times(found, weights[chosen].reshape(-1, *[1] * (products.ndim - 1)))
-
     def sums(edges: Edges, weights: Any, products: Any) -> Any:
-        if products.ndim == 1 and not edges.has_idle:
-            return plus.reduceat(terms(edges, weights, products), edges.starts[:-1])
+        terms = products[edges.products]
+        if weights is not None:
+            terms = times(terms, weights.reshape(-1, *[1] * (products.ndim - 1)))
+        if not edges.has_idle:
+            return plus.reduceat(terms, edges.starts[:-1])
         out = full((len(edges.starts) - 1, *products.shape[1:]), False)
-        for units, chosen in edges.diagonals:
-            out[units] = plus(out[units], terms(edges, weights, products, chosen))
+        filled = np.flatnonzero(np.diff(edges.starts))
+        out[filled] = plus.reduceat(terms, edges.starts[filled])
         return out
 
     return Semiring(full, times, sums, lift)
@@ -454,6 +451,10 @@ def down_over(semiring: Semiring, levels: Levels, weights: Sequence[Any], values
         order, by_product = level.by_product
         sent = semiring.sums(by_product, own[order], found[level.start : level.stop])
         if level.inputs is not None:
-            for (units, edges), others in zip(level.used_by, level.inputs[::-1], strict=True):
-                found[units] = semiring.sums(edges, None, semiring.times(sent, values[others]))
+            used, matrix, _ = level.uses
+            flow = semiring.times(sent, values[level.inputs[::-1]])
+            flow = flow.reshape(-1, *flow.shape[2:])
+            if matrix is not None:
+                flow = semiring.sums(Edges(matrix.indptr, matrix.indices, None), None, flow)
+            found[used] = flow
     return sent
