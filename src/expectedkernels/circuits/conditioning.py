@@ -76,6 +76,16 @@ def chunks(
         yield slice(start, min(start + step, n_rows))
 
 
+def evidence_chunks(
+    levels: AnyLevels, evidence: Evidence | None, max_bytes: float = inf, values_only: bool = False
+) -> Iterator[tuple[slice, Any]]:
+    """Rows of evidence that are worked on at once, and which these are; None is one row."""
+    n = 1 if evidence is None else evidence.n_rows
+    for rows in chunks(levels, n, max_bytes, values_only=values_only):
+        whole = evidence is None or rows.stop - rows.start == n
+        yield rows, evidence if whole else evidence.rows(rows)  # type: ignore[union-attr]
+
+
 def observed(circuit: BlockCircuit, levels: AnyLevels, evidence: Evidence | None) -> Atoms:
     """What rows of evidence say of all atoms of a circuit on the host, for passes over levels.
 

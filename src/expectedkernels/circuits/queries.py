@@ -18,8 +18,8 @@ from expectedkernels.circuits.block_circuit import (
     shortcut,
 )
 from expectedkernels.circuits.conditioning import (
-    chunks,
     conditioned_blocks,
+    evidence_chunks,
     levels_of,
     observed,
 )
@@ -42,7 +42,7 @@ from expectedkernels.engine.passes import (
 )
 from expectedkernels.engine.replay import replayed_pass
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, peak_bytes, sweep
-from expectedkernels.engine.torch_ops import States, TensorLevels, normalised
+from expectedkernels.engine.torch_ops import States, TensorLevels
 from expectedkernels.engine.value import Value, plain, to_log
 from expectedkernels.vtree import Vtree
 
@@ -86,33 +86,31 @@ def level_logs(
 ) -> tuple[Any, Any]:
     """The logs of the values of the roots, (rows, roots), and the rows where they are not right."""
     levels: Any = levels_of(circuit)
-    host = circuit.host
-    n = 1 if evidence is None else evidence.n_rows
     parts, lost = [], []
     work = workspace(levels)
-    for rows in chunks(levels, n, max_bytes, values_only=True):
-        some = evidence if evidence is None or rows.stop - rows.start == n else evidence.rows(rows)
-        atoms = observed(host, levels, some)
-        roots, raised = _root_logs(levels, atoms, work)
+
+    def run(atoms: Atoms) -> tuple[Any, Any]:
+        found = up(levels, atoms, work, values_only=True)
+        return found.log_roots, found.raised_mark
+
+    for rows, some in evidence_chunks(levels, evidence, max_bytes, values_only=True):
+        atoms = observed(circuit.host, levels, some)
+        roots, mark = _captured(levels, "likelihoods", atoms, run)
         parts.append(roots.reshape(circuit.n_roots, -1).T)
-        if raised:
+        if mark is not None and bool(mark):
             lost.append(rows.start + np.flatnonzero(~certain(up(levels, atoms, work))))
     logs = parts[0] if len(parts) == 1 else circuit.xp.concat(parts)
     return logs, np.concatenate(lost) if lost else ()
 
 
-def _root_logs(levels: AnyLevels, atoms: Atoms, work: Any) -> tuple[Any, bool]:
-    """The logs of the values of the roots, and whether a value was raised on the way."""
-    if not isinstance(atoms.values, States):
-        found = up(levels, atoms, work, values_only=True)
-        return found.log_roots, found.has_raised
-
-    def run(states: Any) -> tuple[Any, Any]:
-        found = up(levels, Atoms(replace(atoms.values, states=states)), work, values_only=True)
-        return found.log_roots, found.raised_mark
-
-    logs, mark = replayed_pass(levels, "likelihoods", atoms.values.states, run)
-    return logs, mark is not None and bool(mark)
+def _captured(levels: AnyLevels, name: str, atoms: Atoms, run: Any) -> Any:
+    """What a pass gives for atoms; on a card it is captured."""
+    states = atoms.values
+    if not isinstance(states, States):
+        return run(atoms)
+    return replayed_pass(
+        levels, name, states.states, lambda x: run(Atoms(replace(states, states=x)))
+    )
 
 
 def certain(found: Up) -> Any:
@@ -718,52 +716,31 @@ def atom_shares(circuit: BlockCircuit, evidence: Evidence | None) -> Any:
     circuit = circuit.host
     if levels is None:
         return _log_shares(circuit, evidence)
-    n = 1 if evidence is None else evidence.n_rows
+    n, tensors = 1 if evidence is None else evidence.n_rows, isinstance(levels, TensorLevels)
     shares = np.zeros((n, levels.n_atoms))
     trusted, possible = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_)
-    work = workspace(levels)
-    for rows in chunks(levels, n):
-        some = evidence if evidence is None or rows.stop - rows.start == n else evidence.rows(rows)
-        found = _terms(levels, observed(circuit, levels, some), work)
+    work, ops = workspace(levels), operations(levels)
+
+    def run(atoms: Atoms) -> tuple[Any, Any, Any]:
+        """The flows through atoms, rows where they are right, and possible ones."""
+        found = up(levels, atoms, work)
+        if not tensors and not found.possible.all():
+            return None, None, found.possible
+        below = down(found, work=work)
+        with np.errstate(invalid="ignore", over="ignore"):  # rows that are not trusted
+            terms = ops.normalised(levels, ops.times_atoms(found, below.atoms))
+        return terms.T, below.trusted, found.possible
+
+    for rows, some in evidence_chunks(levels, evidence):
+        found = _captured(levels, "marginals", observed(circuit, levels, some), run)
         possible[rows] = to_numpy(found[2])
         if possible[rows].all():
             shares[rows], trusted[rows] = to_numpy(found[0]), to_numpy(found[1])
     refuse_impossible(possible, evidence is not None)
-    if not isinstance(levels, TensorLevels):
-        starts = levels.levels[0].product_starts
-        with np.errstate(invalid="ignore", over="ignore"):
-            totals = np.add.reduceat(shares, starts[:-1], axis=1)
-            shares /= totals.take(circuit.leaf_of_atom, axis=1)
     if not trusted.all():
         lost = np.flatnonzero(~trusted)
         shares[lost] = _log_shares(circuit, None if evidence is None else evidence.rows(lost))
     return shares
-
-
-def _terms(levels: AnyLevels, atoms: Atoms, work: Any) -> tuple[Any, Any, Any]:
-    """The flows through atoms, (rows, atoms), rows where they are right, and possible ones.
-
-    In tensors those of a variable add up to one.
-    """
-    ops = operations(levels)
-
-    def run(states: Any = None) -> tuple[Any, Any, Any]:
-        given = atoms if states is None else Atoms(replace(atoms.values, states=states))
-        found = up(levels, given, work)
-        possible = found.possible
-        if not isinstance(levels, TensorLevels) and not possible.all():
-            return None, None, possible
-        below = down(found, work=work)
-        with np.errstate(invalid="ignore", over="ignore"):  # rows that are not trusted
-            terms = ops.times_atoms(found, below.atoms)
-        if isinstance(levels, TensorLevels):
-            terms = normalised(levels, terms)
-        return terms.T, below.trusted, possible
-
-    if not isinstance(atoms.values, States):
-        return run()
-    shares, trusted, possible = replayed_pass(levels, "marginals", atoms.values.states, run)
-    return shares, trusted, possible
 
 
 def _log_shares(circuit: BlockCircuit, evidence: Evidence | None) -> Any:
@@ -801,8 +778,8 @@ def _atom_logs(circuit: BlockCircuit, evidence: Evidence) -> Any:
     parts = [xp.zeros((0, levels.n_atoms))] if evidence.n_rows == 0 else []
     trusted = np.empty(evidence.n_rows, dtype=np.bool_)
     work = workspace(levels)
-    for rows in chunks(levels, evidence.n_rows):
-        found = up(levels, observed(host, levels, evidence.rows(rows)), work)
+    for rows, some in evidence_chunks(levels, evidence):
+        found = up(levels, observed(host, levels, some), work)
         below = down(found, exact=True, work=work)
         roots = found.log_roots[0]
         scale = xp.zeros_like(roots) if found.scale is None else found.scale

@@ -15,6 +15,7 @@ from expectedkernels.checks import DataError, PropertyError, Verdict
 from expectedkernels.circuits.block_circuit import BlockCircuit
 from expectedkernels.circuits.conditioning import (
     chunks,
+    evidence_chunks,
     levels_of,
     log_modes,
     observed,
@@ -176,8 +177,7 @@ def _completed(circuit: BlockCircuit, evidence: Evidence) -> Any:
     levels = circuit.levels if levels is None else levels
     completed = np.empty((evidence.n_rows, circuit.n_variables))
     possible = np.ones(evidence.n_rows, dtype=np.bool_)
-    for rows in chunks(levels, evidence.n_rows):
-        some = evidence.rows(rows)
+    for rows, some in evidence_chunks(levels, evidence):
         atoms = log_modes(circuit, some)
         if isinstance(levels, TensorLevels):
             atoms = as_like(atoms.reshape(len(atoms), -1), levels.like)
@@ -267,38 +267,16 @@ def _noises(circuit: BlockCircuit, generator: Any, n: int) -> Iterator[tuple[sli
     """Samples in parts (mostly one), with what is random in them.
 
     That is a uniform number for every choice, (nodes, samples), and for real variables normal
-    ones and uniform ones, (variables, samples). What is drawn in one go for all samples is drawn
-    once more, part by part, if there are several parts.
+    ones and uniform ones, (variables, samples).
     """
-    most = max(1, NOISE_BYTES // (8 * circuit.vtree.n_nodes))
-    parts = spans(n, most)
-    n_real = circuit.cardinalities.count(None)
-    noise = [np.empty((k, min(n, most))) for k in (circuit.vtree.n_nodes, n_real, n_real)]
-    draws = _draws(circuit, generator)
-    begins: list[list[Any]] = []
-    for draw, kind, i in draws:
-        begins.append([])
-        for part in parts:
-            if len(parts) > 1:
-                begins[-1].append(generator.bit_generator.state)
-            draw(out=noise[kind][i, : part.stop - part.start])
-    if len(parts) == 1:
-        yield parts[0], noise
-        return
-    end = generator.bit_generator.state
-    for number, part in enumerate(parts):
-        for (draw, kind, i), states in zip(draws, begins, strict=True):
-            generator.bit_generator.state = states[number]
-            draw(out=noise[kind][i, : part.stop - part.start])
-        generator.bit_generator.state = end
-        yield part, noise
-
-
-def _draws(circuit: BlockCircuit, generator: Any) -> list[tuple[Any, int, int]]:
-    """What is drawn, from the root down: how, which kind of noise it is, and its number there."""
-    how = (generator.random, generator.standard_normal, generator.random)
+    n_nodes, n_real = circuit.vtree.n_nodes, circuit.cardinalities.count(None)
     places = circuit.remembered("noise", partial(_noise_places, circuit))
-    return [(how[kind], kind, i) for kind, i in places]
+    draws = (generator.random, generator.standard_normal, generator.random)
+    for part in spans(n, max(1, NOISE_BYTES // (8 * n_nodes))):
+        noise = [np.empty((k, part.stop - part.start)) for k in (n_nodes, n_real, n_real)]
+        for kind, i in places:
+            draws[kind](out=noise[kind][i])
+        yield part, noise
 
 
 def _noise_places(circuit: BlockCircuit) -> list[tuple[int, int]]:

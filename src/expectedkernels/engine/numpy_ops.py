@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.engine.layers import Level
+from expectedkernels.engine.layers import Level, Levels
 
 
 class Workspace:
@@ -139,6 +139,14 @@ def times_atoms(found: Any, derivatives: Any) -> Any:
     """The derivatives in atoms, multiplied by the values of these."""
     derivatives *= found.atoms.values
     return derivatives
+
+
+def normalised(levels: Levels, terms: Any) -> Any:
+    """The terms of atoms over the sums of those of their variables."""
+    starts = levels.levels[0].product_starts
+    totals = np.add.reduceat(terms, starts[:-1])
+    terms /= np.repeat(totals, np.diff(starts), axis=0)
+    return terms
 
 
 def unit_sums(level: Level, terms: Any) -> Any:

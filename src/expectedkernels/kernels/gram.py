@@ -165,31 +165,21 @@ class Tables:
 def _leaf_value(
     factors: Sequence[Factor], atoms: tuple[Atoms, ...], variable: int, like: Any
 ) -> Value:
-    """The values of some factors of one variable on all pairs (or triples) of atoms."""
+    """The values of some factors of one variable on all pairs (or triples) of atoms.
+
+    In tensors that know their gradients, if such are asked for.
+    """
+    found: list[tuple[Any, Any, Any]]
     if len(atoms) == 2 and is_torch_array(like) and any(factor.tensors for factor in factors):
-        return _leaf_with_gradients(factors, atoms, variable, like)
-    of_factor: Any = Factor.logs if len(atoms) == 2 else log_triples
-    parts = [of_factor(factor, *atoms, variable) for factor in factors]
-    logs = namespace(parts[0][0]).stack([x for x, _ in parts])
-    sign = None
-    if any(s is not None for _, s in parts):
-        sign = np.stack([np.ones_like(x) if s is None else s for x, s in parts])
-        sign = as_like(sign[None], like)
-    return from_log(as_like(logs[None, ...], like), (1,) * (1 + len(atoms)), sign)
-
-
-def _leaf_with_gradients(
-    factors: Sequence[Factor], atoms: tuple[Atoms, ...], variable: int, like: Any
-) -> Value:
-    """The same in tensors that know their gradients."""
-    one, two = atoms
-    found = [f.logs_with_gradients(one, two, variable, like) for f in factors]
-    xp, sign = namespace(like), None
-    logs = xp.stack([x for x, _, _ in found])[None, ...]
+        found = [f.logs_with_gradients(*atoms, variable, like) for f in factors]
+    else:
+        of_factor: Any = Factor.logs if len(atoms) == 2 else log_triples
+        found = [(*of_factor(factor, *atoms, variable), None) for factor in factors]
+    xp, sign = namespace(found[0][0]), None
     if any(s is not None for _, s, _ in found):
-        sign = as_like(
-            np.stack([np.ones(tuple(x.shape)) if s is None else s for x, s, _ in found])[None], like
-        )
+        signs = [np.ones(tuple(x.shape)) if s is None else s for x, s, _ in found]
+        sign = as_like(np.stack(signs)[None], like)
+    logs = as_like(xp.stack([x for x, _, _ in found])[None, ...], like)
     value = from_log(logs, (1,) * (1 + len(atoms)), sign)
     if all(zeros is None for _, _, zeros in found):
         return value
@@ -417,7 +407,7 @@ def one_changed(
         return Inner(n + m + 1, n + m + 1, left, right, None)
 
     units = [len(found) + 1 for found in changed]
-    operand = Operand(vtree, units, at_nodes(vtree, None, inner), [None] * len(units))
+    operand = _operand(vtree, units, inner)
     inputs: list[tuple[Factor, ...]] = [
         (own, other) if v in chosen else (own,)
         for v, (own, other) in enumerate(zip(factors, others, strict=True))

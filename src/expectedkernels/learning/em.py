@@ -26,7 +26,7 @@ from expectedkernels.checks import (
 )
 from expectedkernels.circuits.block_circuit import BlockCircuit
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.conditioning import levels_of, observed
+from expectedkernels.circuits.conditioning import evidence_chunks, levels_of, observed
 from expectedkernels.circuits.graph import Unit
 from expectedkernels.circuits.inputs import Real
 from expectedkernels.circuits.operands import (
@@ -57,7 +57,6 @@ from expectedkernels.learning.minibatch import (
     card_of,
     circuit_of,
     mean_log_likelihood,
-    parts,
     sent_weights,
     start_of,
     stepped,
@@ -311,7 +310,7 @@ def layer_counts(trained: Trained, rows: Rows, counts: Any = None) -> tuple[floa
         # states that many are better looked up than written out
         return _add_lost(trained, rows, counts), counts
     work = workspace(levels)
-    for some, evidence in parts(levels, rows.evidence):
+    for some, evidence in evidence_chunks(levels, rows.evidence):
         found = up(levels, observed(trained.circuit, levels, evidence), work)
         own = rows.weights[some]
         logs = to_numpy(found.log_roots).reshape(-1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -13,9 +13,8 @@ from scipy import sparse
 from expectedkernels.arrays import Place, as_like, is_numpy, namespace, to_numpy
 from expectedkernels.checks import CircuitError
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.conditioning import chunks, observed
+from expectedkernels.circuits.conditioning import evidence_chunks, observed
 from expectedkernels.circuits.queries import certain, log_values
-from expectedkernels.data.evidence import Evidence
 from expectedkernels.engine import torch_ops
 from expectedkernels.engine.passes import (
     AnyLevels,
@@ -104,7 +103,7 @@ def mean_log_likelihood(trained: Trained | Circuit, data: Rows) -> float:
         return float(weights @ trained.log_likelihood(evidence)) / float(weights.sum())
     levels, total = trained.levels, 0.0
     work = workspace(levels)
-    for rows, some in parts(levels, evidence):
+    for rows, some in evidence_chunks(levels, evidence):
         atoms = observed(trained.circuit, levels, some)
         found = up(levels, atoms, work, values_only=True)
         logs = to_numpy(found.log_roots).reshape(-1)
@@ -113,13 +112,6 @@ def mean_log_likelihood(trained: Trained | Circuit, data: Rows) -> float:
             logs[lost] = log_values(circuit_of(trained), some.rows(lost))[0][:, 0]
         total += float(weights[rows] @ logs)
     return total / float(weights.sum())
-
-
-def parts(levels: AnyLevels, evidence: Evidence) -> Iterator[tuple[slice, Evidence]]:
-    """The rows that are worked on at once."""
-    n = evidence.n_rows
-    for rows in chunks(levels, n):
-        yield rows, evidence if rows.stop - rows.start == n else evidence.rows(rows)
 
 
 def sent_weights(weights: Any, like: Any) -> Any:
