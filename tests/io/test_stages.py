@@ -4,7 +4,7 @@ import pytest
 import expectedkernels as ek
 from expectedkernels import ParseError, asia
 
-MIXED = ek.FactorGraph([2, 1, 3], [((0, 2), [[1e-300, 1e100, 1e90], [1.0, 2.0, 0.0]])])
+MIXED = ek.FactorGraph([2, 1, 3], [((0, 2), [[1e-230, 1e60, 1e50], [1.0, 2.0, 0.0]])])
 
 
 @pytest.fixture

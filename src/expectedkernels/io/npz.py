@@ -531,10 +531,9 @@ def _check_table(table: Scaled, require: Require) -> None:
 def _check_contexts(vtree: Vtree, plan: MessagePlan, require: Require) -> None:
     """Raise unless units can be written out on the vtree, from tables of these very shapes."""
     try:
-        steps = context_plan(vtree, plan).steps
+        decided = context_plan(vtree, plan).contexts
     except CompatibilityError:
-        steps = ()
-    decided = {step.decides: step.axes for step in steps if step.kind in ("inputs", "decision")}
+        decided = {}
     several = {stage.variable for stage in plan.stages if stage.shape[0] > 1}
     fits = all(
         decided.get(stage.variable) == tuple(v for v in stage.context if v in several)

@@ -235,7 +235,7 @@ class Step:
     wide : tuple of int
         The variables of the largest table made here; what is decided comes first.
     scopes : tuple of tuples of int
-        The scopes of the tables that are used here.
+        The scopes of the tables that are used here, in the boundary method.
     decides : int
         The variable that a leaf or a decision decides, -1 elsewhere.
     other : int
@@ -277,6 +277,12 @@ class CompilationPlan:
     vtree: Vtree
     method: str
     steps: tuple[Step, ...]
+
+    @property
+    def contexts(self) -> dict[int, tuple[int, ...]]:
+        """In the context method, what numbers the units that decide each variable, in order."""
+        deciding = (step for step in self.steps if step.kind in ("inputs", "decision"))
+        return {step.decides: step.axes for step in deciding}
 
     @property
     def n_sums(self) -> int:
@@ -424,24 +430,18 @@ class _Tree:
                 v = self.variables[a] if self.variables[a] >= 0 else self.variables[b]
                 decides[node], decided_at[v] = v, node
         contexts = [tuple(sorted(near, key=decided_at.__getitem__)) for near in contexts]
-        scopes: list[list[tuple[int, ...]]] = [[] for _ in self.cards]
-        for scope in self.potential.tables:  # where the last of its variables is decided
-            scopes[min(scope, key=decided_at.__getitem__)].append(scope)
         steps: list[Step] = []
         for node, (a, b) in enumerate(self.children):
-            axes = contexts[node]
-            if a < 0:
-                v = self.variables[node]
-                if decided_at[v] == node:
-                    made = self._step("inputs", axes, (v, *axes), scopes[v], v)
-                else:
-                    made = self._step("literals", (v,), (v,), (), v)
-            elif node not in decides:
-                made = self._step("product", axes, axes, ())
-            else:
-                v = decides[node]
+            axes, v = contexts[node], decides.get(node, self.variables[node])
+            if node in decides:
                 other = b if self.leaf[v] == a else a
-                made = self._step("decision", axes, (v, *axes), scopes[v], v, other)
+                made = self._step("decision", axes, (v, *axes), (), v, other)
+            elif a >= 0:
+                made = self._step("product", axes, axes)
+            elif decided_at[v] == node:
+                made = self._step("inputs", axes, (v, *axes), (), v)
+            else:
+                made = self._step("literals", (v,), (v,), (), v)
             steps.append(made)
         return tuple(steps)
 
@@ -450,7 +450,7 @@ class _Tree:
         kind: str,
         axes: tuple[int, ...],
         wide: tuple[int, ...],
-        scopes: Sequence[tuple[int, ...]],
+        scopes: Sequence[tuple[int, ...]] = (),
         decides: int = -1,
         other: int = -1,
     ) -> Step:

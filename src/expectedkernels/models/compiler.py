@@ -55,8 +55,13 @@ def context_blocks(vtree: Vtree, shares: MessagePlan, max_bytes: int) -> tuple[I
     plan = context_plan(vtree, shares)
     refuse_large(plan, plan.n_bytes, max_bytes, "To write out the units of this circuit")
     tables = {stage.variable: stage.factors[0] for stage in shares.stages}
-    decided = [step.decides if step.kind in ("inputs", "decision") else -1 for step in plan.steps]
-    return written_blocks(plan, [tables.get(v) for v in decided])
+    return written_blocks(
+        plan,
+        [
+            tables[step.decides] if step.kind in ("inputs", "decision") else None
+            for step in plan.steps
+        ],
+    )
 
 
 def refuse_large(plan: CompilationPlan, needed: int, max_bytes: int, what: str) -> None:

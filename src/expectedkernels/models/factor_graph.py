@@ -95,11 +95,11 @@ class Factor:
                 f"The table of a factor has one axis per variable. Got {values.ndim} axes for "
                 f"{shown}."
             )
-        bad = values[~(np.isfinite(values) & (values >= 0))]
-        if bad.size:
+        good = np.isfinite(values) & (values >= 0)
+        if not good.all():
             raise CircuitError(
-                f"The entries of a factor must be finite and not negative. Got {bad[0]} in the "
-                f"table with {shown}."
+                "The entries of a factor must be finite and not negative. "
+                f"Got {values[~good][0]} in the table with {shown}."
             )
         values.flags.writeable = False
         self.table = values

@@ -238,23 +238,9 @@ def product_plan(
 
 def compilation_stages(plan: CompilationPlan) -> MessagePlan:
     """The stages of a compilation by contexts, one per variable."""
-    potential = plan.potential
-    stages: list[Stage] = []
-    sent: list[list[int]] = []  # from every node: the stages whose messages it sends on
-    for node, step in enumerate(plan.steps):
-        if step.kind == "literals":
-            sent.append([])
-        elif step.kind == "product":
-            sent.append(sent[plan.vtree.left[node]] + sent[plan.vtree.right[node]])
-        else:
-            children = [] if step.other < 0 else sent[step.other]
-            sent.append([len(stages)])
-            v, context = step.decides, step.axes
-            factors = potential.placed(step.scopes, (v, *context))
-            stages.append(
-                make_stage(potential.cardinalities, v, context, factors, children, stages)
-            )
-    return MessagePlan(tuple(stages), potential.constant)
+    contexts = plan.contexts
+    sets = tuple(frozenset(contexts[v]) for v in range(len(contexts)))
+    return message_plan(plan.potential, Elimination(tuple(contexts), sets))
 
 
 class Solved(NamedTuple):
