@@ -1,27 +1,35 @@
-"""Expected counts by layers, beside those by patterns of rows; chunks, progress, interrupts."""
+"""EM against its definition, by layers and by patterns of rows; chunks, progress, interrupts."""
 
 import sys
 from itertools import pairwise
+from math import inf
 
 import numpy as np
 import pytest
+from hypothesis import given, settings, strategies as st
+from scipy import sparse
 
 import expectedkernels as ek
 from assertions import assert_close
-from circuit_oracles import drawn_distribution, sparsified
+from circuit_oracles import drawn_deterministic, drawn_distribution, sparsified
 from expectedkernels import Circuit, em, random_circuit
 from expectedkernels.data.evidence import as_evidence
 from expectedkernels.engine import value
 from expectedkernels.learning.em import _by_layers, expected_counts, pattern_counts
 from expectedkernels.learning.training_data import Rows
-from oracles import Inner, Table
+from oracles import Inner, Real as Normal, Table, distribution, evidence_weights, worlds
+from strategies import circuits, domains, evidence, rngs
 
-module = sys.modules[em.__module__]  # the package has the function under this name
 NAN = np.nan
 
 
 def fit(circuit, X, iterations=1, **options):
     return em(circuit, X, iterations, progress=False, **options)
+
+
+def normalized(circuit):
+    """The circuit with every unit summing to one: EM without iterations."""
+    return fit(circuit, np.full((1, circuit.n_variables), NAN), 0)
 
 
 def numbers_of(block):
@@ -31,11 +39,374 @@ def numbers_of(block):
     return None if block.weights is None else block.csr.toarray()
 
 
+def with_numbers(circuit, node, numbers):
+    """The circuit with other parameters at one node."""
+    blocks = list(circuit.blocks)
+    old = blocks[node]
+    if isinstance(old, Table):
+        blocks[node] = Table(numbers)
+    else:
+        blocks[node] = Inner(old.n_products, old.n_units, old.left, old.right, numbers)
+    return ek.Circuit(circuit.vtree, tuple(blocks))
+
+
 def same_parameters(p, q):
     for a, b in zip(p.blocks, q.blocks, strict=True):
         assert (a.n_units, getattr(a, "n_products", 0)) == (b.n_units, getattr(b, "n_products", 0))
         if numbers_of(a) is not None:
             np.testing.assert_allclose(numbers_of(a), numbers_of(b), rtol=1e-9, atol=1e-12)
+
+
+def naive_counts(circuit, weights, sample_weight):
+    """For every node the expected uses of its parameters, by taking each one away in turn.
+
+    A circuit's value is linear in every parameter w, so the probability that it is used is
+    (p - p at w = 0) / p.
+    """
+    X = worlds(circuit.cardinalities)
+    allowed = evidence_weights(weights, X)
+    whole = allowed @ distribution(circuit)
+    counts = []
+    for node, block in enumerate(circuit.blocks):
+        numbers = numbers_of(block)
+        if numbers is None:
+            counts.append(None)
+            continue
+        found = np.zeros_like(numbers)
+        for place in np.argwhere(numbers != 0):
+            less = numbers.copy()
+            less[tuple(place)] = 0.0
+            without = allowed @ distribution(with_numbers(circuit, node, less))
+            found[tuple(place)] = sample_weight @ ((whole - without) / whole)
+        counts.append(found)
+    return counts
+
+
+def naive_shares(old, counts, beta):
+    new = old.copy()
+    for unit, row in enumerate(counts):
+        alive = old[unit] != 0
+        if row.sum() + beta > 1e-12 and alive.any():
+            new[unit] = (row + beta * alive / alive.sum()) / (row.sum() + beta)
+    return new
+
+
+@given(st.data())
+@settings(max_examples=40)
+def test_one_iteration_is_that_of_the_definition(data):
+    cards = data.draw(domains(max_worlds=32, max_variables=4))
+    p = normalized(data.draw(circuits(cards)))
+    rows = data.draw(evidence(p, rows=data.draw(st.sampled_from([1, 5, 40]))))
+    n = len(rows.weights[0])
+    sample_weight = data.draw(rngs).gamma(1.0, size=n)
+    pseudocount = data.draw(st.sampled_from([0.0, 0.7]))
+    q = fit(p, rows.given, pseudocount=pseudocount, sample_weight=sample_weight)
+    beta = pseudocount * sample_weight.mean()
+    counts = naive_counts(p, rows.weights, sample_weight)
+    for old, new, found in zip(p.blocks, q.blocks, counts, strict=True):
+        if found is None:
+            assert new is old
+            continue
+        expected = naive_shares(numbers_of(old), found, beta)
+        np.testing.assert_allclose(numbers_of(new), expected, rtol=1e-7, atol=1e-9)
+
+
+@given(st.data())
+@settings(max_examples=30)
+def test_the_likelihood_never_decreases(data):
+    p = data.draw(circuits(data.draw(domains(max_worlds=64))))
+    rows = data.draw(evidence(p, form="holes")).given
+    before = p.log_likelihood(rows).mean() - p.log_partition()
+    for _ in range(6):
+        p = fit(p, rows)
+        assert p.log_partition() == pytest.approx(0.0, abs=1e-9)
+        after = p.log_likelihood(rows).mean()
+        assert after >= before - 1e-9
+        before = after
+
+
+def closed_form(circuit, X, beta):
+    """The parameters of a deterministic circuit from counts along the one active path of rows."""
+    counts = [None if numbers_of(b) is None else 0.0 * numbers_of(b) for b in circuit.blocks]
+    vtree = circuit.vtree
+    for x in X.astype(int):
+        positive = []
+        for node, block in enumerate(circuit.blocks):
+            if isinstance(block, Table):
+                positive.append(block.table[:, x[vtree.variable[node]]] > 0)
+            else:
+                left = positive[vtree.left[node]][block.index("left")]
+                right = positive[vtree.right[node]][block.index("right")]
+                positive.append((block.csr.toarray() * (left & right) > 0).any(axis=1))
+        stack = [(vtree.root, 0)]
+        while stack:
+            node, unit = stack.pop()
+            block = circuit.blocks[node]
+            if isinstance(block, Table):
+                counts[node][unit, x[vtree.variable[node]]] += 1
+                continue
+            left, right = block.index("left"), block.index("right")
+            below = positive[vtree.left[node]][left] & positive[vtree.right[node]][right]
+            (product,) = np.flatnonzero((block.csr.toarray()[unit] != 0) & below)
+            if counts[node] is not None:
+                counts[node][unit, product] += 1
+            stack += [(vtree.left[node], left[product]), (vtree.right[node], right[product])]
+    return [
+        None if found is None else naive_shares(numbers_of(block), found, beta)
+        for block, found in zip(circuit.blocks, counts, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("pseudocount", [0.0, 1.0])
+def test_deterministic_circuits_are_fitted_in_one_iteration(seed, pseudocount):
+    p = normalized(drawn_deterministic(seed))
+    X = p.sample(60, rng=seed)
+    q = fit(p, X, pseudocount=pseudocount)
+    for block, expected in zip(q.blocks, closed_form(p, X, pseudocount), strict=True):
+        if expected is not None:
+            assert_close(numbers_of(block), expected, scale=1.0)
+    same_parameters(fit(q, X, pseudocount=pseudocount), q)
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+def test_weights_are_repetitions(form):
+    p = ek.random_circuit(6, 4, rng=1, cardinalities=3, density=None if form == "dense" else 0.4)
+    rng = np.random.default_rng(0)
+    X = p.sample(50, rng)
+    X[rng.random(X.shape) < 0.2] = NAN
+    times = rng.integers(0, 4, size=50)
+    a = fit(p, X, 3, sample_weight=times)
+    b = fit(p, np.repeat(X, times, axis=0), 3)
+    same_parameters(a, b)
+    mean = times.mean()
+    a = fit(p, X, 3, sample_weight=times, pseudocount=0.5)
+    b = fit(p, np.repeat(X, times, axis=0), 3, pseudocount=0.5 * mean)
+    same_parameters(a, b)
+
+
+def test_deep_circuits():
+    n = 1000
+    rng = np.random.default_rng(0)
+    emission = np.array([[0.9, 0.1], [0.2, 0.8]])
+    p = ek.hmm([0.5, 0.5], [[0.8, 0.2], [0.3, 0.7]], emission, length=n)
+    X = p.sample(40, rng)
+    X[rng.random(X.shape) < 0.5] = NAN
+    q = fit(p, X)
+    assert q.log_likelihood(X).mean() > p.log_likelihood(X).mean()
+    assert q.log_partition() == pytest.approx(0.0, abs=1e-8)
+
+
+def test_the_structure_stays_unit_for_unit():
+    equal = np.full((2, 2), 0.5)
+    blocks = (Table(equal), Table(equal), Inner(2, 2, None, None, equal), Table(equal))
+    root = Inner(2, 1, None, None, sparse.csr_array([[0.5, 0.5]]))
+    vtree = ek.Vtree.from_nested(((0, 1), 2))
+    q = fit(ek.Circuit(vtree, (*blocks, root)), [[0, 1, 1], [1, 1, 0]], 2)
+    assert [block.n_units for block in q.blocks] == [2, 2, 2, 2, 1]
+    assert q.blocks[-1].is_sparse
+    assert not q.blocks[2].is_sparse
+
+
+def test_units_that_are_never_reached_keep_their_parameters():
+    p = ek.Circuit.from_units(
+        ek.Sum(
+            [
+                ek.Product([ek.Indicator(0, 0, 2), ek.Categorical(1, [0.3, 0.7])]),
+                ek.Product([ek.Indicator(0, 1, 2), ek.Categorical(1, [0.2, 0.8])]),
+            ],
+            [0.5, 0.5],
+        )
+    )
+    X = [[0, 1], [0, 1], [0, 0]]
+    q = fit(p, X)
+    assert_close(np.sort(q.input(1).table[:, 0]), np.array([0.2, 1 / 3]))
+    assert np.exp(q.log_likelihood([[1, NAN]])).tolist() == [0.0]
+    smooth = fit(p, X, pseudocount=1.0)
+    assert_close(np.sort(smooth.input(1).table[:, 0]), np.array([1.5 / 4, 0.5]))
+
+
+def test_unnormalised_circuits_are_normalised_first():
+    p = ek.factorized([[2.0, 6.0], [1.0, 1.0]], normalized=False)
+    assert_close(fit(p, [[0, 1]], 0).input(0).table, np.array([[0.25, 0.75]]))
+    same_parameters(fit(p, [[0, NAN]], 1), fit(p.normalize(), [[0, NAN]], 1))
+
+
+def test_soft_evidence_counts_as_it_weighs():
+    p = ek.factorized([[0.5, 0.5]])
+    q = fit(p, [np.array([[3e-200, 1e-200], [1.0, 0.0]])])
+    assert_close(q.input(0).table, np.array([[0.875, 0.125]]))
+
+
+def test_shares_do_not_fade_out_of_range():
+    blocks = (Table(np.array([[0.4, 0.6], [1.0, 0.0]])), Table(np.array([[0.4, 0.6], [1.0, 0.0]])))
+    root = Inner(2, 1, None, None, np.array([[0.5, 0.5]]))
+    p = ek.Circuit(ek.Vtree.balanced(2), (*blocks, root))
+    X = [[0, 0]] * 9 + [[0, 1], [1, 0], [1, 1]]
+    q = fit(p, X, 400)
+    weights = q.blocks[-1].weights
+    assert weights.min() >= 1e-30
+    assert_close(weights.sum(), np.float64(1.0))
+
+
+def gaussian_em(weights, means, variances, X):
+    """One iteration for a mixture of independent normals with missing values, by the book."""
+    logs = np.log(weights) + np.zeros((len(X), 1))
+    for x, mean, variance in zip(X.T, means.T, variances.T, strict=True):
+        density = -0.5 * ((x[:, None] - mean) ** 2 / variance + np.log(2 * np.pi * variance))
+        logs += np.where(np.isnan(x)[:, None], 0.0, density)
+    r = np.exp(logs - logs.max(axis=1, keepdims=True))
+    r /= r.sum(axis=1, keepdims=True)
+    hole = np.isnan(X)[:, None, :]
+    filled = np.where(hole, means, X[:, None, :])
+    new = (r[:, :, None] * filled).sum(axis=0) / r.sum(axis=0)[:, None]
+    square = (filled - new) ** 2 + np.where(hole, variances, 0.0)
+    return r.mean(axis=0), new, (r[:, :, None] * square).sum(axis=0) / r.sum(axis=0)[:, None]
+
+
+def mixture_of_normals(weights, means, variances):
+    """A mixture in which every component has input units of its own, in order."""
+    n = len(weights)
+    leaves = [Normal(np.eye(n), m, v) for m, v in zip(means.T, variances.T, strict=True)]
+    root = Inner(n, 1, None, None, weights[None])
+    return ek.Circuit(ek.Vtree.balanced(2), (*leaves, root))
+
+
+@pytest.mark.parametrize("holes", [0.0, 0.4])
+@pytest.mark.parametrize("far", [1.0, 50.0])
+def test_gaussian_mixtures_are_fitted_by_the_book(holes, far):
+    rng = np.random.default_rng(0)
+    centres = far * np.array([[0.0, 0.0], [4.0, 4.0], [-5.0, 3.0]])
+    X = centres[rng.integers(3, size=200)] + rng.normal(size=(200, 2))
+    X[rng.random(X.shape) < holes] = NAN
+    state = np.array([0.2, 0.3, 0.5]), centres + rng.normal(size=(3, 2)), np.full((3, 2), 2.0)
+    p = mixture_of_normals(*state)
+    before = -inf
+    for _ in range(4):
+        state = gaussian_em(*state, X)
+        p = fit(p, X)
+        assert_close(p.blocks[-1].weights[0], state[0])
+        for v in range(2):
+            np.testing.assert_allclose(p.input(v).mean, state[1][:, v], rtol=1e-9)
+            np.testing.assert_allclose(p.input(v).variance, state[2][:, v], rtol=1e-7)
+        after = p.log_likelihood(X).mean()
+        assert after >= before - 1e-10
+        before = after
+
+
+def test_inputs_that_are_mixtures_of_normals():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(-3, 1, 100), rng.normal(3, 0.5, 300), [NAN] * 10])[:, None]
+    p = ek.gaussian_mixture([0.5, 0.5], [-1.0, 1.0], [1.0, 1.0])
+    q = fit(p, X, 100)
+    assert q.input(0).weights[0].round(2).tolist() == [0.25, 0.75]
+    assert np.abs(q.input(0).mean - [-3, 3]).max() < 0.2
+    assert q.log_likelihood(X).mean() > p.log_likelihood(X).mean()
+    uneven = fit(p, X, pseudocount=1e9)
+    assert_close(uneven.input(0).weights, np.array([[0.5, 0.5]]), scale=1e5)
+
+
+def test_variances_do_not_vanish_and_points_stay():
+    X = np.array([[0.0], [0.0], [0.0], [5.0], [6.0]])
+    p = ek.gaussian_mixture([0.5, 0.5], [0.0, 5.0], [0.1, 1.0])
+    q = fit(p, X, 30)
+    assert q.input(0).variance.min() == pytest.approx(1e-6 * X.var())
+    points = ek.Circuit(
+        ek.Vtree.balanced(1),
+        (Normal(np.array([[0.5, 0.5]]), np.array([0.0, 5.0]), np.array([0.0, 1.0])),),
+    )
+    fitted = fit(points, X, 2).input(0)
+    assert fitted.mean[0] == 0.0
+    assert fitted.variance[0] == 0.0
+    constant = fit(ek.gaussian_mixture([1.0], [0.0], [1.0]), np.full((4, 1), 7.0), 5)
+    assert constant.input(0).mean.tolist() == [7.0]
+    assert constant.input(0).variance.min() > 0
+
+
+def test_no_iterations_or_a_tolerance():
+    p = ek.random_circuit(4, 3, rng=0)
+    X = np.random.default_rng(0).integers(2, size=(50, 4))
+    same_parameters(fit(p, X, 0), p)
+    far, near = fit(p, X, 200, tolerance=1e-7), fit(p, X, 200, tolerance=1e-2)
+    assert far.log_likelihood(X).mean() > near.log_likelihood(X).mean()
+    same_parameters(fit(p, X, 200, tolerance=1e9), fit(p, X, 2))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"iterations": -1}, r"'iterations' parameter of em must be an int in the range \[0, inf"),
+        ({"pseudocount": -1.0}, r"'pseudocount' parameter of em must be .* Got -1.0 instead"),
+        ({"tolerance": "x"}, r"'tolerance' parameter of em must be a float"),
+        ({"sample_weight": [1.0]}, "'sample_weight' parameter must be 2 finite numbers"),
+        ({"sample_weight": [0.0, 0.0]}, "'sample_weight' parameter must have a positive"),
+        ({"X": np.empty((0, 2))}, "EM needs at least one row of data. Got none"),
+        ({"X": [[0, 3], [0, 0]]}, r"on variable 1 must be integers in 0..1. Got 3.0 in row 0"),
+        (
+            {"X": [[1, 0], [0, 0], [1, 1]], "sample_weight": [0, 1, 1]},
+            "Row 2 of the data has probability zero",
+        ),
+        ({"circuit": "p.npz"}, "the structure of a Circuit. Got str instead"),
+        (
+            {"circuit": ek.Categorical(0, [0.5, 0.5])},
+            "Got Categorical instead. Make one with Circuit.from_units",
+        ),
+        ({"max_bytes": "1 GiB"}, "'max_bytes' parameter must be a positive int. Got '1 GiB'"),
+        ({"X": [[0, 0], [1, 0]]}, "Row 1 of the data has probability zero under the circuit"),
+    ],
+)
+def test_bad_arguments_are_refused(options, message):
+    arguments = {"circuit": ek.factorized([[1.0, 0.0], [0.5, 0.5]]), "X": [[0, 0], [0, 1]]}
+    with pytest.raises(ek.CircuitError, match=message):
+        em(**(arguments | options), progress=False)
+
+
+def test_signed_circuits_and_several_roots_are_refused():
+    with pytest.raises(ek.PropertyError, match="EM needs a circuit without negative weights"):
+        fit(ek.factorized([[2.0, -1.0], [1.0, 1.0]], normalized=False), [[0, 0]])
+    with pytest.raises(ek.CircuitError, match=r"EM needs a circuit with one root\. Got 2 roots"):
+        fit(
+            ek.algebra.stack([ek.factorized([[1, 1]], normalized=False), ek.factorized([[0, 1]])]),
+            [[0]],
+        )
+
+
+@pytest.mark.parametrize("options", [{}, {"batch_size": 20, "rng": 0}])
+@pytest.mark.parametrize("in_chunks", [False, True])
+def test_validation_keeps_the_best_iteration_and_stops(options, in_chunks):
+    source = ek.random_circuit(6, 2, rng=0)
+    X, valid = source.sample(40, rng=1), source.sample(60, rng=2)
+    start, data = ek.random_circuit(6, 8, rng=3), (lambda: [X[:25], X[25:]]) if in_chunks else X
+    told = []
+
+    def tell(circuit, mean):
+        told.append((circuit, mean))
+
+    options = {"progress": False, "callback": tell, **options}
+    p = ek.em(start, data, 60, X_valid=valid, patience=3, **options)
+    means = [mean for _, mean in told]
+    best = int(np.argmax(means))
+    assert len(told) == min(60, best + 4) < 60
+    for circuit, mean in told:
+        assert_close(np.float64(mean), circuit.log_likelihood(valid).mean())
+    assert_close(p.log_likelihood(valid), told[best][0].log_likelihood(valid))
+    assert len({id(p), id(told[-1][0])}) == 2
+    told.clear()
+    ek.em(start, data, 30, X_valid=valid, patience=30, **options)
+    assert len(told) == 30
+
+
+def test_wrong_validation_is_refused():
+    p = ek.factorized([[0.5, 0.5]])
+    with pytest.raises(ek.DataError, match="X_valid must have at least one row"):
+        ek.em(p, [[0]], X_valid=np.empty((0, 1)), progress=False)
+    with pytest.raises(ek.DataError, match="X_valid must be rows in memory"):
+        ek.em(p, [[0]], X_valid=lambda: [[[0]]], progress=False)
+    with pytest.raises(ek.CircuitError, match="'patience' parameter of em must be an int"):
+        ek.em(p, [[0]], X_valid=[[0]], patience=0, progress=False)
+
+
+module = sys.modules[em.__module__]  # the package has the function under this name
 
 
 def test_rows_are_worked_on_in_chunks():
@@ -155,22 +526,6 @@ def test_both_ways_agree(seed, n, form, monkeypatch):
         assert (found is None) == (right is None)
         if found is not None:
             assert_close(found[0], right[0], scale=np.maximum(np.abs(right[0]), 1e-3))
-
-
-def test_circuits_of_em_share_their_levels(monkeypatch):
-    start = random_circuit(6, 5, rng=0)
-    X = random_circuit(6, 2, rng=1).sample(40, rng=0)
-    fitted = em(start, X, iterations=3, progress=False)
-    assert "levels" in vars(fitted)
-    fresh = Circuit(fitted.vtree, fitted.blocks)
-    for level, own in zip(fitted.levels.levels, fresh.levels.levels, strict=True):
-        np.testing.assert_array_equal(level.edges.weights, own.edges.weights)
-        np.testing.assert_array_equal(level.edges.products, own.edges.products)
-        for one, other in zip(level.stacks, own.stacks, strict=True):
-            np.testing.assert_array_equal(one.weights, other.weights)
-    monkeypatch.setattr(module, "_by_layers", lambda *_: False)
-    slow = em(start, X, iterations=3, progress=False)
-    assert_close(fitted.log_likelihood(X), slow.log_likelihood(X))
 
 
 def test_levels_are_not_shared_if_zeros_differ():

@@ -1,4 +1,4 @@
-"""The objective of fits by MMD, its gradients, and steps that are measured."""
+"""Circuits fitted by gradients of the exact maximum mean discrepancy."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ import pytest
 import expectedkernels as ek
 from assertions import assert_close
 from expectedkernels.learning import fit_mmd as gradients
+from oracles import Inner, Table
 from strategies import points, random_blocks
 
 torch = pytest.importorskip("torch")
@@ -46,18 +47,6 @@ def test_objective_is_the_discrepancy_less_a_constant(form):
     data = ek.Empirical(X)
     constant = ek.expected_kernel(data, data, k)
     assert_close(fitted.objective(groups).item() + constant, ek.mmd2(p, X, k), scale=constant)
-
-
-def test_objective_of_rows_in_groups():
-    p, X, k = start(), rows(500), ek.ExpHamming()
-    fitted, groups = fitted_to(p, X, k)
-    whole = fitted.objective(groups)
-    some = [
-        (side.rows(at), shares[at])
-        for side, shares in groups
-        for at in (slice(0, 7), slice(7, None))
-    ]
-    assert_close(fitted.objective(some).item(), whole.item())
 
 
 @pytest.mark.parametrize("form", ["dense", "sparse", "normals"])
@@ -121,3 +110,84 @@ def test_steps_that_go_wrong_are_replaced_by_plain_ones(monkeypatch, wrong):
     _, value = fitted_numbers()
     assert len(asked) == 1
     assert value < 0.5 * ek.mmd2(start(), rows())
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_fitted_circuits_are_nearer_to_the_data(form, dtype):
+    names = ("a", "b", "c", "d")
+    p, X = start(form).with_names(names), rows()
+    q = ek.fit_mmd(p, X, steps=40, learning_rate=0.1, dtype=dtype, progress=False)
+    assert q.is_on_host
+    assert q.names == names
+    assert abs(float(q.log_partition())) < 1e-12
+    assert ek.mmd2(q, X) < 0.9 * ek.mmd2(p, X)
+    for old, new in zip(p.blocks, q.blocks, strict=True):
+        assert type(old.numbers) is type(new.numbers)
+        if isinstance(old.numbers, np.ndarray):
+            assert not new.numbers[old.numbers == 0].any()
+
+
+def test_units_without_weights_are_left_alone():
+    vtree, X = ek.Vtree.balanced(2), [[0, 1], [1, 1], [0, 0], [1, 1]]
+    tables = np.array([[0.5, 0.5], [0.0, 0.0]]), np.array([[0.3, 0.7], [0.2, 0.8]])
+    blocks = [
+        Table(tables[vtree.variable[node]])
+        if vtree.is_leaf(node)
+        else Inner(2, 1, np.arange(2), np.arange(2), np.array([[1.0, 0.5]]))
+        for node in range(3)
+    ]
+    found = ek.fit_mmd(ek.Circuit(vtree, tuple(blocks)), X, steps=20, progress=False)
+    alone = ek.factorized([tables[0][0], tables[1][0]])
+    assert_close(
+        found.log_likelihood(X), ek.fit_mmd(alone, X, steps=20, progress=False).log_likelihood(X)
+    )
+    assert not found.input(0).table[1].any()
+
+
+def test_real_variables_keep_their_means():
+    p = normal_mixture()
+    X = np.column_stack([np.linspace(-2, 5, 30), np.arange(30) % 2])
+    q = ek.fit_mmd(p, X, steps=30, learning_rate=0.1, progress=False)
+    assert ek.mmd2(q, X) < ek.mmd2(p, X)
+    assert np.array_equal(q.input(0).mean, p.input(0).mean)
+
+
+def test_validation_rows_decide():
+    p = start()
+    X, V = rows(), p.sample(1000, rng=0)
+    q = ek.fit_mmd(p, X, X_valid=V, steps=60, learning_rate=0.1, progress=False)
+    far = ek.fit_mmd(p, X, steps=60, learning_rate=0.1, progress=False)
+    assert ek.mmd2(q, V) <= ek.mmd2(p, V) + 1e-12
+    assert ek.mmd2(q, V) < ek.mmd2(far, V)
+
+
+def test_equal_rows_are_weights_and_frames_are_read_by_names():
+    pd = pytest.importorskip("pandas")
+    p, X = start().with_names(list("abcd")), rows()
+    options = {"steps": 5, "progress": False}
+    expected = ek.fit_mmd(p, X, **options)
+    distinct = ek.Empirical(X).merged()
+    frame = pd.DataFrame(X[:, ::-1].astype(int), columns=list("dcba"))
+    for given in (distinct, frame, np.tile(X, (2, 1))):
+        assert_close(ek.fit_mmd(p, given, **options).input(1).table, expected.input(1).table)
+
+
+def test_mistakes():
+    p, X = start(), rows()
+    with pytest.raises(ek.DataError, match="at least one point"):
+        ek.fit_mmd(p, X[:0])
+    with pytest.raises(ek.DataError, match=r"NaN in row 0, column 0 of X\. em fits"):
+        ek.fit_mmd(p, np.where(np.arange(60)[:, None] == 0, np.nan, X))
+    with pytest.raises(ek.DataError, match=r"weights of X_valid .* They sum to 2"):
+        ek.fit_mmd(p, X, X_valid=ek.Empirical(X[:2], [1.0, 1.0]))
+    with pytest.raises(ek.KernelError, match="must be an expectedkernels kernel"):
+        ek.fit_mmd(p, X, "rbf")
+    with pytest.raises(ek.CircuitError, match="structure of a Circuit"):
+        ek.fit_mmd(X, X)
+    with pytest.raises(ek.CircuitError, match="'steps'"):
+        ek.fit_mmd(p, X, steps=-1)
+    with pytest.raises(ek.CircuitError, match="'learning_rate'"):
+        ek.fit_mmd(p, X, learning_rate=-1.0)
+    with pytest.raises(ek.CircuitError, match="float32"):
+        ek.fit_mmd(p, X, dtype="int8")

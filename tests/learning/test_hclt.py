@@ -32,13 +32,6 @@ def test_a_distribution_that_learns():
     assert p.log_likelihood(test).mean() > tree.log_likelihood(test).mean() + 0.05
 
 
-def test_likelihoods_never_decrease_without_batches():
-    X = mixed_rows(80)
-    X[np.random.default_rng(0).random(X.shape) < 0.3] = np.nan
-    means = [learned(X, 3, epochs=n, pseudocount=0.0).log_likelihood(X).mean() for n in range(6)]
-    assert (np.diff(means) >= -1e-12).all()
-
-
 def test_the_same_everywhere():
     pytest.importorskip("torch")
     X = mixed_rows(100)

@@ -8,6 +8,170 @@ import pytest
 
 import expectedkernels as ek
 
+RNG = np.random.default_rng(0)
+N = 240
+X = RNG.integers(3, size=(N, 4)).astype(float)
+X[:, 1] = np.where(RNG.random(N) < 0.8, X[:, 0], X[:, 1])
+GAPS = np.where(RNG.random(X.shape) < 0.1, np.nan, X)
+WEIGHTS = np.where(np.arange(N) // 60 == 1, 0.0, RNG.integers(4, size=N) / 3)
+"""The rows from 60 to 119 do not count, nor do some others."""
+QUIET = {"progress": False}
+
+
+def pieces(X, size=60):
+    return [X[i : i + size] for i in range(0, len(X), size)]
+
+
+def framed(X):
+    return pd.DataFrame(X, columns=list("abcd")).assign(w=WEIGHTS)
+
+
+def assert_alike(found, wanted, **tolerances):
+    tolerances = {"rtol": 1e-9, "atol": 1e-11, **tolerances}
+    logs = found.log_likelihood(GAPS), wanted.log_likelihood(GAPS)
+    np.testing.assert_allclose(*logs, **tolerances)
+
+
+@pytest.mark.parametrize("rows", [X, GAPS], ids=["complete", "gaps"])
+@pytest.mark.parametrize("parameters", ["flows", "cpt"])
+def test_trees_of_weighted_rows(rows, parameters, tmp_path):
+    options = {"cardinalities": 3, "parameters": parameters}
+    whole = ek.learn_chow_liu(rows, sample_weight=WEIGHTS, **options)
+    assert abs(whole.log_likelihood(X) - ek.learn_chow_liu(rows, **options).log_likelihood(X)).max()
+    framed(rows).to_parquet(tmp_path / "rows.parquet", row_group_size=60)
+    given = [lambda: pieces(framed(rows)), tmp_path / "rows.parquet"]
+    for data in given:
+        found = ek.learn_chow_liu(data, sample_weight="w", **options)
+        assert found.names == ("a", "b", "c", "d")
+        assert_alike(found, whole.with_names(list("abcd")))
+
+    def by_number(chunk):
+        return WEIGHTS[chunk[:, 4].astype(int)]
+
+    with pytest.raises(ek.DataError, match=r"In chunk 0: .*must be 60 finite numbers"):
+        ek.learn_chow_liu(lambda: pieces(rows), sample_weight=lambda chunk: [1.0], **options)
+    numbered = np.column_stack([rows, np.arange(N)])
+    columns = {**options, "cardinalities": [3, 3, 3, 3, N]}
+    found = ek.learn_chow_liu(lambda: pieces(numbered), sample_weight=by_number, **columns)
+    assert found.vtree == ek.learn_chow_liu(numbered, sample_weight=WEIGHTS, **columns).vtree
+
+
+def test_impossible_rows_without_weight_do_not_matter():
+    start = ek.factorized([[0.5, 0.5, 0.0]] * 2)
+    rows, weights = np.array([[0, 1], [2, 0], [1, 1]]), np.array([1.0, 0.0, 2.0])
+    whole = ek.em(start, rows, 1, sample_weight=weights, **QUIET)
+    for options in ({}, {"batch_size": 5}):
+        found = ek.em(
+            start,
+            lambda: pieces(rows, 2),
+            1,
+            sample_weight=lambda chunk: weights[:2] if len(chunk) == 2 else weights[2:],
+            **options,
+            **QUIET,
+        )
+        assert found.n_units == whole.n_units
+    with pytest.raises(ek.DataError, match="In chunk 0: Row 1 of the data has probability zero"):
+        ek.em(start, lambda: pieces(rows, 2), 1, batch_size=5, **QUIET)
+
+
+def test_em_of_weighted_numbers():
+    rng = np.random.default_rng(3)
+    Z = np.concatenate([rng.normal(size=(120, 2)), rng.normal(4.0, 2.0, size=(120, 2))])
+    Z[WEIGHTS == 0] *= 100.0  # nobody looks at these
+    start = ek.gaussian_mixture([0.5, 0.5], [[0.0, 1.0], [3.0, 2.0]], np.ones((2, 2)))
+    whole = ek.em(start, Z, 10, sample_weight=WEIGHTS, **QUIET)
+    frame = pd.DataFrame(Z, columns=["a", "b"]).assign(w=WEIGHTS)
+    named = start.with_names(["a", "b"])
+    found = ek.em(named, lambda: pieces(frame), 10, sample_weight="w", **QUIET)
+    np.testing.assert_allclose(found.log_likelihood(Z), whole.log_likelihood(Z), rtol=1e-9)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_passes_on_a_device(weighted):
+    pytest.importorskip("torch")
+    weights = {"sample_weight": WEIGHTS} if weighted else {}
+    in_frames = {"sample_weight": "w"} if weighted else {}
+    data = framed(GAPS) if weighted else framed(GAPS).drop(columns="w")
+    start = ek.random_circuit(4, 3, 0, cardinalities=3).with_names(list("abcd"))
+    options = {"pseudocount": 0.5, "device": "torch", **QUIET}
+    whole = ek.em(start, GAPS, 4, **weights, **options)
+    found = ek.em(start, lambda: pieces(data), 4, **in_frames, **options)
+    assert_alike(found, whole)
+    single = ek.em(start, lambda: pieces(data), 4, dtype="float32", **in_frames, **options)
+    assert_alike(single, whole, rtol=1e-3, atol=1e-3)
+    moved = start.to("torch")
+    options.pop("device")
+    assert_alike(ek.em(moved, lambda: pieces(data), 4, **in_frames, **options), whole)
+
+
+@pytest.mark.parametrize("options", [{}, {"batch_size": 40}, {"device": "torch"}])
+def test_hidden_trees_of_weighted_chunks(options):
+    pytest.importorskip("torch")
+    common = {"n_latent": 2, "epochs": 3, "rng": 0, "cardinalities": 3, **options, **QUIET}
+    found = ek.learn_hclt(lambda: pieces(framed(GAPS)), sample_weight="w", **common)
+    whole = ek.learn_hclt(GAPS, sample_weight=WEIGHTS, **{"batch_size": None, **common})
+    assert found.vtree == whole.vtree
+    if "batch_size" in options:  # rows come in another order
+        kept = WEIGHTS > 0
+        assert found.log_likelihood(GAPS[kept]).mean() > -4.0
+        return
+    assert_alike(found, whole, rtol=1e-7)
+    with pytest.raises(ek.DataError, match="takes no 'X_valid'"):
+        ek.learn_hclt(lambda: pieces(GAPS), X_valid=GAPS, **common)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (WEIGHTS, "the name of a column of data frames, or a function .* Got ndarray"),
+        ("v", "In chunk 0: There is no column 'v' of weights. Columns are 'a', 'b', 'c', 'd', 'w'"),
+        (lambda chunk: -np.ones(len(chunk)), "In chunk 0: .*not negative"),
+        (lambda chunk: np.zeros(len(chunk)), "positive, finite sum. Got 0"),
+    ],
+)
+def test_weights_that_are_none(weights, message):
+    start = ek.random_circuit(4, 2, 0, cardinalities=3).with_names(list("abcd"))
+    data = framed(GAPS)
+    if callable(weights):
+        data = data.drop(columns="w")
+    for learn in (
+        lambda **options: ek.learn_chow_liu(lambda: pieces(data), **options),
+        lambda **options: ek.em(start, lambda: pieces(data), **options, **QUIET),
+        lambda **options: ek.em(start, lambda: pieces(data), batch_size=9, **options, **QUIET),
+    ):
+        with pytest.raises(ek.DataError, match=message):
+            learn(sample_weight=weights)
+    with pytest.raises(ek.DataError, match="arrays have no names of columns"):
+        ek.learn_chow_liu(lambda: pieces(GAPS), sample_weight="w")
+
+
+def test_batches_of_nothing():
+    start = ek.factorized([[0.5, 0.5]])
+    with pytest.raises(ek.DataError, match="at least one row"):
+        ek.em(start, lambda: [], 1, batch_size=2, **QUIET)
+    used = iter([np.zeros((5, 1))])
+    with pytest.raises(ek.DataError, match="a new iterable every time"):
+        ek.em(start, lambda: used, 1, batch_size=2, **QUIET)
+    again = iter([np.zeros((5, 1))])
+    with pytest.raises(ek.DataError, match="a new iterable every time"):
+        ek.em(start, lambda: again, 2, **QUIET)
+
+
+def test_weights_and_batches_of_dask_collections():
+    frames = pytest.importorskip("dask.dataframe")
+    data = framed(GAPS)
+    lazy = frames.from_pandas(data, npartitions=4)
+    start = ek.random_circuit(4, 2, 0, cardinalities=3).with_names(list("abcd"))
+    parts = [part.compute() for part in lazy.partitions]
+    for options in ({}, {"batch_size": 25, "rng": 1}):
+        given = {"sample_weight": "w", **options, **QUIET}
+        found = ek.em(start, lazy, 2, **given)
+        assert_alike(found, ek.em(start, parts, 2, **given))
+    tree = ek.learn_chow_liu(lazy, sample_weight="w", parameters="cpt")
+    whole = ek.learn_chow_liu(GAPS, sample_weight=WEIGHTS, parameters="cpt")
+    assert_alike(tree, whole.with_names(list("abcd")))
+
+
 NAMES = ["a", "b", "c", "d"]
 
 
@@ -25,10 +189,6 @@ def frame(X):
     found = pd.DataFrame(X, columns=NAMES)
     found["c"] = found["c"].map({0: "low", 1: "mid", 2: "high"})
     return found
-
-
-def pieces(X, size=70):
-    return [X[i : i + size] for i in range(0, len(X), size)]
 
 
 def assert_same_circuit(p, q):
@@ -115,35 +275,12 @@ def test_em_on_chunks_is_em_on_the_whole(missing, parquet):
         )
 
 
-def test_em_on_chunks_of_numbers():
-    rng = np.random.default_rng(3)
-    X = np.concatenate([rng.normal(size=(100, 2)), rng.normal(4.0, 2.0, size=(100, 2))])
-    X[:150][rng.random((150, 2)) < 0.2] = np.nan
-    start = ek.gaussian_mixture([0.5, 0.5], [[0.0, 1.0], [3.0, 2.0]], np.ones((2, 2)))
-    whole = ek.em(start, X, 10, progress=False)
-    found = ek.em(start, lambda: iter(pieces(X)), 10, progress=False)
-    np.testing.assert_allclose(
-        found.log_likelihood(X), whole.log_likelihood(X), rtol=1e-10, atol=1e-12
-    )
-
-
 def test_em_on_chunks_stops_when_it_does_not_get_better():
     passes = []
     start = ek.random_circuit(4, 2, 0, cardinalities=3)
     X = table()
     ek.em(start, lambda: passes.append(0) or pieces(X), 50, tolerance=1e-2, progress=False)
     assert 1 < len(passes) < 50
-
-
-def test_hidden_trees_of_chunks_are_those_of_the_whole():
-    X = frame(table(missing=0.1))
-    options = {"epochs": 4, "rng": 0, "progress": False}
-    whole = ek.learn_hclt(X, 3, batch_size=None, **options)
-    found = ek.learn_hclt(lambda: pieces(X), 3, **options)
-    assert found.vtree == whole.vtree
-    assert found.schema == whole.schema
-    wanted = whole.log_likelihood(X)
-    np.testing.assert_allclose(found.log_likelihood(X), wanted, rtol=1e-9, atol=1e-12)
 
 
 def learned(chunks):
@@ -164,7 +301,7 @@ def test_workers_do_not_change_a_bit(backend):
 def test_errors_name_the_chunk(parquet):
     X = table()
     X[80, 1] = 0.5
-    with pytest.raises(ek.DataError, match=r"In chunk 1: .*Got 0.5 in row 10, column 1"):
+    with pytest.raises(ek.DataError, match=r"In chunk 1: .*Got 0.5 in row 20, column 1"):
         ek.learn_chow_liu(lambda: pieces(X))
     path = parquet(pd.DataFrame(X, columns=NAMES))
     message = (
@@ -201,11 +338,6 @@ def test_errors_name_the_chunk(parquet):
 def test_what_cannot_be_learned_from(chunks, options, message):
     with pytest.raises(ek.DataError, match=message):
         ek.learn_chow_liu(chunks, **options)
-
-
-def test_em_needs_a_row():
-    with pytest.raises(ek.DataError, match="at least one row"):
-        ek.em(ek.factorized([[0.5, 0.5]]), lambda: [], 1)
 
 
 def test_chunks_that_are_used_up_are_told():

@@ -1,4 +1,4 @@
-"""Used parameters and EM of mixtures, against their definitions."""
+"""Mixtures of circuits of one structure, and their EM against its definition."""
 
 import numpy as np
 import pytest
@@ -127,3 +127,141 @@ def test_uses_refuse_rows_outside_the_support():
     with pytest.raises(ek.DataError, match="Row 1 of the data has probability zero"):
         layout.uses([[0, 0], [1, 0]])
     assert layout.uses(np.empty((0, 2))).shape == (0, 4)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("pseudocount", [0.0, 1.0])
+def test_one_component_is_the_closed_form(seed, pseudocount):
+    p = drawn_deterministic(seed)
+    X = p.sample(80, rng=seed)
+    options = {"structure": p, "pseudocount": pseudocount, "iterations": 2}
+    q = learned(X, 1, **options)
+    expected = em(p, X, 1, pseudocount=pseudocount, progress=False)
+    assert_close(q.log_likelihood(X), expected.log_likelihood(X), scale=1.0)
+
+
+@pytest.mark.parametrize("holes", [0.0, 0.2])
+def test_the_likelihood_never_decreases(holes):
+    X = rows(150)
+    p = structure_of(X)
+    X[np.random.default_rng(1).random(X.shape) < holes] = NAN
+    options = {"structure": p, "pseudocount": 0.0}
+    found = [learned(X, 3, iterations=i, **options).log_likelihood(X).mean() for i in range(6)]
+    assert np.diff(found).min() > -1e-10
+    assert found[-1] > found[0]
+
+
+def test_weights_are_repetitions():
+    X = rows(100)
+    times = np.random.default_rng(0).integers(0, 4, size=100)
+    again = np.repeat(X, times, axis=0)
+    p = structure_of(again)
+    scaled = len(again) / 100
+    a = learned(X, 2, structure=p, sample_weight=times, iterations=5, pseudocount=1.0)
+    b = learned(again, 2, structure=p, iterations=5, pseudocount=scaled)
+    assert_close(a.log_likelihood(X), b.log_likelihood(X), scale=1.0)
+
+
+def test_more_states_missing_values_and_few_rows():
+    rng = np.random.default_rng(0)
+    X = rng.integers(3, size=(60, 4)).astype(float)
+    X[:, 1] = X[:, 0]
+    q = learned(X, 3, splits=2, iterations=5)
+    assert q.cardinalities == (3, 3, 3, 3)
+    X[rng.random(X.shape) < 0.2] = NAN
+    holey = learned(X, 3, splits=2, iterations=5)
+    assert holey.log_partition() == pytest.approx(0.0, abs=1e-9)
+    assert learned(X[:2], 5, splits=0, cardinalities=3, iterations=2).n_variables == 4
+
+
+def test_validation_data_choose_the_iteration():
+    X, X_valid = rows(40, seed=0), rows(400, seed=1)
+    p = structure_of(X, splits=8)
+    options = {"structure": p, "pseudocount": 0.05}
+    means = [
+        learned(X, 4, iterations=i, **options).log_likelihood(X_valid).mean() for i in range(25)
+    ]
+    best = learned(X, 4, iterations=24, X_valid=X_valid, **options)
+    assert best.log_likelihood(X_valid).mean() == pytest.approx(max(means), abs=1e-10)
+    assert max(means) > means[-1] + 1e-4
+
+
+def test_seeds_tolerance_and_options():
+    X = rows(100)
+    a, b = (learned(X, 3, splits=2, iterations=3, rng=5) for _ in range(2))
+    np.testing.assert_array_equal(a.log_likelihood(X), b.log_likelihood(X))
+    p = structure_of(X)
+    far, near = (learned(X, 3, structure=p, tolerance=t) for t in (1e-9, 1e9))
+    assert_close(near.log_likelihood(X), learned(X, 3, structure=p, iterations=1).log_likelihood(X))
+    assert far.log_likelihood(X).mean() > near.log_likelihood(X).mean()
+    top = learned(X, 2, splits=2, iterations=1, alpha=0.5)
+    assert top.n_roots == 1
+
+
+def test_mixtures_of_a_real_data_set(data_dir):
+    X, test = (
+        np.loadtxt(data_dir / "density" / f"nltcs.{name}.data", delimiter=",")
+        for name in ("train", "test")
+    )
+    single = learn_strudel(X, iterations=100, progress=False)
+    alone = learned(X, 1, splits=100, iterations=1)
+    assert_close(alone.log_likelihood(test), single.log_likelihood(test), scale=1.0)
+    mixed = learned(X, 5, splits=100, iterations=50)
+    gain = mixed.log_likelihood(test).mean() - single.log_likelihood(test).mean()
+    assert gain > 0.15
+    assert ek.is_compatible(mixed, single)
+    few = learned(X, 5, splits=100, iterations=5)
+    assert -6.07 < few.log_likelihood(test).mean() < -6.035
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_components": 0}, r"'n_components' parameter of learn_mixture must be an int in .*\[1"),
+        ({"iterations": -1}, "'iterations' parameter of learn_mixture must be an int"),
+        ({"splits": 1.5}, "'splits' parameter of learn_mixture must be an int"),
+        ({"pseudocount": -1}, "'pseudocount' parameter of learn_mixture must be a float"),
+        ({"tolerance": -1}, "'tolerance' parameter of learn_mixture must be a float"),
+        ({"X": [[0.5, 0]]}, r"must be integers in 0..1. Got 0.5 in row 0"),
+        ({"alpha": 0.5}, "Options of learn_strudel mean nothing .* Got alpha"),
+        (
+            {"structure": ek.factorized([[1, 0], [1, 1]], normalized=False)},
+            "Row 1 of X has probability zero",
+        ),
+        (
+            {
+                "structure": ek.factorized([[1, 0], [1, 1]], normalized=False),
+                "X": [[0, 0]],
+                "X_valid": [[1, 0]],
+            },
+            "Row 0 of X_valid has probability zero",
+        ),
+        ({"structure": ek.gaussian_mixture([1], [[0, 0]], [[1, 1]])}, "has the real variable 0"),
+        ({"X": np.empty((0, 2))}, "A mixture needs at least one row"),
+        ({"structure": "p.npz"}, "the structure of a Circuit. Got str instead"),
+    ],
+)
+def test_bad_arguments_are_refused(options, message):
+    arguments = {
+        "X": [[0, 0], [1, 1]],
+        "n_components": 2,
+        "structure": ek.factorized([[1, 1], [1, 1]], normalized=False),
+    }
+    with pytest.raises(ek.CircuitError, match=message):
+        learn_mixture(**(arguments | options), progress=False)
+
+
+def test_components_without_pseudocount_do_not_disturb_each_other():
+    # a weight of zero in one component must not touch the structure it shares with the others
+    X = np.array([[0, 1], [1, 1]])
+    p = ek.learn_mixture(X, 3, rng=0, pseudocount=0.0)
+    assert np.isclose(p.log_partition(), 0.0)
+    assert np.exp(p.log_likelihood([[0, 0], [1, 0]])).tolist() == [0.0, 0.0]
+
+
+def test_any_circuit_can_be_the_structure():
+    X = rows(150)
+    dense = ek.random_circuit(5, 4, rng=0)
+    q = learned(X, 2, structure=dense, iterations=5)
+    assert q.log_partition() == pytest.approx(0.0, abs=1e-9)
+    assert q.log_likelihood(X).mean() > dense.log_likelihood(X).mean()

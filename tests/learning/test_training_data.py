@@ -1,11 +1,18 @@
-"""Rows as states, their weights and orders, counts of pairs and mutual information."""
+"""Rows of arrays and frames as states, their weights, counts of pairs and mutual information."""
 
 from itertools import combinations
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
 from hypothesis import given, strategies as st
+from scipy import sparse
 
+import expectedkernels as ek
 import learning_oracles
+from assertions import assert_close
+from expectedkernels import learn_chow_liu, learn_strudel
 from expectedkernels.arrays import own_order
 from expectedkernels.data.schema import Schema
 from expectedkernels.learning.training_data import (
@@ -26,10 +33,6 @@ def test_sums_of_weights_are_exact_in_any_order(rng, n):
     np.testing.assert_allclose(weights, given_weights, rtol=0, atol=1e-15 * given_weights.sum())
     part = weights[rng.random(n) < 0.7]
     assert part.cumsum()[-1:].tolist() == rng.permutation(part).cumsum()[-1:].tolist()
-
-
-def test_integer_weights_stay_as_they_are():
-    assert as_weights([3, 0, 7], 3).tolist() == [3.0, 0.0, 7.0]
 
 
 @given(rngs, st.integers(0, 30), st.sampled_from([2, 3, 70]))
@@ -145,3 +148,184 @@ def test_own_orders_tell_rows_and_columns_apart(seed, states):
     turned = 3.0 * x[::-1, ::-1] + 7.0
     again, others = own_order(turned)
     np.testing.assert_allclose(3.0 * x[rows][:, columns] + 7.0, turned[again][:, others])
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.array([[0.0, 1.0], [2.0, 0.0]]),
+        np.array([[0, 1], [2, 0]], dtype=np.uint8),
+        np.array([[0, 1.0], [2, False]], dtype=object),
+        sparse.csr_array(np.array([[0, 1], [2, 0]])),
+        np.ma.MaskedArray([[0, 1], [2, 0]]),
+    ],
+)
+def test_integers_of_any_kind_are_states(X):
+    wanted = learn_chow_liu([[0, 1], [2, 0]])
+    assert wanted.cardinalities == (3, 2)  # a column of zeros would be binary, too
+    found = learn_chow_liu(X)
+    np.testing.assert_array_equal(found.log_likelihood([[2, 1]]), wanted.log_likelihood([[2, 1]]))
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, np.ma.masked])
+def test_missing_values_are_marked(missing):
+    X, gaps = np.ma.MaskedArray([[0, 1], [1, 1], [1, 0.0]]), [[0, np.nan], [1, 1], [1, 0]]
+    X[0, 1] = np.nan if missing is None else missing
+    X = X if missing is np.ma.masked else [[0, missing], [1, 1], [1, 0]]
+    found, wanted = learn_strudel(X), learn_strudel(gaps)
+    np.testing.assert_array_equal(found.log_likelihood(gaps), wanted.log_likelihood(gaps))
+
+
+@pytest.mark.parametrize("learn", [learn_chow_liu, learn_strudel])
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        ([0, 1, 1], r"X must be a matrix of shape \(rows, variables\).*Got shape \(3,\)"),
+        ([[0, 1], [1]], r"as many entries in every row"),
+        (np.zeros((3, 0)), r"one column per variable. Got shape \(3, 0\)"),
+        ([[0, "M"], [1, "F"]], r"Got text, '0'. Labels are read from data frames"),
+        (np.array([[0, "M"]], dtype=object), r"Got text, 'M'. Labels are read from data frames"),
+        ([[0, 1], [0.5, 1]], r"Got 0.5 in row 1, column 0. Discretise.*KBinsDiscretizer"),
+        ([[0, np.inf]], r"Got inf in row 0, column 1"),
+        ([[0, 1], [-1, 1]], r"Got -1 in row 1, column 0. Codes start at 0, and a missing value"),
+        ([[2**40, 1]], r"Got 1099511627776 in row 0, column 0. That is too large"),
+        (np.array([[1j]]), r"Got complex numbers"),
+        ([[0, 5000], [1, 2]], r"Column 1 of X holds codes up to 5000.*give cardinalities="),
+        ([[0, np.nan], [1, np.nan]], r"Column 1 .*of X has no values.*Give it with cardinalities="),
+        (np.zeros((0, 2)), r"Column 0 .*of X has no values"),
+    ],
+)
+def test_matrices_that_are_not_states_are_refused(learn, X, message):
+    with pytest.raises(ek.DataError, match=message):
+        learn(X)
+
+
+def test_chunks_are_refused_where_rows_are_needed_together():
+    with pytest.raises(ek.DataError, match=r"X must be rows in memory. Got data in chunks"):
+        learn_strudel(lambda: [[[0, 1]]])
+
+
+@pytest.mark.parametrize("given_cards", [[2], [2, 0], [2, 2.5], "ab", [2, None]])
+def test_cardinalities_that_do_not_fit_are_refused(given_cards):
+    with pytest.raises(ek.DataError, match="must be a positive int, or one per column, 2 in all"):
+        learn_chow_liu([[0, 1]], cardinalities=given_cards)
+
+
+def test_states_beyond_given_cardinalities_are_refused():
+    with pytest.raises(ek.DataError, match=r"Column 1 of X must hold integers in 0..1.*Got 2"):
+        learn_chow_liu([[0, 1], [0, 2]], cardinalities=2)
+
+
+def test_validation_data_need_the_same_columns_and_rows():
+    with pytest.raises(ek.DataError, match=r"same columns. Got 2 and 3 columns"):
+        learn_strudel([[0, 1]], [[0, 1, 1]])
+    with pytest.raises(ek.DataError, match="X_valid must hold the states"):
+        learn_strudel([[0, 1]], [[0, 0.5]])
+    with pytest.raises(ek.DataError, match="X_valid must have at least one row"):
+        learn_strudel([[0, 1]], np.zeros((0, 2)))
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1.0], r"must be 2 finite numbers.*Got an array of shape \(1,\)\."),
+        ([1.0, -1.0], r"with other entries"),
+        ([1.0, np.nan], r"with other entries"),
+        ([0.0, 0.0], r"positive, finite sum. Got 0"),
+    ],
+)
+@pytest.mark.parametrize("learn", [learn_chow_liu, learn_strudel])
+def test_weights_that_do_not_fit_are_refused(learn, weights, message):
+    with pytest.raises(ek.DataError, match=message):
+        learn([[0, 1], [1, 1]], sample_weight=weights)
+
+
+RNG = np.random.default_rng(0)
+CODES = RNG.integers(3, size=(200, 3))
+CODES[:, 1] = np.where(RNG.random(200) < 0.8, CODES[:, 0], CODES[:, 1])
+SHIFT = np.array([0, 1, 0])
+SKIES, CYLINDERS = np.array(["blue", "grey", "red"]), np.array([4, 6, 8])
+FRAME = pd.DataFrame(
+    {"sky": SKIES[CODES[:, 0]], "cylinders": CYLINDERS[CODES[:, 1]], "code": CODES[:, 2]}
+)
+LEARNERS = {
+    "chow_liu": ek.learn_chow_liu,
+    "strudel": lambda X: ek.learn_strudel(X, iterations=5, progress=False),
+    "mixture": lambda X: ek.learn_mixture(X, 2, splits=2, rng=0, progress=False),
+}
+
+
+@pytest.mark.parametrize("learn", LEARNERS.values(), ids=LEARNERS)
+@pytest.mark.parametrize("missing", [False, True])
+def test_frames_give_the_circuits_of_their_codes(learn, missing):
+    frame, codes = FRAME.copy(), CODES.astype(float)
+    if missing:
+        frame.loc[3, "sky"], codes[3, 0] = None, np.nan
+        frame.loc[5, "cylinders"], codes[5, 1] = None, np.nan
+    p, q = learn(frame), learn(codes)
+    assert p.names == ("sky", "cylinders", "code")
+    assert p.states == (tuple(SKIES), (4, 6, 8), None)
+    np.testing.assert_array_equal(p.log_likelihood(frame), q.log_likelihood(codes))
+    table = pl.DataFrame(frame.astype(object).where(frame.notna(), None).to_dict("list"))
+    np.testing.assert_array_equal(learn(table).log_likelihood(table), q.log_likelihood(codes))
+
+
+def test_states_come_from_categories_booleans_and_both_tables():
+    size = pd.Categorical(["m", "s", "s"], categories=["s", "m", "l"], ordered=True)
+    frame = pd.DataFrame({"size": size, "new": [True, False, None], "gone": [1, 1, 0]})
+    p = ek.learn_chow_liu(frame)
+    assert p.states == (("s", "m", "l"), (False, True), None)
+    assert p.cardinalities == (3, 2, 2)
+    train, valid = FRAME[FRAME["sky"] != "red"], FRAME[["code", "sky", "cylinders"]]
+    q = ek.learn_strudel(train, valid, iterations=2, progress=False)
+    assert q.states[0] == tuple(SKIES)
+    assert np.isfinite(q.log_likelihood(valid)).all()
+
+
+def test_given_structures_read_frames_by_name():
+    p = ek.learn_strudel(FRAME, iterations=3, progress=False)
+    mixed = FRAME[["code", "sky", "cylinders"]]
+    q = ek.learn_mixture(mixed, 2, structure=p, rng=0, progress=False)
+    assert q.states == p.states
+    fitted = ek.em(p, mixed, 2, progress=False)
+    assert_close(
+        fitted.log_likelihood(mixed), ek.em(p, FRAME, 2, progress=False).log_likelihood(FRAME)
+    )
+
+
+@pytest.mark.parametrize(
+    ("frame", "options", "message"),
+    [
+        (
+            {"id": [f"row {i}" for i in range(101)]},
+            {},
+            r"'id' has 101 distinct values.*max_states=100",
+        ),
+        ({"x": [0.5, 1.0]}, {}, r"Got 0.5 in row 0, column 0 \('x'\). Discretise"),
+        ({"x": [None, None]}, {}, r"'x'\)? .*has no values"),
+        (
+            {"x": ["a", "b"]},
+            {"cardinalities": 3},
+            "has 2 labels, but its cardinality is given as 3",
+        ),
+        ({}, {}, "without columns"),
+        ({"x": ["a", "b"]}, {"max_states": 1}, "'max_states' parameter"),
+    ],
+)
+def test_columns_that_hold_no_states_are_refused(frame, options, message):
+    with pytest.raises(ek.CircuitError, match=message):
+        ek.learn_chow_liu(pd.DataFrame(frame), **options)
+
+
+def test_codes_that_start_at_one_are_noticed():
+    with pytest.warns(UserWarning, match=r"Column 1 of X holds the codes 1\.\.3 and no 0"):
+        ek.learn_chow_liu(CODES + SHIFT)
+    assert ek.learn_chow_liu(CODES + SHIFT, cardinalities=4).cardinalities == (4, 4, 4)
+    p = ek.learn_chow_liu(pd.DataFrame(CODES + SHIFT, columns=["a", "b", "c"]))
+    assert p.states == (None, (1, 2, 3), None)
+
+
+def test_columns_may_be_numbered():
+    p = ek.learn_chow_liu(pd.DataFrame(CODES))
+    assert p.names is None
+    assert p.cardinalities == (3, 3, 3)
