@@ -55,7 +55,7 @@ def random_tree(rng, cardinalities, share=0.8):
     counts = PairCounts(
         np.zeros((0, len(cardinalities)), dtype=np.intp), cardinalities, np.zeros(0)
     )
-    return ChowLiuTree(forest, tree_vtree(forest), counts)
+    return ChowLiuTree(forest, counts, *tree_vtree(forest))
 
 
 def random_conditionals(rng, tree):
@@ -137,14 +137,13 @@ def test_trees_are_rooted_at_their_centers(rng, n, share):
 @given(rngs, st.integers(1, 12))
 def test_vtrees_put_variables_beside_their_children(rng, n):
     forest = random_forest(rng, n, 0.8)
-    layout = tree_vtree(forest)
-    vtree = layout.vtree
+    vtree, _, decides = tree_vtree(forest)
     for node in range(vtree.n_nodes):
         if vtree.is_leaf(node):
             continue
         first = int(vtree.scope(int(vtree.left[node]))[0])
         second = int(vtree.scope(int(vtree.right[node]))[0])
-        if layout.decides[node]:
+        if decides[node]:
             assert forest.parent[second] == first
             assert vtree.is_leaf(int(vtree.left[node]))
         else:
@@ -153,7 +152,7 @@ def test_vtrees_put_variables_beside_their_children(rng, n):
 
 def test_siblings_are_grouped_by_halves():
     star = Forest((-1, 0, 0, 0, 0, 0))
-    assert repr(tree_vtree(star).vtree) == "Vtree((0, ((1, 2), (3, (4, 5)))))"
+    assert repr(tree_vtree(star)[0]) == "Vtree((0, ((1, 2), (3, (4, 5)))))"
 
 
 def test_deep_trees_work():
@@ -161,7 +160,7 @@ def test_deep_trees_work():
     forest = rooted(n, [(i, i + 1) for i in range(n - 1)], root=0)
     counts = PairCounts(np.zeros((0, 1), dtype=np.intp), [2], np.zeros(0))
     counts.cardinalities = np.full(n, 2)
-    tree = ChowLiuTree(forest, tree_vtree(forest), counts)
+    tree = ChowLiuTree(forest, counts, *tree_vtree(forest))
     table = np.array([[0.75, 0.25], [0.25, 0.75]])
     p = ek.Circuit.from_blocks(
         tree.vtree, tree_blocks(tree, [np.array([[0.5, 0.5]])] + [table] * (n - 1))

@@ -438,6 +438,7 @@ def test_values_out_of_range_make_no_difference(monkeypatch, density, always_gat
     X = p.sample(70, rng)
     X[rng.random(X.shape) < 0.3] = NAN
     plain = fit(p, X, 2)
+    monkeypatch.setattr(module, "_by_layers", lambda *_: False)
     if always_gather:
         monkeypatch.setattr("expectedkernels.learning.em.GATHER_ABOVE", 0)
         monkeypatch.setattr("expectedkernels.learning.em.CHUNK", 100)

@@ -176,27 +176,17 @@ def _middle(near: list[list[int]], start: int) -> list[int]:
     return path[half : half + 1] if len(path) % 2 else path[half - 1 : half + 1]
 
 
-@dataclass(frozen=True)
-class TreeVtree:
-    """The vtree of a forest, and what its nodes stand for."""
-
-    # a variable with children has its leaf on the left, and its children's nodes, grouped, on the
-    # right
-    vtree: Vtree
-    # for every node one of the tree's variables at its top: the variable that decides at the node,
-    # or one of the siblings grouped there
-    top: list[int]
-    decides: list[bool]  # whether the node is an inner node at which a variable decides
-
-
-def tree_vtree(forest: Forest) -> TreeVtree:
+def tree_vtree(forest: Forest) -> tuple[Vtree, list[int], list[bool]]:
     """The vtree of a forest: every variable beside its group of children.
+
+    Also for every node one of the variables at its top (that which decides there, or one of the
+    siblings grouped there), and whether it is an inner node at which a variable decides.
 
     Siblings (and roots) are grouped by halves.
 
     Examples
     --------
-    >>> tree_vtree(Forest((-1, 0, 0, 1))).vtree
+    >>> tree_vtree(Forest((-1, 0, 0, 1)))[0]
     Vtree((0, ((1, 3), 2)))
     """
     nodes: list[tuple[int, int, int]] = []
@@ -224,7 +214,7 @@ def tree_vtree(forest: Forest) -> TreeVtree:
             top.append(top[a])
             decides.append(item is not None)
         done.append(len(nodes) - 1)
-    return TreeVtree(Vtree(*zip(*nodes, strict=True)), top, decides)
+    return Vtree(*zip(*nodes, strict=True)), top, decides
 
 
 EM_ITERATIONS = 100
@@ -336,13 +326,11 @@ class ChowLiuTree:
     """A tree of variables with the statistics it was made of."""
 
     forest: Forest
-    layout: TreeVtree
     counts: PairCounts
-
-    @property
-    def vtree(self) -> Any:
-        """The vtree of the tree."""
-        return self.layout.vtree
+    # of `tree_vtree`
+    vtree: Vtree
+    top: list[int]
+    decides: list[bool]
 
     @cached_property
     def cardinalities(self) -> list[int]:
@@ -386,7 +374,7 @@ def tree_of(
     information = mutual_information(counts, alpha)
     edges = spanning_edges(information) if ranks is None else decided_edges(information, ranks)
     forest = rooted(n, edges, root, ranks)
-    return ChowLiuTree(forest, tree_vtree(forest), counts)
+    return ChowLiuTree(forest, counts, *tree_vtree(forest))
 
 
 def content_tree(
@@ -420,12 +408,12 @@ def tree_blocks(tree: ChowLiuTree, conditionals: Sequence[FloatArray]) -> list[I
     """The blocks of a tree's circuit: at every node one unit per state of the parent variable."""
     vtree = tree.vtree
     blocks: list[Input | Inner] = []
-    for node, v in enumerate(tree.layout.top):
+    for node, v in enumerate(tree.top):
         cardinality = tree.cardinalities[v]
         if vtree.is_leaf(node):
             is_parent = bool(tree.forest.children[v])
             blocks.append(Table(np.eye(cardinality) if is_parent else conditionals[v]))
-        elif tree.layout.decides[node]:
+        elif tree.decides[node]:
             every = np.arange(cardinality)
             blocks.append(inner(every, every, conditionals[v], cardinality, cardinality))
         else:

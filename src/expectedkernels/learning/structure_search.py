@@ -292,7 +292,7 @@ def tree_circuit(tree: ChowLiuTree) -> tuple[Logical, list[Any]]:
     vtree = tree.vtree
     units: list[list[int]] = []
     edges: list[Any] = []
-    for node, v in enumerate(tree.layout.top):
+    for node, v in enumerate(tree.top):
         states = range(circuit.first[v], circuit.first[v] + tree.cardinalities[v])
         contexts = range(tree.contexts(v))
         if vtree.is_leaf(node):
@@ -304,7 +304,7 @@ def tree_circuit(tree: ChowLiuTree) -> tuple[Logical, list[Any]]:
         else:
             left, right = units[int(vtree.left[node])], units[int(vtree.right[node])]
             pairs = list(zip(left, right, strict=True))
-            groups = [pairs] * len(contexts) if tree.layout.decides[node] else [[p] for p in pairs]
+            groups = [pairs] * len(contexts) if tree.decides[node] else [[p] for p in pairs]
             units.append(
                 [
                     circuit.add_sum(node, [circuit.add_product(node, *pair) for pair in group])

@@ -201,10 +201,10 @@ def _longer(array: Any, n: int, fill: int = 0) -> Any:
 
 def _tree_edges(tree: ChowLiuTree, states: IntArray, node: int, edges: Any) -> IntArray:
     """The edge that every row uses at a node of a tree's circuit."""
-    variable = tree.layout.top[node]
+    variable = tree.top[node]
     parent = tree.forest.parent[variable]
     context = np.zeros(len(states), dtype=np.intp) if parent < 0 else states[:, parent]
-    grouped = not (tree.vtree.is_leaf(node) or tree.layout.decides[node])
+    grouped = not (tree.vtree.is_leaf(node) or tree.decides[node])
     return edges[context, 0 if grouped else states[:, variable]]
 
 

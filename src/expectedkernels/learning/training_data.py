@@ -60,15 +60,6 @@ class Rows:
         return as_states(self.evidence.values)
 
 
-class Totals(NamedTuple):
-    """The number of all rows; the weight of all, the largest, and the sizes of chunks in use."""
-
-    n_rows: int
-    weight: float
-    largest: float
-    sizes: list[int]
-
-
 class Data:
     """Rows to learn from, as evidence on variables: in one chunk, or read chunk by chunk.
 
@@ -104,14 +95,14 @@ class Data:
         return summed(partial(_of_chunk, function, self._read), self.X, add)
 
     @cached_property
-    def totals(self) -> Totals:
-        """What is known of all chunks, by a pass over them."""
+    def totals(self) -> tuple[int, float, float, list[int]]:
+        """The number and weight of all rows, the largest weight, and the sizes of chunks in use."""
         chunks = [(rows.n_given, rows.weights) for _, rows in self.chunks()]
         n_rows, weight = sum(n for n, _ in chunks), sum(float(w.sum()) for _, w in chunks)
         require_rows(n_rows, self.needed)
         require_weight(weight)
         sizes = [len(w) for _, w in chunks if len(w)]
-        return Totals(n_rows, weight, max(float(w.max(initial=0.0)) for _, w in chunks), sizes)
+        return n_rows, weight, max(float(w.max(initial=0.0)) for _, w in chunks), sizes
 
     def pair_counts(self, complete: bool) -> PairCounts:
         """How often the states of two variables occur together; told whether all is complete."""
