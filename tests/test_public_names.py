@@ -130,12 +130,11 @@ def test_signatures_say_what_they_take_and_return():
 
 
 INNER = {
-    "BlockCircuit": "aligned_to deferred from_blocks input matched remembered sharing with_schema",
+    "Circuit": "aligned_to deferred from_blocks input matched remembered sharing with_schema",
     "Empirical": "on",
     "CompositeKernel": "combined scaled_parts",
     "FactorKernel": "factors",
     "Kernel": "blocks gram is_symmetric pairs scaled single_product",
-    "Leaf": "draw log_values",
     "PartitionSteinKernel": "site_logs",
     "Vtree": "align is_leaf renumbered",
 }

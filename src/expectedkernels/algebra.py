@@ -348,7 +348,7 @@ def multiply(f: Circuit, g: Circuit, normalize: bool = False) -> Circuit | tuple
     blocks, logs = [block for block, _ in parts], [sizes for _, sizes in parts]
     log_z: Any = None
     if normalize:
-        blocks, log_z = normalized_units(f.vtree, blocks, logs)
+        blocks, log_z = normalized_units(f, blocks, logs)
         if not (log_z > -np.inf).all():
             raise PropertyError(
                 "The supports of the circuits do not meet, so their product is zero everywhere and "

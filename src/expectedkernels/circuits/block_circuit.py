@@ -1,37 +1,29 @@
-"""The data of a circuit: one minimal block of units for every vtree node."""
+"""Blocks of circuits: checked, minimised, weighted; where circuits and their blocks lie."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import cached_property, partial
-from itertools import chain
-from operator import attrgetter, methodcaller
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
-from array_api_compat import is_torch_array
 from scipy import sparse
 
 from expectedkernels.arrays import (
-    Place,
-    StatesLike,
     distinct_dense_rows,
     distinct_pairs,
     distinct_rows,
-    is_numpy,
-    namespace,
 )
-from expectedkernels.checks import CircuitError, PropertyError, SizeError, is_int
+from expectedkernels.checks import CircuitError, PropertyError, is_int
 from expectedkernels.circuits.inputs import Input, require_range
 from expectedkernels.data.evidence import Evidence
-from expectedkernels.data.schema import Matching, Schema
-from expectedkernels.data.tables import Label
+from expectedkernels.data.schema import Schema
 from expectedkernels.engine.blocks import Inner, at_nodes, from_leaves, from_root, inner, tidy
-from expectedkernels.engine.layers import Levels, levels
-from expectedkernels.engine.sweep import Operand
 from expectedkernels.vtree import Vtree
+
+if TYPE_CHECKING:
+    from expectedkernels.circuits.circuit import Circuit
 
 Blocks = list[Input | Inner]
 
@@ -195,11 +187,7 @@ def weighted_units(block: Any, weights: Any, what: str, advice: str) -> Any:
     return block.with_numbers(found)
 
 
-Made = TypeVar("Made")
-Kind = TypeVar("Kind", bound="BlockCircuit")
-
-REQUIRES_GRAD, VERSION = attrgetter("requires_grad"), attrgetter("_version")
-"""What tensors know: whether gradients are asked for, and how often they were written to."""
+Kind = TypeVar("Kind", bound="Circuit")
 
 
 class Shortcuts(Protocol):
@@ -220,387 +208,12 @@ class Shortcuts(Protocol):
         """The blocks of the circuit."""
 
 
-@dataclass(frozen=True, eq=False)
-class BlockCircuit:
-    """The data of a circuit; `Circuit` adds the questions that can be put to it.
-
-    Attributes
-    ----------
-    vtree : Vtree
-        How the circuit splits its variables, numbered from 0.
-    blocks : tuple
-        For every vtree node the block of its units: an input block at leaves, an `Inner` block
-        elsewhere. The units of the last block are the roots.
-    names : tuple of str, or None
-        The names of the variables.
-    states : tuple of tuples of labels (None for variables without), or None
-        The labels of the states of every variable.
-    nonnegative : bool
-        Whether it was made so that it has no negative values, whatever its weights are.
-    """
-
-    vtree: Vtree
-    blocks: tuple[Input | Inner, ...]
-    names: tuple[str, ...] | None = None
-    states: tuple[tuple[Label, ...] | None, ...] | None = None
-    nonnegative: bool = False
-
-    shortcuts: ClassVar[Shortcuts | None] = None
-
-    @classmethod
-    def from_blocks(cls, vtree: Vtree, blocks: Sequence[Input | Inner]) -> Self:
-        """Check the blocks, minimise them (merge equal units, drop useless ones), and wrap them."""
-        _check(vtree, blocks)
-        return cls(vtree, tuple(minimize(vtree, blocks)))
-
-    @classmethod
-    def deferred(
-        cls,
-        vtree: Vtree,
-        schema: Schema,
-        cut: Callable[[], tuple[Input | Inner, ...]],
-        shortcuts: Shortcuts | None = None,
-    ) -> Self:
-        """The circuit on the host with one root, whose blocks `cut` makes when they are asked for.
-
-        `shortcuts` may answer some questions in their place, before and after.
-        """
-        circuit = object.__new__(cls)
-        vars(circuit).update(vtree=vtree, names=schema.names, states=schema.states, _cut=cut)
-        vars(circuit).update(
-            cardinalities=schema.cardinalities, is_on_host=True, shortcuts=shortcuts
-        )
-        return circuit
-
-    @property
-    def is_deferred(self) -> bool:
-        """Whether the blocks have not been made yet."""
-        return "blocks" not in vars(self)
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            # only what was not set comes here; if another thread was faster, all take what it made
-            own = vars(self)
-            if name == "blocks" and "_cut" in own:
-                own.setdefault("blocks", own["_cut"]())
-                own["_cut"] = lambda: own["blocks"]  # what it held can go
-                return own["blocks"]
-            raise AttributeError(f"A {type(self).__name__} has no attribute {name!r}.")
-
-    @property
-    def n_variables(self) -> int:
-        """The number of variables."""
-        return self.vtree.n_variables
-
-    @property
-    def n_roots(self) -> int:
-        """The number of functions the circuit computes at once, one per root unit."""
-        return 1 if self.is_deferred else self.blocks[-1].n_units
-
-    @cached_property
-    def cardinalities(self) -> tuple[int | None, ...]:
-        """The number of states of every variable, None for real variables."""
-        return tuple(self.input(v).cardinality for v in range(self.n_variables))
-
-    @cached_property
-    def schema(self) -> Schema:
-        """The cardinalities, names and states of the variables."""
-        return Schema(self.cardinalities, self.names, self.states)
-
-    def with_names(
-        self, names: Sequence[str] | None = None, states: StatesLike | None = None
-    ) -> Self:
-        """The circuit with other names of its variables, and labels of their states.
-
-        Parameters
-        ----------
-        names : sequence of str, optional
-            One name per variable. Default: as they are.
-        states : sequence of sequences of labels, or mapping from variables to these, optional
-            The labels of the states of every variable, in the order of their codes; None for
-            variables without. Default: as they are.
-
-        Returns
-        -------
-        Circuit
-
-        Examples
-        --------
-        >>> import expectedkernels as ek
-        >>> p = ek.factorized([[0.2, 0.8]]).with_names(["rain"], [["no", "yes"]])
-        >>> p.names, p.states
-        (('rain',), (('no', 'yes'),))
-        """
-        named: Any = self.names if names is None else names
-        labels: Any = self.states if states is None else states
-        if isinstance(states, Mapping):
-            labels = list(self.states or [None] * self.n_variables)
-            for key, given in states.items():
-                labels[Schema(self.cardinalities, named).variable(key)] = given
-        return self.with_schema(Schema(self.cardinalities, named, labels))
-
-    def with_schema(self, schema: Schema) -> Self:
-        """The circuit with the names and states of a schema."""
-        if (schema.names, schema.states) == (self.names, self.states):
-            return self
-        if self.is_deferred or self.shortcuts is not None:
-            return self.deferred(self.vtree, schema, lambda: self.blocks, self.shortcuts)
-        return replace(self, names=schema.names, states=schema.states)
-
-    def matched(self, matching: Matching) -> Self:
-        """The circuit with its variables and states as those of another one (see `match`)."""
-        if matching.is_identity:
-            return self.with_schema(matching.schema)
-        number: Any = np.empty(self.n_variables, dtype=np.intp)
-        number[list(matching.variables)] = np.arange(self.n_variables)
-        vtree, states, schema = self.vtree.renumbered(number), matching.states, matching.schema
-
-        def leaf(node: int, variable: int) -> Any:
-            block: Any = self.blocks[node]
-            return block.recoded(states[variable]) if states[variable] else block
-
-        blocks = tuple(at_nodes(vtree, leaf, self.blocks.__getitem__))
-        return replace(self, vtree=vtree, blocks=blocks, names=schema.names, states=schema.states)
-
-    def input(self, variable: int) -> Input:
-        """The block of input units of a variable."""
-        block: Any = self.blocks[self.vtree.leaf(variable)]
-        return block
-
-    @cached_property
-    def _counts(self) -> tuple[int, int, int]:
-        units, edges, parameters = map(sum, zip(*self._each("sizes"), strict=True))
-        return units, edges, parameters
-
-    @property
-    def n_units(self) -> int:
-        """The number of units: inputs, products and sums (sums of one product not counted)."""
-        return self._counts[0]
-
-    @property
-    def n_edges(self) -> int:
-        """The number of edges, the size ``|p|`` of the circuit."""
-        return self._counts[1]
-
-    @property
-    def n_parameters(self) -> int:
-        """The number of sum weights, table entries, means and variances."""
-        return self._counts[2]
-
-    @property
-    def xp(self) -> ModuleType:
-        """The array-API namespace of the circuit's arrays."""
-        block: Any = self.blocks[0]
-        return namespace(block.numbers)
-
-    @property
-    def operand(self) -> Operand:
-        """The circuit as one axis of a sweep; what it caches must not outlive its numbers."""
-        if is_numpy(self.xp):
-            return self._operand
-        if self.has_gradients:
-            return self._operand.fresh()
-        written = self._n_writes
-        kept = vars(self).setdefault("_kept_operand", (written, self._operand))
-        if kept[0] != written:
-            kept = vars(self)["_kept_operand"] = (written, self._new_operand())
-        return kept[1]
-
-    @cached_property
-    def _operand(self) -> Operand:
-        return self._new_operand()
-
-    def _new_operand(self) -> Operand:
-        return Operand(
-            self.vtree,
-            self._each("n_units"),
-            at_nodes(self.vtree, None, self.blocks.__getitem__),
-            self._each("cardinality"),
-            self.xp,
-        )
-
-    @cached_property
-    def levels(self) -> Levels:
-        """The units level by level, for passes up and down, on the host."""
-        return levels(self.vtree, self._each("matrix"), self._each("inputs"))
-
-    def _each(self, name: str) -> list[Any]:
-        """What all blocks say when they are asked for this."""
-        return list(map(attrgetter(name), self.blocks))
-
-    def sharing(self, other: BlockCircuit) -> Self:
-        """The circuit, with the levels of one that differs in numbers only, if that has any."""
-        found = (
-            vars(other)["levels"].renumbered(self._each("matrix"))
-            if "levels" in vars(other)
-            else None
-        )
-        if found is not None:
-            vars(self)["levels"] = found
-        return self
-
-    def remembered(self, key: str, make: Callable[[], Made]) -> Made:
-        """What `make` makes, kept for the next time."""
-        if key not in self._memory:
-            # if another thread was faster, all take what it made
-            return self._memory.setdefault(key, make())
-        return self._memory[key]
-
-    @cached_property
-    def _memory(self) -> dict[str, Any]:
-        return {}
-
-    @cached_property
-    def atom_names(self) -> tuple[Any, Any]:
-        """The variable of every atom of the lowest level, and its number there (its state)."""
-        level = self.levels.levels[0]
-        sizes = np.diff(level.product_starts)
-        variable = np.repeat(self.vtree.variable[level.nodes], sizes)
-        number = np.arange(level.n_products) - np.repeat(level.product_starts[:-1], sizes)
-        return variable, number.astype(np.float64)
-
-    @cached_property
-    def leaf_of_atom(self) -> Any:
-        """For every atom the place of its leaf in the lowest level."""
-        sizes = np.diff(self.levels.levels[0].product_starts)
-        return np.repeat(np.arange(len(sizes)), sizes)
-
-    @cached_property
-    def atom_slices(self) -> list[tuple[int, int, int]]:
-        """Every variable, with its first atom and the one behind its last."""
-        level = self.levels.levels[0]
-        starts = level.product_starts.tolist()
-        variables = self.vtree.variable[level.nodes].tolist()
-        return list(zip(variables, starts[:-1], starts[1:], strict=True))
-
-    @property
-    def has_gradients(self) -> bool:
-        """Whether gradients with respect to some array are asked for."""
-        if self.is_deferred or is_numpy(self.xp):  # what is deferred is on the host
-            return False
-        if not self._of_torch:
-            return any(getattr(array, "requires_grad", False) for array in self._arrays)
-        return any(map(REQUIRES_GRAD, self._arrays))
-
-    @cached_property
-    def _of_torch(self) -> bool:
-        """Whether all arrays of numbers are tensors of torch."""
-        return all(map(is_torch_array, self._arrays))
-
-    @cached_property
-    def _arrays(self) -> list[Any]:
-        """The arrays of numbers of all blocks."""
-        return [x for x in chain.from_iterable(self._each("arrays")) if x is not None]
-
-    def _is_at(self, place: Place) -> bool:
-        """Whether all arrays are there."""
-        return all(place.holds(x) for block in map(vars, self.blocks) for x in block.values())
-
-    @cached_property
-    def is_on_host(self) -> bool:
-        """Whether all arrays are NumPy's."""
-        return self._is_at(Place("numpy"))
-
-    @property
-    def host(self) -> Self:
-        """The circuit on the host, kept as long as none of its arrays is written to."""
-        if self.is_on_host:
-            return self
-        written = self._n_writes
-        kept = vars(self).get("_kept_host")
-        if kept is None or written is None or kept[0] != written:
-            kept = vars(self)["_kept_host"] = (written, self.to("numpy"))
-        return kept[1]
-
-    @property
-    def is_known_nonnegative(self) -> bool:
-        """Whether it was made so that it has no negative values, and has its numbers still."""
-        return self.nonnegative and not self._n_writes
-
-    @property
-    def _n_writes(self) -> int | None:
-        """How often tensors were written to, as they count it; None: other arrays do not."""
-        return sum(map(VERSION, self._arrays)) if self._of_torch else None
-
-    def to(self, where: str | ModuleType, dtype: str | None = None) -> Self:
-        """The circuit with its arrays elsewhere: "numpy", "torch", "cuda", or a namespace.
-
-        A circuit whose arrays are there already is returned itself, with all it has cached.
-
-        Circuits in torch, on a host or a card, answer log-likelihoods, marginals, sites, samples
-        and most probable rows there; `condition`, `normalize` and the algebra of circuits work on
-        the host.
-
-        Parameters
-        ----------
-        where : str or module
-            "numpy", "torch", a device of torch, or a namespace of the array-API standard.
-        dtype : str, optional
-            "float32" or "float64". Default: as numbers are. In single precision likelihoods,
-            marginals and EM multiply and sum in it, and their logs are in double precision;
-            expected kernels read numbers in single precision and work in double precision. Numbers
-            that single precision does not hold, as weights below 1e-38 that are not zero, are
-            refused.
-
-        Returns
-        -------
-        Circuit
-
-        Examples
-        --------
-        >>> import expectedkernels as ek
-        >>> ek.factorized([[0.2, 0.8]]).to("numpy").n_units
-        1
-        """
-        target = Place(where, dtype)
-        known = dtype is None and is_numpy(target.xp)
-        if self.is_on_host if known else self._is_at(target):
-            return self
-        blocks = tuple(map(methodcaller("moved", target.move), self.blocks))
-        moved = replace(self, blocks=blocks, nonnegative=self.is_known_nonnegative)
-        if dtype is None and self.is_on_host:  # what it has cached serves questions there, too
-            vars(moved)["_kept_host"] = (moved._n_writes, self)
-        return moved
-
-    def aligned_to(self, vtree: Vtree) -> Self | None:
-        """The circuit on a vtree equal to its own up to swaps, or None if it is not."""
-        if vtree == self.vtree:
-            return self
-        alignment = vtree.align(self.vtree)
-        if alignment is None:
-            return None
-        blocks = [self.blocks[node] for node in alignment.node]
-        for node in np.flatnonzero(alignment.swapped):
-            blocks[node] = blocks[node].swapped()
-        return replace(self, vtree=vtree, blocks=tuple(blocks))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # what is cached is not part of the value
-        if self.shortcuts is not None:
-            return of_tables, (type(self), self.vtree, self.schema, self.shortcuts)
-        return type(self), tuple(getattr(self, field.name) for field in fields(self))
-
-    def __repr__(self) -> str:
-        roots = "" if self.n_roots == 1 else f", {self.n_roots} roots"
-        try:
-            size = f"{self.n_units} units, {self.n_edges} edges{roots}"
-        except SizeError:
-            size = "too large to be written out"
-        return f"<Circuit of {self.n_variables} variables: {size}>"
-
-    def _repr_html_(self) -> str:
-        from expectedkernels.circuits.drawing import circuit_html
-
-        return circuit_html(self)
-
-
 def of_tables(kind: type[Kind], vtree: Vtree, schema: Schema, tables: Shortcuts) -> Kind:
     """The circuit that tables are the whole value of."""
     return kind.deferred(vtree, schema, partial(tables.blocks, vtree), tables)
 
 
-def shortcut(circuit: BlockCircuit, question: str, evidence: Evidence | None) -> Any:
+def shortcut(circuit: Circuit, question: str, evidence: Evidence | None) -> Any:
     """What is found without blocks, None if these are to be asked."""
     if circuit.shortcuts is None:
         return None
@@ -624,7 +237,7 @@ def host_for(circuit: Kind, what: str) -> Kind:
     return circuit.to("numpy")
 
 
-def checked_variable(circuit: BlockCircuit, variable: Any, rule: str) -> int:
+def checked_variable(circuit: Circuit, variable: Any, rule: str) -> int:
     """The number of a variable, after checking that the circuit has it; `rule` starts the error."""
     if isinstance(variable, str) and circuit.names is not None:
         return circuit.schema.variable(variable)
@@ -633,7 +246,7 @@ def checked_variable(circuit: BlockCircuit, variable: Any, rule: str) -> int:
     return int(variable)
 
 
-def _check(vtree: Vtree, blocks: Sequence[Input | Inner]) -> None:
+def check_blocks(vtree: Vtree, blocks: Sequence[Input | Inner]) -> None:
     """Raise unless the blocks fit the vtree and hold finite numbers."""
     if sorted(vtree.scope().tolist()) != list(range(vtree.n_variables)):
         raise CircuitError(

@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from array_api_compat import is_torch_array
 
 from expectedkernels.arrays import as_like, distinct_rows
-from expectedkernels.circuits.block_circuit import BlockCircuit
 from expectedkernels.circuits.inputs import TINY, Input
 from expectedkernels.circuits.logspace import (
     LogValues,
@@ -33,13 +32,16 @@ from expectedkernels.engine.passes import (
 )
 from expectedkernels.engine.torch_ops import States, TensorLevels, tensor_levels
 
+if TYPE_CHECKING:
+    from expectedkernels.circuits.circuit import Circuit
+
 LEAST_ROOM = 30.0
 """With less room between the smallest weight and the smallest double, logs are better."""
 LEAST_TENSOR_ROOM = {"float64": LEAST_ROOM, "float32": 20.0}
 """The same for tensors of either type."""
 
 
-def levels_of(circuit: BlockCircuit) -> AnyLevels | None:
+def levels_of(circuit: Circuit) -> AnyLevels | None:
     """The levels that passes go over, where the circuit is; None if passes cannot answer.
 
     They can with weights that are not negative nor too small, in NumPy or in torch, if no
@@ -86,7 +88,7 @@ def evidence_chunks(
         yield rows, evidence if whole else evidence.rows(rows)  # type: ignore[union-attr]
 
 
-def observed(circuit: BlockCircuit, levels: AnyLevels, evidence: Evidence | None) -> Atoms:
+def observed(circuit: Circuit, levels: AnyLevels, evidence: Evidence | None) -> Atoms:
     """What rows of evidence say of all atoms of a circuit on the host, for passes over levels.
 
     One row gives arrays of one axis less in NumPy, but not in torch.
@@ -100,7 +102,7 @@ def observed(circuit: BlockCircuit, levels: AnyLevels, evidence: Evidence | None
     return _general(circuit, evidence, levels.room)
 
 
-def _sent(circuit: BlockCircuit, levels: TensorLevels, evidence: Evidence | None) -> Atoms:
+def _sent(circuit: Circuit, levels: TensorLevels, evidence: Evidence | None) -> Atoms:
     """The same in tensors: states as they are, anything else as the values of atoms."""
     like = levels.like
     real = None in circuit.cardinalities
@@ -128,13 +130,13 @@ def _leaf_states(levels: TensorLevels, rows: Any) -> Any:
     return known.where(known >= 0, levels.leaf_states)
 
 
-def log_modes(circuit: BlockCircuit, evidence: Evidence) -> Any:
+def log_modes(circuit: Circuit, evidence: Evidence) -> Any:
     """The logs of the largest values of all atoms: of a component not observed, its mode's."""
     logs = atom_logs(circuit, evidence, modes=True)
     return logs[:, 0] if evidence.n_rows == 1 else logs
 
 
-def _general(circuit: BlockCircuit, evidence: Evidence, room: float) -> Atoms:
+def _general(circuit: Circuit, evidence: Evidence, room: float) -> Atoms:
     """Soft evidence and densities, relative to the largest of every variable and row."""
     starts = circuit.levels.levels[0].product_starts[:-1]
     logs = atom_logs(circuit, evidence)
@@ -207,7 +209,7 @@ class Sums:
 
 
 def conditioned_blocks(
-    circuit: BlockCircuit, evidence: Evidence | None
+    circuit: Circuit, evidence: Evidence | None
 ) -> tuple[bool, Callable[[], Blocks] | None]:
     """Whether the evidence is possible, and what cuts the blocks of the conditional with one root.
 
@@ -222,7 +224,7 @@ def conditioned_blocks(
     return True, lambda: conditional_blocks(circuit, reached)[0]
 
 
-def _values(circuit: BlockCircuit, evidence: Evidence | None) -> Up | LogValues:
+def _values(circuit: Circuit, evidence: Evidence | None) -> Up | LogValues:
     """All values, as logarithms if one of them leaves the range of doubles."""
     levels = levels_of(circuit)
     if levels is not None:
@@ -232,7 +234,7 @@ def _values(circuit: BlockCircuit, evidence: Evidence | None) -> Up | LogValues:
     return log_up(circuit, evidence)
 
 
-def flat_edges(circuit: BlockCircuit) -> Flat:
+def flat_edges(circuit: Circuit) -> Flat:
     """The edges of all levels, one after the other."""
     return circuit.remembered("flat", partial(_flat, circuit.levels))
 
@@ -298,7 +300,7 @@ class Reached:
         return places * self.n_rows + rows
 
 
-def reached_edges(circuit: BlockCircuit, evidence: Evidence, alike: bool = True) -> Reached:
+def reached_edges(circuit: Circuit, evidence: Evidence, alike: bool = True) -> Reached:
     """The edges that take part given rows of evidence that are possible.
 
     An input unit of a real variable that is observed has one edge, to the observed value. Rows that
@@ -310,7 +312,7 @@ def reached_edges(circuit: BlockCircuit, evidence: Evidence, alike: bool = True)
     return _at_points(circuit, evidence, found) if None in circuit.cardinalities else found
 
 
-def _at_points(circuit: BlockCircuit, evidence: Evidence, found: Reached) -> Reached:
+def _at_points(circuit: Circuit, evidence: Evidence, found: Reached) -> Reached:
     """The same with edges to observed values in the place of those to components."""
     level, n = circuit.levels.levels[0], len(found.keys)
     seen: list[Any] = [()] * len(level.nodes)
@@ -341,7 +343,7 @@ def _atom_starts(level: Level, seen: Any) -> Any:
     return np.concatenate([[0], np.cumsum(np.diff(level.product_starts) + more)])
 
 
-def _reached(circuit: BlockCircuit, found: Up | LogValues, first: Any = None) -> Reached:
+def _reached(circuit: Circuit, found: Up | LogValues, first: Any = None) -> Reached:
     """The edges that take part, and their shares in their units."""
     flat, levels = flat_edges(circuit), circuit.levels
     if isinstance(found, LogValues):
@@ -397,7 +399,7 @@ def _shares(flat: Flat, found: Up | LogValues, edges: Any, rows: Any) -> Any:
     return terms
 
 
-def conditional_blocks(circuit: BlockCircuit, reached: Reached) -> tuple[Blocks, Any]:
+def conditional_blocks(circuit: Circuit, reached: Reached) -> tuple[Blocks, Any]:
     """The blocks of conditionals with one root each, and the root of every row.
 
     Distinct units are numbered through. The key of a product is the number of its left unit times
@@ -464,7 +466,7 @@ def _chosen(sums: Sums, kept: Any) -> Sums:
     return Sums(sums.units[kept], starts, sums.keys[edges], sums.shares[edges], sums.first)
 
 
-def _blocks(circuit: BlockCircuit, sums: list[Sums], every: int, seen: Any) -> Blocks:
+def _blocks(circuit: Circuit, sums: list[Sums], every: int, seen: Any) -> Blocks:
     """The blocks of distinct units; keys are two numbers of units, the first times `every`."""
     levels, n_nodes = circuit.levels, circuit.vtree.n_nodes
     first, count = np.zeros((2, n_nodes), dtype=np.intp)
@@ -482,7 +484,7 @@ def _blocks(circuit: BlockCircuit, sums: list[Sums], every: int, seen: Any) -> B
     return tuple(blocks)
 
 
-def _inputs(circuit: BlockCircuit, sums: Sums, firsts: Any, seen: Any) -> list[Any]:
+def _inputs(circuit: Circuit, sums: Sums, firsts: Any, seen: Any) -> list[Any]:
     """The blocks of every leaf."""
     level = circuit.levels.levels[0]
     starts = _atom_starts(level, seen)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.checks import SizeError
-from expectedkernels.circuits.block_circuit import BlockCircuit
+from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.graph import Graph, Leaf, Sum, Unit
 from expectedkernels.display import (
     FEW,
@@ -30,7 +30,7 @@ Drawn = tuple[str, Any, Sequence[int], Any]
 """A unit: label, scope (None: an input), inputs, and their weights (None: a product)."""
 
 
-def circuit_layout(circuit: BlockCircuit) -> Layout:
+def circuit_layout(circuit: Circuit) -> Layout:
     """The units of a circuit in layers, inputs at the bottom, in the order of their neighbours.
 
     Units have the colour of their scope; inputs are white. Sums of one product with weight one are
@@ -126,7 +126,7 @@ def vtree_layout(
     return tree_layout(vtree.left.tolist(), vtree.right.tolist(), labels, title)
 
 
-def summary_layout(circuit: BlockCircuit) -> Layout:
+def summary_layout(circuit: Circuit) -> Layout:
     """The vtree of a circuit, with how many units there are at every node.
 
     Examples
@@ -139,7 +139,7 @@ def summary_layout(circuit: BlockCircuit) -> Layout:
     return vtree_layout(circuit.vtree, circuit.names, counts)
 
 
-def circuit_html(circuit: BlockCircuit) -> str:
+def circuit_html(circuit: Circuit) -> str:
     """What notebooks show of a circuit: its variables and sizes, and its units if they are few.
 
     Examples
@@ -175,7 +175,7 @@ def unit_html(root: Unit) -> str:
     return overview(repr(root), found, svg(graph_layout(root)) if few else "")
 
 
-def _input_labels(block: Any, name: str, variable: int, circuit: BlockCircuit) -> list[str]:
+def _input_labels(block: Any, name: str, variable: int, circuit: Circuit) -> list[str]:
     """The name for every input unit; with the state, where there is only one that is possible."""
     labels = []
     states: Any = circuit.schema.labels(variable) or range(block.cardinality or 0)

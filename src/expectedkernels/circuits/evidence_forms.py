@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.arrays import is_numpy
-from expectedkernels.circuits.block_circuit import BlockCircuit
+from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.conditioning import conditional_blocks, flat_edges, reached_edges
 from expectedkernels.circuits.operands import (
     NODE,
@@ -44,7 +44,7 @@ class ConditionalsSide(CircuitSide):
 
     max_rows = CHUNK_ROWS
 
-    def __init__(self, circuit: BlockCircuit, evidence: Evidence):
+    def __init__(self, circuit: Circuit, evidence: Evidence):
         self.model, self.rows_of_evidence = circuit, evidence
         self._parts: dict[tuple[Any, Any, Any], ConditionalsSide] = {}
 
@@ -100,7 +100,7 @@ class ConditionalsSide(CircuitSide):
         return
 
     @property
-    def circuit(self) -> BlockCircuit:  # type: ignore[override]
+    def circuit(self) -> Circuit:  # type: ignore[override]
         """The circuit with one root per distinct conditional."""
         return self._built[0].circuit
 
@@ -110,7 +110,7 @@ class ConditionalsSide(CircuitSide):
         return self._built[0].operand
 
 
-def mean_reach(circuit: BlockCircuit, evidence: Evidence) -> Any:
+def mean_reach(circuit: Circuit, evidence: Evidence) -> Any:
     """The mean numbers of units, products and terms that a conditional needs, (3, nodes)."""
     flat, levels = flat_edges(circuit), circuit.levels
     reached = reached_edges(circuit, evidence)
@@ -129,9 +129,7 @@ def mean_reach(circuit: BlockCircuit, evidence: Evidence) -> Any:
     return sizes
 
 
-def conditional_circuits(
-    circuit: BlockCircuit, evidence: Evidence
-) -> tuple[BlockCircuit, Any] | None:
+def conditional_circuits(circuit: Circuit, evidence: Evidence) -> tuple[Circuit, Any] | None:
     """The conditionals given rows of evidence as roots of one circuit, and the root of every row.
 
     None if shares of units are no doubles.
@@ -159,7 +157,7 @@ SAMPLE = 4
 """How many rows are looked at to see how many units conditionals need."""
 
 Form = str
-Axis = Extent | tuple[BlockCircuit, Evidence]
+Axis = Extent | tuple[Circuit, Evidence]
 """The size of an axis, or a circuit and what it is given."""
 
 
@@ -219,7 +217,7 @@ def choose(axes: tuple[Axis, Axis], width: int = 1) -> Choice:
     return Choice(best, costs.pop(best), costs)
 
 
-def _forms(circuit: BlockCircuit, evidence: Evidence) -> Iterator[tuple[Form, Any, float]]:
+def _forms(circuit: Circuit, evidence: Evidence) -> Iterator[tuple[Form, Any, float]]:
     """The forms, how to find out their size, and from which cost on that is worth it."""
     n_nodes = circuit.vtree.n_nodes
 
@@ -243,7 +241,7 @@ def _forms(circuit: BlockCircuit, evidence: Evidence) -> Iterator[tuple[Form, An
     yield "conditionals", conditionals, n_nodes * CONDITION
 
 
-def _conditional_extent(circuit: BlockCircuit, evidence: Evidence) -> Extent | None:
+def _conditional_extent(circuit: Circuit, evidence: Evidence) -> Extent | None:
     """About how large the circuit of all conditionals is; None where there is none.
 
     How many units a conditional needs is looked up for a few rows, and kept with the circuit for
@@ -271,14 +269,14 @@ def _conditional_extent(circuit: BlockCircuit, evidence: Evidence) -> Extent | N
     return Extent(units, products, terms, indexed, steps, set_up)
 
 
-def side_in(form: Form | None, circuit: BlockCircuit, evidence: Evidence) -> CircuitSide:
+def side_in(form: Form | None, circuit: Circuit, evidence: Evidence) -> CircuitSide:
     """The side of a circuit given evidence, in a form."""
     if form == "conditionals":
         return ConditionalsSide(circuit, evidence)
     return CircuitSide(circuit, evidence, form == "patterns")
 
 
-def evidence_side(circuit: BlockCircuit, evidence: Evidence, n_other: int) -> CircuitSide:
+def evidence_side(circuit: Circuit, evidence: Evidence, n_other: int) -> CircuitSide:
     """The cheapest side for a circuit given evidence, against `n_other` rows."""
     other = flat_extent(circuit.vtree.n_nodes, n_other)
     return side_in(choose(((circuit, evidence), other)).forms[0], circuit, evidence)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expectedkernels.circuits.block_circuit import BlockCircuit
 from expectedkernels.circuits.inputs import log_sizes
 from expectedkernels.data.evidence import Evidence
 from expectedkernels.engine.blocks import from_leaves
@@ -23,6 +22,9 @@ from expectedkernels.engine.passes import (
     up_over,
 )
 from expectedkernels.vtree import Vtree
+
+if TYPE_CHECKING:
+    from expectedkernels.circuits.circuit import Circuit
 
 COPIES = 8
 """How many rows in doubles take the memory of one in logarithms."""
@@ -101,7 +103,7 @@ class LogValues:
         return down_over(LOGS, self.levels, self.weights, self.values)
 
 
-def state_values(circuit: BlockCircuit, rows: Any) -> Any:
+def state_values(circuit: Circuit, rows: Any) -> Any:
     """One for every state that a row of values allows, zero for others, (atoms, rows) or (atoms,).
 
     Atoms of real variables have numbers without a meaning.
@@ -112,7 +114,7 @@ def state_values(circuit: BlockCircuit, rows: Any) -> Any:
     return ((x == state) | (x != x)).astype(np.float64)
 
 
-def atom_logs(circuit: BlockCircuit, evidence: Evidence, modes: bool = False) -> Any:
+def atom_logs(circuit: Circuit, evidence: Evidence, modes: bool = False) -> Any:
     """The logs of what rows of evidence say of all atoms, (atoms, rows).
 
     That is the weight of a state, or the density of a component: of one that is not observed, zero
@@ -130,7 +132,7 @@ def atom_logs(circuit: BlockCircuit, evidence: Evidence, modes: bool = False) ->
     return logs
 
 
-def log_up(circuit: BlockCircuit, evidence: Evidence | None) -> LogValues:
+def log_up(circuit: Circuit, evidence: Evidence | None) -> LogValues:
     """The logs of all units given rows of evidence (one row without any).
 
     They are those of the circuit with the absolute values of its weights.
@@ -141,7 +143,7 @@ def log_up(circuit: BlockCircuit, evidence: Evidence | None) -> LogValues:
     return LogValues(levels, weights, atoms, up_over(LOGS, levels, weights, atoms))
 
 
-def log_ups(circuit: BlockCircuit, evidence: Evidence | None) -> Iterator[tuple[slice, LogValues]]:
+def log_ups(circuit: Circuit, evidence: Evidence | None) -> Iterator[tuple[slice, LogValues]]:
     """Rows in chunks that fit into memory, with what passes up find."""
     n = 1 if evidence is None else evidence.n_rows
     step = max(1, chunk_rows(circuit.levels) // COPIES)
@@ -150,7 +152,7 @@ def log_ups(circuit: BlockCircuit, evidence: Evidence | None) -> Iterator[tuple[
         yield rows, log_up(circuit, None if evidence is None else evidence.rows(rows))
 
 
-def node_logs(circuit: BlockCircuit, evidence: Evidence | None) -> list[Any]:
+def node_logs(circuit: Circuit, evidence: Evidence | None) -> list[Any]:
     """For every vtree node the logs of its units, given one row."""
     found = log_up(circuit, evidence).values[:, 0]
     starts = circuit.levels.unit_starts.tolist()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from expectedkernels.arrays import as_like, namespace
 from expectedkernels.checks import CircuitError
-from expectedkernels.circuits.block_circuit import BlockCircuit
 from expectedkernels.data.evidence import FEW_ROWS, Evidence, Patterns, patterns
 from expectedkernels.engine.blocks import Inner, at_nodes
 from expectedkernels.engine.plan import Part
@@ -28,6 +27,9 @@ from expectedkernels.engine.value import (
     weights_of,
 )
 from expectedkernels.vtree import Vtree
+
+if TYPE_CHECKING:
+    from expectedkernels.circuits.circuit import Circuit
 
 DENSE_RATE = 0.1
 """The time of one term of a dense matrix product, in terms of a sparse one."""
@@ -181,7 +183,7 @@ class CircuitSide:
 
     def __init__(
         self,
-        circuit: BlockCircuit,
+        circuit: Circuit,
         evidence: Evidence | None = None,
         by_patterns: bool | None = None,
     ):
@@ -381,7 +383,7 @@ def point_operand(vtree: Vtree) -> Operand:
 Side = CircuitSide | PointSide
 
 
-def check_single_root(circuit: BlockCircuit, why: str) -> None:
+def check_single_root(circuit: Circuit, why: str) -> None:
     """Raise unless the circuit has one root."""
     if circuit.n_roots != 1:
         raise CircuitError(f"{why} needs a circuit with one root. Got {circuit.n_roots} roots.")

@@ -6,17 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from operator import attrgetter
-from typing import Any, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 import numpy as np
 
 from expectedkernels.arrays import as_like, detach, is_numpy, namespace, to_numpy
 from expectedkernels.checks import EvidenceError, PropertyError, Verdict
-from expectedkernels.circuits.block_circuit import (
-    BlockCircuit,
-    host_for,
-    shortcut,
-)
+from expectedkernels.circuits.block_circuit import host_for, shortcut
 from expectedkernels.circuits.conditioning import (
     conditioned_blocks,
     evidence_chunks,
@@ -44,7 +40,9 @@ from expectedkernels.engine.replay import replayed_pass
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, peak_bytes, sweep
 from expectedkernels.engine.torch_ops import States, TensorLevels
 from expectedkernels.engine.value import Value, plain, to_log
-from expectedkernels.vtree import Vtree
+
+if TYPE_CHECKING:
+    from expectedkernels.circuits.circuit import Circuit
 
 ENTRY = 5e-10
 """Seconds that one entry (of a unit, a product, or an edge) of one row takes by levels."""
@@ -58,7 +56,7 @@ NODE, NODE_ROW = 6e-5, 1e-8
 """Seconds that finding and using the patterns of rows takes at a node, and of every row."""
 
 
-def by_rows(circuit: BlockCircuit, evidence: Evidence | None) -> bool:
+def by_rows(circuit: Circuit, evidence: Evidence | None) -> bool:
     """Whether a pass over levels, row by row, is the cheapest way to likelihoods.
 
     The other way works on the patterns of rows at every node, which is better for many rows that
@@ -81,9 +79,7 @@ def by_rows(circuit: BlockCircuit, evidence: Evidence | None) -> bool:
     return cost <= other + REPEATED * ENTRY * float(counts @ levels.entries)
 
 
-def level_logs(
-    circuit: BlockCircuit, evidence: Evidence | None, max_bytes: float
-) -> tuple[Any, Any]:
+def level_logs(circuit: Circuit, evidence: Evidence | None, max_bytes: float) -> tuple[Any, Any]:
     """The logs of the values of the roots, (rows, roots), and the rows where they are not right."""
     levels: Any = levels_of(circuit)
     parts, lost = [], []
@@ -160,7 +156,7 @@ class Components:
         return log_sum_exp(found, 0)[0]
 
 
-def normal_mixture_logs(circuit: BlockCircuit, evidence: Evidence | None) -> Any:
+def normal_mixture_logs(circuit: Circuit, evidence: Evidence | None) -> Any:
     """The log-densities of rows, (rows,), None if the circuit is no mixture of normals."""
     if evidence is None or evidence.values is None or not circuit.is_on_host:
         return None
@@ -172,7 +168,7 @@ def normal_mixture_logs(circuit: BlockCircuit, evidence: Evidence | None) -> Any
     return np.concatenate([parts.log_density(chunk) for chunk in chunks])
 
 
-def _components(circuit: BlockCircuit) -> Components | None:
+def _components(circuit: Circuit) -> Components | None:
     """The components, None if there are sums below the root, or inputs that are not normal."""
     n, root = circuit.n_variables, circuit.vtree.root
     blocks: Any = circuit.blocks
@@ -223,7 +219,7 @@ TOLERANCE, SINGLE_TOLERANCE = 1e-6, 1e-3
 """How far the log of the sum of a normalised circuit may be from zero, in doubles and in singles.
 """
 
-AnyCircuit = TypeVar("AnyCircuit", bound=BlockCircuit)
+AnyCircuit = TypeVar("AnyCircuit", bound="Circuit")
 
 
 def leaf_sums(side: CircuitSide) -> Any:
@@ -239,7 +235,7 @@ def leaf_sums(side: CircuitSide) -> Any:
 
 
 def log_values(
-    circuit: BlockCircuit, evidence: Evidence | None, max_bytes: int = DEFAULT_MAX_BYTES
+    circuit: Circuit, evidence: Evidence | None, max_bytes: int = DEFAULT_MAX_BYTES
 ) -> tuple[Any, Any]:
     """Logs of the absolute values of the roots given rows of evidence, and signs (or None).
 
@@ -263,9 +259,7 @@ def log_values(
     return logs, None
 
 
-def _swept_logs(
-    circuit: BlockCircuit, evidence: Evidence | None, max_bytes: int
-) -> tuple[Any, Any]:
+def _swept_logs(circuit: Circuit, evidence: Evidence | None, max_bytes: int) -> tuple[Any, Any]:
     """What `log_values` gives, for any weights and values of any range."""
     side = CircuitSide(circuit, evidence)
     n = 1 if evidence is None else evidence.n_rows
@@ -294,7 +288,7 @@ def _swept_logs(
     return by_row(root.data), by_row(root.sign)
 
 
-def log_likelihood(circuit: BlockCircuit, X: Any) -> Any:
+def log_likelihood(circuit: Circuit, X: Any) -> Any:
     """See `Circuit.log_likelihood`."""
     logs, sign = log_values(circuit, as_evidence(X, circuit.schema, single=False))
     if sign is not None and circuit.is_known_nonnegative:
@@ -303,7 +297,7 @@ def log_likelihood(circuit: BlockCircuit, X: Any) -> Any:
     return logs[:, 0] if circuit.n_roots == 1 else logs
 
 
-def site_logs(circuit: BlockCircuit, X: Any, variable: int | str) -> Any:
+def site_logs(circuit: Circuit, X: Any, variable: int | str) -> Any:
     """The logs of the values at points with one variable set to each of its states in turn."""
     [variable] = _discrete(circuit, [variable])
     cardinality: Any = circuit.cardinalities[variable]
@@ -316,7 +310,7 @@ def site_logs(circuit: BlockCircuit, X: Any, variable: int | str) -> Any:
     return namespace(logs).reshape(logs, (len(points), cardinality, *logs.shape[1:]))
 
 
-def _discrete(circuit: BlockCircuit, variables: Iterable[Any]) -> list[int]:
+def _discrete(circuit: Circuit, variables: Iterable[Any]) -> list[int]:
     """The numbers of variables; raises if one of them is real."""
     numbers = [circuit.schema.variable(v) for v in variables]
     for variable in numbers:
@@ -328,7 +322,7 @@ def _discrete(circuit: BlockCircuit, variables: Iterable[Any]) -> list[int]:
     return numbers
 
 
-def log_partition(circuit: BlockCircuit) -> Any:
+def log_partition(circuit: Circuit) -> Any:
     """See `Circuit.log_partition`."""
     found = shortcut(circuit, "log_values", None)
     if found is not None:
@@ -378,7 +372,7 @@ def _renormalized(circuit: AnyCircuit, evidence: Evidence | None) -> AnyCircuit:
     return replace(found, nonnegative=circuit.nonnegative)
 
 
-def conditional_units(circuit: BlockCircuit, evidence: Evidence | None) -> list[Input | Inner]:
+def conditional_units(circuit: Circuit, evidence: Evidence | None) -> list[Input | Inner]:
     """The blocks of a circuit given evidence, unit for unit, every unit scaled to sum to one.
 
     Weights become conditional probabilities, w_si value_i / value_s. Those that are no doubles are
@@ -391,21 +385,21 @@ def conditional_units(circuit: BlockCircuit, evidence: Evidence | None) -> list[
             node = circuit.vtree.leaf(variable)
             blocks[node], more = blocks[node].given(evidence.column(variable))
             logs[node] = log_sizes(blocks[node].flat[0]) + more
-    found, totals = normalized_units(circuit.vtree, blocks, logs)
+    found, totals = normalized_units(circuit, blocks, logs)
     _refuse_zero(bool((totals > -inf).all()), evidence)
     return found
 
 
 def normalized_units(
-    vtree: Vtree, blocks: Sequence[Any], logs: Sequence[Any]
+    circuit: Circuit, blocks: Sequence[Any], logs: Sequence[Any]
 ) -> tuple[list[Any], Any]:
-    """The blocks (see `normalized_blocks`) with every root summing to one, and logs of its sum.
+    """Blocks on a circuit's vtree (see `normalized_blocks`) with roots summing to one, and logs.
 
     Raises if that is negative.
     """
-    found, totals = normalized_blocks(vtree, blocks, logs)
+    found, totals = normalized_blocks(circuit.vtree, blocks, logs)
     if any((block.flat[0] < 0).any() for block in found):
-        logs, sign = log_values(BlockCircuit(vtree, tuple(found)), None)
+        logs, sign = log_values(type(circuit)(circuit.vtree, tuple(found)), None)
         _refuse_negative(sign)
         rest: Any = logs[0]
         numbers, starts = found[-1].flat
@@ -431,13 +425,13 @@ def _refuse_zero(possible: bool, evidence: Evidence | None) -> None:
     )
 
 
-def negative_node(circuit: BlockCircuit) -> int | None:
+def negative_node(circuit: Circuit) -> int | None:
     """The first vtree node with a negative weight or entry of a table, None if there is none."""
     signed = ((numbers < 0).any() for numbers, _ in map(attrgetter("flat"), circuit.blocks))
     return next((node for node, found in enumerate(signed) if found), None)
 
 
-def refuse_signed(circuit: BlockCircuit, what: str) -> None:
+def refuse_signed(circuit: Circuit, what: str) -> None:
     """Raise if a weight or an entry of a table is negative."""
     if circuit.is_on_host and not circuit.levels.signed:
         return
@@ -455,9 +449,8 @@ def require_normalized(circuit: Any, what: str) -> None:
     asking again costs nothing.
     """
     total = float(detach(circuit.log_partition()))
-    single = isinstance(circuit, BlockCircuit) and "float32" in str(
-        circuit.blocks[0].arrays[0].dtype
-    )
+    blocks = getattr(circuit, "blocks", None)
+    single = blocks is not None and "float32" in str(blocks[0].arrays[0].dtype)
     if not abs(total) <= (SINGLE_TOLERANCE if single else TOLERANCE):
         raise PropertyError(
             f"{what} is between distributions, so a circuit must sum to one. The log of the sum "
@@ -465,7 +458,7 @@ def require_normalized(circuit: Any, what: str) -> None:
         )
 
 
-def require_possible(circuit: BlockCircuit, evidence: Evidence | None) -> Any:
+def require_possible(circuit: Circuit, evidence: Evidence | None) -> Any:
     """The log probabilities of rows of evidence; raises if one is zero."""
     logs, sign = log_values(circuit, evidence)
     _refuse_negative(sign)
@@ -491,7 +484,7 @@ CHUNK = 2**14
 """How many rows are asked at once, at most."""
 
 
-def nonnegative(circuit: BlockCircuit) -> Verdict:
+def nonnegative(circuit: Circuit) -> Verdict:
     """Whether a circuit is known to have no negative values, with the reason.
 
     It has none if it has no negative weights, or if it was made by `square`, or from such a square
@@ -522,7 +515,7 @@ def nonnegative(circuit: BlockCircuit) -> Verdict:
 
 
 def conditional_samples(
-    circuit: BlockCircuit, evidence: Evidence | None, n: int, rng: Any, out: Any
+    circuit: Circuit, evidence: Evidence | None, n: int, rng: Any, out: Any
 ) -> None:
     """Draw variable by variable, each given those before it; n rows for every row of evidence."""
     weights = _statements(circuit, evidence, "Sampling")
@@ -539,13 +532,13 @@ def conditional_samples(
             given[v] = np.eye(allowed.shape[1])[out[rows, v].astype(np.intp)]
 
 
-def conditional_marginals(circuit: BlockCircuit, evidence: Evidence | None) -> list[Any]:
+def conditional_marginals(circuit: Circuit, evidence: Evidence | None) -> list[Any]:
     """The probabilities of the states of every variable, (rows, cardinality)."""
     weights = _statements(circuit, evidence, "A list of marginals")
     return [_chances(circuit, weights, v) for v in range(len(weights))]
 
 
-def _statements(circuit: BlockCircuit, evidence: Evidence | None, what: str) -> list[Any]:
+def _statements(circuit: Circuit, evidence: Evidence | None, what: str) -> list[Any]:
     """For every variable what rows allow it to be, (rows, cardinality)."""
     found = []
     for v, cardinality in enumerate(circuit.cardinalities):
@@ -560,7 +553,7 @@ def _statements(circuit: BlockCircuit, evidence: Evidence | None, what: str) -> 
     return found
 
 
-def _chances(circuit: BlockCircuit, weights: list[Any], variable: int) -> Any:
+def _chances(circuit: Circuit, weights: list[Any], variable: int) -> Any:
     """The probabilities of the states of a variable, given what rows allow all of them to be."""
     n, cardinality = weights[variable].shape
     given = [np.repeat(w, cardinality, axis=0) for w in weights]
@@ -641,7 +634,7 @@ def _lines(schema: Schema, variable: int, array: Any) -> list[tuple[str, str, st
     ]
 
 
-def marginals(circuit: BlockCircuit, evidence: Any = None) -> Marginals:
+def marginals(circuit: Circuit, evidence: Any = None) -> Marginals:
     """See `Circuit.marginals`."""
     check_single_root(circuit, "Marginals")
     host = circuit.host
@@ -662,7 +655,7 @@ def marginals(circuit: BlockCircuit, evidence: Any = None) -> Marginals:
     return Marginals(result, circuit.schema)
 
 
-def _with_gradients(circuit: BlockCircuit, evidence: Evidence | None) -> list[Any]:
+def _with_gradients(circuit: Circuit, evidence: Evidence | None) -> list[Any]:
     """The marginals of all variables as tensors: likelihoods of all their states, normalised."""
     domains = circuit.cardinalities
     if None in domains:
@@ -675,7 +668,7 @@ def _with_gradients(circuit: BlockCircuit, evidence: Evidence | None) -> list[An
     return [states_with_gradients(circuit, given, v) for v in range(len(domains))]
 
 
-def states_with_gradients(circuit: BlockCircuit, evidence: Evidence, variable: int) -> Any:
+def states_with_gradients(circuit: Circuit, evidence: Evidence, variable: int) -> Any:
     """The marginals of one variable as a tensor, (rows, states)."""
     weights = evidence.state_weights([variable])[0]
     row, state = np.nonzero(weights)
@@ -694,14 +687,14 @@ def states_with_gradients(circuit: BlockCircuit, evidence: Evidence, variable: i
     return every.reshape(weights.shape)
 
 
-def _logs_with(circuit: BlockCircuit, cases: Evidence, variable: int, weights: Any) -> Any:
+def _logs_with(circuit: Circuit, cases: Evidence, variable: int, weights: Any) -> Any:
     """The logs of the values of rows with other weights of the states of one variable."""
     columns = [cases.column(v) for v in range(circuit.n_variables)]
     columns[variable] = Column(weights, None, np.arange(len(weights)))
     return log_values(circuit, Evidence(circuit.cardinalities, columns=columns))[0][:, 0]
 
 
-def _by_variable(circuit: BlockCircuit, evidence: Evidence | None, shares: Any) -> list[Any]:
+def _by_variable(circuit: Circuit, evidence: Evidence | None, shares: Any) -> list[Any]:
     """The marginals of all variables, given the posterior probabilities of atoms, (rows, atoms)."""
     result: list[Any] = [None] * circuit.n_variables
     for variable, first, stop in circuit.atom_slices:
@@ -710,7 +703,7 @@ def _by_variable(circuit: BlockCircuit, evidence: Evidence | None, shares: Any) 
     return result
 
 
-def atom_shares(circuit: BlockCircuit, evidence: Evidence | None) -> Any:
+def atom_shares(circuit: Circuit, evidence: Evidence | None) -> Any:
     """The posterior probabilities of all atoms, (rows, atoms)."""
     levels = levels_of(circuit)
     circuit = circuit.host
@@ -743,7 +736,7 @@ def atom_shares(circuit: BlockCircuit, evidence: Evidence | None) -> Any:
     return shares
 
 
-def _log_shares(circuit: BlockCircuit, evidence: Evidence | None) -> Any:
+def _log_shares(circuit: Circuit, evidence: Evidence | None) -> Any:
     """The same, for values of any range."""
     shares = np.empty((1 if evidence is None else evidence.n_rows, circuit.levels.n_atoms))
     possible = np.ones(len(shares), dtype=np.bool_)
@@ -755,7 +748,7 @@ def _log_shares(circuit: BlockCircuit, evidence: Evidence | None) -> Any:
     return shares
 
 
-def all_site_logs(circuit: BlockCircuit, X: Any, variables: Sequence[Any] | None) -> list[Any]:
+def all_site_logs(circuit: Circuit, X: Any, variables: Sequence[Any] | None) -> list[Any]:
     """See `Circuit.all_site_logs`."""
     chosen = _discrete(circuit, range(circuit.n_variables) if variables is None else variables)
     levels = levels_of(circuit)
@@ -769,7 +762,7 @@ def all_site_logs(circuit: BlockCircuit, X: Any, variables: Sequence[Any] | None
     return [found[:, place[v]] for v in chosen]
 
 
-def _atom_logs(circuit: BlockCircuit, evidence: Evidence) -> Any:
+def _atom_logs(circuit: Circuit, evidence: Evidence) -> Any:
     """The log of the circuit with every atom set in turn, (rows, atoms)."""
     levels = levels_of(circuit)
     if levels is None:
@@ -796,7 +789,7 @@ def _atom_logs(circuit: BlockCircuit, evidence: Evidence) -> Any:
     return logs
 
 
-def _log_atom_logs(circuit: BlockCircuit, evidence: Evidence) -> Any:
+def _log_atom_logs(circuit: Circuit, evidence: Evidence) -> Any:
     """The same, for values of any range."""
     logs = np.empty((evidence.n_rows, circuit.levels.n_atoms))
     for rows, found in log_ups(circuit, evidence):

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from functools import partial
 from math import inf, prod
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from expectedkernels.arrays import as_generator, as_like, require_memory, spans, to_numpy
 from expectedkernels.checks import DataError, PropertyError, Verdict
-from expectedkernels.circuits.block_circuit import BlockCircuit
 from expectedkernels.circuits.conditioning import (
     chunks,
     evidence_chunks,
@@ -45,8 +44,11 @@ from expectedkernels.engine.sweep import Operand, peak_bytes, visit
 from expectedkernels.engine.torch_ops import TensorLevels, best_values
 from expectedkernels.engine.value import Value, plain
 
+if TYPE_CHECKING:
+    from expectedkernels.circuits.circuit import Circuit
 
-def deterministic(circuit: BlockCircuit) -> Verdict:
+
+def deterministic(circuit: Circuit) -> Verdict:
     """Whether the inputs of every sum unit have disjoint supports, with the first that do not.
 
     Two units of one vtree node overlap iff the inner product of their support indicators is not
@@ -56,7 +58,7 @@ def deterministic(circuit: BlockCircuit) -> Verdict:
     return circuit.remembered("deterministic", lambda: _decided(circuit.to("numpy")))
 
 
-def _decided(circuit: BlockCircuit) -> Verdict:
+def _decided(circuit: Circuit) -> Verdict:
     """See `deterministic`."""
     for variable in circuit.vtree.scope().tolist():
         block: Any = circuit.input(variable)
@@ -104,7 +106,7 @@ def _decided(circuit: BlockCircuit) -> Verdict:
     return Verdict(True, "no two inputs of any sum unit overlap")
 
 
-def _support(circuit: BlockCircuit) -> Operand:
+def _support(circuit: Circuit) -> Operand:
     """The circuit's structure with all weights one."""
     operand = circuit.operand
 
@@ -122,7 +124,7 @@ MANY = 16
 """With so many samples per row, fewer rows are worked on at once."""
 
 
-def sample(circuit: BlockCircuit, n: int, rng: Any = None, evidence: Any = None) -> Any:
+def sample(circuit: Circuit, n: int, rng: Any = None, evidence: Any = None) -> Any:
     """See `Circuit.sample`."""
     check_samples(n)
     check_single_root(circuit, "Sampling")
@@ -152,7 +154,7 @@ def check_samples(n: Any) -> None:
         raise DataError(f"The number of samples must be a non-negative int. Got {n!r} instead.")
 
 
-def most_probable(circuit: BlockCircuit, X: Any) -> Any:
+def most_probable(circuit: Circuit, X: Any) -> Any:
     """See `Circuit.map`."""
     check_single_root(circuit, "MAP")
     host = circuit.host
@@ -170,7 +172,7 @@ def most_probable(circuit: BlockCircuit, X: Any) -> Any:
     return completed if is_batch(X) else completed[0]
 
 
-def _completed(circuit: BlockCircuit, evidence: Evidence) -> Any:
+def _completed(circuit: Circuit, evidence: Evidence) -> Any:
     """The most probable completions of rows, in logs; the circuit is deterministic."""
     levels: Any = levels_of(circuit)
     circuit = circuit.host
@@ -225,7 +227,7 @@ def _at(array: Any, places: Any, rows: Any) -> Any:
 
 
 def _write_samples(
-    circuit: BlockCircuit, evidence: Evidence | None, generator: Any, n: int, out: Any
+    circuit: Circuit, evidence: Evidence | None, generator: Any, n: int, out: Any
 ) -> None:
     """Write n > 0 samples for every row of evidence, one row after the other.
 
@@ -253,7 +255,7 @@ def _write_samples(
 
 
 def _values(
-    circuit: BlockCircuit, levels: Levels | None, evidence: Evidence | None, work: Any
+    circuit: Circuit, levels: Levels | None, evidence: Evidence | None, work: Any
 ) -> Up | LogValues:
     """All values, in plain numbers if these can tell."""
     if levels is not None:
@@ -263,7 +265,7 @@ def _values(
     return log_up(circuit, evidence)
 
 
-def _noises(circuit: BlockCircuit, generator: Any, n: int) -> Iterator[tuple[slice, list[Any]]]:
+def _noises(circuit: Circuit, generator: Any, n: int) -> Iterator[tuple[slice, list[Any]]]:
     """Samples in parts (mostly one), with what is random in them.
 
     That is a uniform number for every choice, (nodes, samples), and for real variables normal
@@ -279,7 +281,7 @@ def _noises(circuit: BlockCircuit, generator: Any, n: int) -> Iterator[tuple[sli
         yield part, noise
 
 
-def _noise_places(circuit: BlockCircuit) -> list[tuple[int, int]]:
+def _noise_places(circuit: Circuit) -> list[tuple[int, int]]:
     """The kinds of noise, and their numbers: of the node, or of the real variable."""
     places = []
     n_real = circuit.cardinalities.count(None)
@@ -290,7 +292,7 @@ def _noise_places(circuit: BlockCircuit) -> list[tuple[int, int]]:
 
 
 def _sample(
-    circuit: BlockCircuit,
+    circuit: Circuit,
     evidence: Evidence | None,
     found: Up | LogValues,
     row_of: Any,
@@ -327,7 +329,7 @@ def _scores(found: Up | LogValues, choice: Choice, rows: Any) -> tuple[Scores, A
 
 
 def _write(
-    circuit: BlockCircuit, evidence: Evidence | None, chosen: Any, noise: Any, rows: Any, out: Any
+    circuit: Circuit, evidence: Evidence | None, chosen: Any, noise: Any, rows: Any, out: Any
 ) -> None:
     """Write the values that chosen atoms stand for; observed values of real variables stay."""
     level = circuit.levels.levels[0]

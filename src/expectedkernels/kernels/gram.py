@@ -15,7 +15,7 @@ from scipy import sparse
 
 from expectedkernels.arrays import as_like, has_gradient, is_on_card, namespace, take, to_numpy
 from expectedkernels.checks import KernelError
-from expectedkernels.circuits.block_circuit import BlockCircuit
+from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.operands import Atoms, CircuitSide, PointSide
 from expectedkernels.circuits.queries import log_values
 from expectedkernels.engine.blocks import Inner, at_nodes, from_leaves, inner, side_by_side
@@ -576,7 +576,7 @@ def _symmetric_gram(side: Any, kernel: ProductKernel, max_bytes: int, bar: Any) 
     return concatenated(halves, 0)
 
 
-def array_in(circuit: BlockCircuit) -> Any:
+def array_in(circuit: Circuit) -> Any:
     """One of the circuit's arrays."""
     return circuit.blocks[0].numbers
 

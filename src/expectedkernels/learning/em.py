@@ -24,7 +24,6 @@ from expectedkernels.checks import (
     check_real,
     progress_bar,
 )
-from expectedkernels.circuits.block_circuit import BlockCircuit
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.conditioning import evidence_chunks, levels_of, observed
 from expectedkernels.circuits.graph import Unit
@@ -201,7 +200,7 @@ class Flow:
         return np.concatenate(products), total
 
 
-def flows(circuit: BlockCircuit, evidence: Evidence, weights: Any) -> Iterator[Flow]:
+def flows(circuit: Circuit, evidence: Evidence, weights: Any) -> Iterator[Flow]:
     """From the root down, how often every unit is expected to take part in weighted rows.
 
     Rows that look alike at a node, its patterns, are summed up. That is all that counts of edges
@@ -216,7 +215,7 @@ def flows(circuit: BlockCircuit, evidence: Evidence, weights: Any) -> Iterator[F
             todo += [here.below("left"), here.below("right")]
 
 
-def flow_at(circuit: BlockCircuit, evidence: Evidence, weights: Any, node: int) -> tuple[Flow, Any]:
+def flow_at(circuit: Circuit, evidence: Evidence, weights: Any, node: int) -> tuple[Flow, Any]:
     """What `flows` gives for one node, and a row of every pattern there."""
     here = _at_root(circuit, evidence, weights)
     patterns: Any = here.side.operand.patterns
@@ -234,7 +233,7 @@ def flow_at(circuit: BlockCircuit, evidence: Evidence, weights: Any, node: int) 
     return here, rows
 
 
-def _at_root(circuit: BlockCircuit, evidence: Evidence, weights: Any) -> Flow:
+def _at_root(circuit: Circuit, evidence: Evidence, weights: Any) -> Flow:
     side = CircuitSide(circuit, evidence)
     rows = side.operand.patterns.rows  # type: ignore[union-attr]
     total: Any = np.asarray(weights, dtype=np.float64).reshape(len(weights), -1)
@@ -777,7 +776,7 @@ def stored_alike(old: Any, new: Any) -> Any:
     return new.with_numbers(new.numbers.toarray()) if spread else new
 
 
-def chunks_of(circuit: BlockCircuit, evidence: Evidence, max_bytes: int) -> list[slice]:
+def chunks_of(circuit: Circuit, evidence: Evidence, max_bytes: int) -> list[slice]:
     """The rows in parts whose values, in a pass up and down, fit into memory."""
     n = evidence.n_rows
     per_row = 16 * circuit.vtree.n_nodes  # what it takes to list the patterns
@@ -796,7 +795,7 @@ def chunks_of(circuit: BlockCircuit, evidence: Evidence, max_bytes: int) -> list
     return chunks
 
 
-def _pass_bytes(circuit: BlockCircuit, evidence: Evidence) -> int:
+def _pass_bytes(circuit: Circuit, evidence: Evidence) -> int:
     """How much memory a pass up and down takes: all values, and flows at one node."""
     size = with_patterns(extent_of_operand(circuit.operand), evidence.patterns(circuit.vtree))
     return 8 * int(size.units.sum() + (3 * size.units + 4 * size.products).max())
