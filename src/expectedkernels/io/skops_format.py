@@ -13,34 +13,23 @@ from sklearn.base import BaseEstimator
 from sklearn.gaussian_process import kernels
 from sklearn.utils.validation import check_is_fitted
 
-from expectedkernels import __version__
-from expectedkernels.checks import CircuitError, ParseError
-from expectedkernels.circuits.circuit import Circuit
+import expectedkernels as ek
 from expectedkernels.circuits.inputs import Real, Table
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.estimators.calibration import HeldOut, Scores, Training
 from expectedkernels.estimators.circuit_density import AverageDensity, CircuitDensity
-from expectedkernels.estimators.classification import ExpectedSVC
 from expectedkernels.estimators.densities import NormalDensity
 from expectedkernels.estimators.encoding import Encoding, Pieces, Variable
-from expectedkernels.estimators.gaussian_process import ExpectedGaussianProcessRegressor
-from expectedkernels.estimators.imputation import CircuitImputer, ExpectedKernelFeatures
 from expectedkernels.estimators.kernel_expansion import Expansion, Masks, Prior
 from expectedkernels.estimators.kernel_model import Machine
-from expectedkernels.estimators.regression import (
-    ExpectedKernelClassifier,
-    ExpectedKernelRidge,
-    ExpectedSVR,
-)
 from expectedkernels.learning.normals import NormalMixture
-from expectedkernels.vtree import Vtree
 
 TRUSTED: tuple[Any, ...] = (
-    *(CircuitImputer, ExpectedGaussianProcessRegressor, ExpectedKernelClassifier),
-    *(ExpectedKernelFeatures, ExpectedKernelRidge, ExpectedSVC, ExpectedSVR),
+    *(ek.CircuitImputer, ek.ExpectedGaussianProcessRegressor, ek.ExpectedKernelClassifier),
+    *(ek.ExpectedKernelFeatures, ek.ExpectedKernelRidge, ek.ExpectedSVC, ek.ExpectedSVR),
     *(AverageDensity, CircuitDensity, NormalDensity, NormalMixture),
     *(Encoding, Expansion, HeldOut, Machine, Masks, Pieces, Prior, Scores, Training, Variable),
-    *(Circuit, Inner, Real, Table, Vtree),
+    *(ek.Circuit, Inner, Real, Table, ek.Vtree),
     *(kernels.ConstantKernel, kernels.Product, kernels.RBF, kernels.Sum, kernels.WhiteKernel),
     csr_array,
 )
@@ -81,7 +70,7 @@ def save_estimator(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
     """
     skops = require_skops()
     if not isinstance(model, BaseEstimator):
-        raise CircuitError(
+        raise ek.CircuitError(
             f"A .skops file holds a fitted estimator. Got {type(model).__name__} instead."
         )
     check_is_fitted(model)
@@ -92,13 +81,13 @@ def save_estimator(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
     try:
         data = skops.dumps(model, compression=ZIP_DEFLATED)
     except Exception as error:  # whatever skops, or what it is given, comes upon
-        raise CircuitError(f"This {type(model).__name__} {advice} Found: {error}") from error
+        raise ek.CircuitError(f"This {type(model).__name__} {advice} Found: {error}") from error
     if others := sorted(set(skops.get_untrusted_types(data=data)) - set(_names())):
         found = ", ".join(others)
-        raise CircuitError(f"This {type(model).__name__} {advice} It holds {found}.")
+        raise ek.CircuitError(f"This {type(model).__name__} {advice} It holds {found}.")
     file = BytesIO(data)
     with ZipFile(file, "a") as archive:
-        archive.comment = f"expectedkernels {__version__}".encode()
+        archive.comment = f"expectedkernels {ek.__version__}".encode()
     with open(path, "wb") as out:
         out.write(file.getbuffer())
 
@@ -140,19 +129,19 @@ def load_estimator(path: str | os.PathLike[str]) -> Any:
                 raise BadZipFile
         others = sorted(set(skops.get_untrusted_types(data=data)) - set(_names()))
     except BadZipFile as error:
-        raise ParseError(
+        raise ek.ParseError(
             "expected an estimator in a skops file, found other data", place
         ) from error
     except Exception as error:  # files can be made to fail in any way
-        raise ParseError(f"the skops data is damaged ({error})", place) from error
-    if others and version not in ("", __version__):
-        raise ParseError(
+        raise ek.ParseError(f"the skops data is damaged ({error})", place) from error
+    if others and version not in ("", ek.__version__):
+        raise ek.ParseError(
             f"version {version} of expectedkernels has written this file, and version "
-            f"{__version__} lacks {others[0]}. Fit and save the estimator again",
+            f"{ek.__version__} lacks {others[0]}. Fit and save the estimator again",
             place,
         )
     if others:
-        raise ParseError(
+        raise ek.ParseError(
             f"expected types of expectedkernels, found {', '.join(others)}. They are not trusted: "
             "loading them could run code of the author of the file",
             place,
@@ -160,9 +149,9 @@ def load_estimator(path: str | os.PathLike[str]) -> Any:
     try:
         found = skops.loads(data, trusted=_names())
     except Exception as error:
-        raise ParseError(f"the skops data is damaged ({error})", place) from error
+        raise ek.ParseError(f"the skops data is damaged ({error})", place) from error
     if not isinstance(found, BaseEstimator):
-        raise ParseError(f"expected an estimator, found {type(found).__name__}", place)
+        raise ek.ParseError(f"expected an estimator, found {type(found).__name__}", place)
     return found
 
 

@@ -55,27 +55,23 @@ class TableSource(Source):
     """A text file in UTF-8, UTF-16 with its mark, or Windows-1252 (as Latin-1), with a warning."""
 
     def _decode(self, data: bytes) -> str:
-        if data.startswith((BOM_UTF16_BE, BOM_UTF16_LE)):
-            encoding = "utf-16"
-        else:
-            try:
-                return data.decode("utf-8-sig")
-            except UnicodeDecodeError:
-                encoding = "cp1252"
-        try:
-            text = data.decode(encoding)
-        except UnicodeDecodeError:
-            return super()._decode(data)
-        if "\0" in text:
-            return super()._decode(data)
-        if encoding == "cp1252":
-            warnings.warn(
-                f"{self.path} is not in UTF-8: it is read as Windows-1252, of which Latin-1 is a "
-                "part. If letters are wrong, save it in UTF-8.",
-                UserWarning,
-                stacklevel=2,
-            )
-        return text
+        marked = data.startswith((BOM_UTF16_BE, BOM_UTF16_LE))
+        for encoding in ("utf-16",) if marked else ("utf-8-sig", "cp1252"):
+            with suppress(UnicodeDecodeError):
+                text = data.decode(encoding)
+                if encoding == "utf-8-sig":
+                    return text
+                if "\0" in text:
+                    break
+                if encoding == "cp1252":
+                    warnings.warn(
+                        f"{self.path} is not in UTF-8: it is read as Windows-1252, of which "
+                        "Latin-1 is a part. If letters are wrong, save it in UTF-8.",
+                        UserWarning,
+                        stacklevel=2,
+                    )
+                return text
+        return super()._decode(data)
 
 
 Cells = tuple[list[str] | None, list[list[str]], list[int]]

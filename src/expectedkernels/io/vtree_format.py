@@ -157,33 +157,24 @@ def check_ids(
     Either is accepted if it fits all records. Without a file (``ids=None``) there is nothing
     to look them up in, and equal ids must stand for equal nodes.
     """
-    wrong = wanted = None
     if ids is None:
-        node_of: dict[int, int] = {}
-        name_of: dict[int, int] = {}
-        for i, (name, node) in enumerate(zip(found, nodes, strict=True)):
-            if node_of.setdefault(name, node) != node or name_of.get(node, name) != name:
-                wrong, wanted = i, name_of.get(node)
-                break
-            name_of[node] = name
+        first: dict[int, int] = {}  # the first id of every node
+        known: dict[int, int] = {}
+        for name, node in zip(found, nodes, strict=True):
+            if first.setdefault(node, name) == name:
+                known.setdefault(name, node)
+        readings = [known]
     else:
-        pairs = list(enumerate(zip(found, nodes, strict=True)))
-        inorder = dict(zip(vtree.inorder.tolist(), range(vtree.n_nodes), strict=True))
-        misfits, reading = min(
-            (
-                ([i for i, (name, node) in pairs if reading.get(name) != node], reading)
-                for reading in (ids, inorder)
-            ),
-            key=lambda part: len(part[0]),
-        )
-        if misfits:
-            wrong = misfits[0]
-            wanted = next(name for name, node in reading.items() if node == nodes[wrong])
-    if wrong is not None:
+        readings = [ids, dict(zip(vtree.inorder.tolist(), range(vtree.n_nodes), strict=True))]
+    pairs = list(enumerate(zip(found, nodes, strict=True)))
+    misfits = [[i for i, (name, node) in pairs if r.get(name) != node] for r in readings]
+    fewest = min(misfits, key=len)
+    if fewest:
+        wrong, reading = fewest[0], readings[misfits.index(fewest)]
+        wanted = (name for name, node in reading.items() if node == nodes[wrong])
         raise source.error(
             f"the vtree id {found[wrong]} does not fit a unit over variable(s) "
-            f"{scope_text(vtree, nodes[wrong])} (from 1), expected "
-            f"{'another' if wanted is None else wanted}",
+            f"{scope_text(vtree, nodes[wrong])} (from 1), expected {next(wanted, 'another')}",
             lines[wrong],
         )
 
