@@ -67,22 +67,6 @@ def test_circuits(xp, name, form):
     assert_same(xp, lambda a: ek.expected_kernel(Y[:1], a, k), p)
 
 
-def test_circuits_in_different_places(xp):
-    p, q = two_circuits()
-    k = ek.RBF(0.3) + ek.Delta()
-    expected = ek.expected_kernel(p, q, k)
-    assert_close(ek.expected_kernel(p.to(xp), q, k), expected)
-    assert_close(ek.expected_kernel(p, q.to(xp), k), expected)
-
-
-def test_logs(xp):
-    p, q = two_circuits(form="dense")
-    k = ek.RBF(0.3)
-    assert_same(xp, lambda a, b: ek.expected_kernel(a, b, k, log=True), p, q)
-    Y = points(np.random.default_rng(1), CARDS, 5)
-    assert_same(xp, lambda a: ek.expected_kernel(a, Y, k, log=True), p)
-
-
 @pytest.mark.parametrize("rows", [3, 40])
 @pytest.mark.parametrize("max_bytes", [10_000, 2**30])
 def test_evidence(xp, rows, max_bytes):

@@ -9,7 +9,6 @@ from scipy import integrate, special
 
 import expectedkernels as ek
 from assertions import assert_close, assert_logs_close
-from oracles import values_at
 
 SHAPES = {
     "RBF": (ek.RBF(0.7), lambda d: exp(-0.7 * d * d)),
@@ -105,18 +104,6 @@ def test_mixtures(shape, n):
     assert_close(ek.expected_kernel(Y, p.circuit, k), expected)
     share = rng.dirichlet(np.ones(4))
     assert_close(ek.expected_kernel(p.circuit, ek.Empirical(Y, share), k), expected @ share)
-
-
-def test_a_double_integral():
-    p = ek.gaussian_mixture([0.3, 0.7], [0.0, 1.5], [1.0, 0.3])
-    q = ek.gaussian_mixture([1.0], [-0.5], [0.6])
-
-    def integrand(x, y):
-        density = [values_at(c, np.array([[z]]))[0, 0] for c, z in ((p, x), (q, y))]
-        return density[0] * density[1] * exp(-0.4 * (x - y) ** 2)
-
-    expected, _ = integrate.dblquad(integrand, -9, 9, -9, 9, epsabs=1e-8, epsrel=1e-8)
-    np.testing.assert_allclose(ek.expected_kernel(p, q, ek.RBF(0.4)), expected, rtol=1e-7)
 
 
 def with_holes(rng, rows, variables):
@@ -309,12 +296,3 @@ def test_laplacian_over_all_sizes(mean, variance):
     assert_logs_close(
         ek.expected_kernel(p, [[0.0]], ek.Laplacian(1.0), log=True), np.array([expected])
     )
-
-
-def test_gram_matrices_are_positive_definite(shape):
-    k, _ = shape
-    rng = np.random.default_rng(6)
-    together = ek.algebra.stack([Mixture(rng, 2, 2).circuit for _ in range(5)])
-    gram = ek.expected_kernel(together, together, k)
-    assert_close(gram, gram.T)
-    assert np.linalg.eigvalsh(gram).min() > -1e-12 * gram.max()

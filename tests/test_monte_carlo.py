@@ -98,17 +98,3 @@ def test_chunks_make_one_estimate():
     values = np.concatenate(values)
     np.testing.assert_allclose(value, values.mean(), rtol=1e-12)
     np.testing.assert_allclose(error, values.std(ddof=1) / np.sqrt(1001), rtol=1e-12)
-
-
-def test_seeds_repeat():
-    p = ek.random_circuit(3, 2, rng=0)
-    one = ek.monte_carlo_expected_kernel(p, p, ek.RBF(1.0), 100, rng=7)
-    assert one == ek.monte_carlo_expected_kernel(p, p, ek.RBF(1.0), 100, rng=7)
-    assert one != ek.monte_carlo_expected_kernel(p, p, ek.RBF(1.0), 100, rng=8)
-
-
-def test_errors_shrink_with_the_number_of_samples():
-    p = ek.random_circuit(4, 3, rng=0)
-    _, few = ek.monte_carlo_expected_kernel(p, p, ek.RBF(0.5), 500, rng=0)
-    _, many = ek.monte_carlo_expected_kernel(p, p, ek.RBF(0.5), 50_000, rng=0)
-    np.testing.assert_allclose(few / many, 10.0, rtol=0.2)

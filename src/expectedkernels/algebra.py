@@ -29,13 +29,17 @@ from expectedkernels.circuits.block_circuit import checked_variable, host_for, w
 from expectedkernels.circuits.build import stack, with_root_weights
 from expectedkernels.circuits.circuit import Circuit, align, require_circuits
 from expectedkernels.circuits.inputs import Input, Table, log_sizes, require_range, runs
-from expectedkernels.circuits.logspace import node_logs
+from expectedkernels.circuits.logspace import node_logs, normalized_blocks
 from expectedkernels.circuits.operands import check_single_root
 from expectedkernels.circuits.properties import is_compatible
 from expectedkernels.circuits.queries import nonnegative, normalized_units, refuse_signed
 from expectedkernels.circuits.sample_map import deterministic
 from expectedkernels.engine.blocks import Inner, at_nodes, from_leaves, from_root, inner
 from expectedkernels.vtree import Vtree
+
+MARGINAL = "The marginal", "normalise the circuit first"
+FAR = 300.0
+"""Products of two numbers whose logs are smaller than this are doubles."""
 
 
 def marginalize(f: Circuit, variables: VariablesLike) -> Circuit:
@@ -81,7 +85,19 @@ def marginalize(f: Circuit, variables: VariablesLike) -> Circuit:
         return f
     f = host_for(f, "marginalize")
     kept = sorted(set(range(f.n_variables)) - gone)
-    found = Circuit.from_blocks(*_projected(f, kept)).with_schema(f.schema.subset(kept))
+    sizes = np.concatenate(node_logs(f, None))
+    if np.abs(sizes[np.isfinite(sizes)]).max(initial=0.0) < FAR:
+        found = Circuit.from_blocks(*_projected(f, kept)).with_schema(f.schema.subset(kept))
+    else:  # sums of some units leave the range of doubles, those of normalised ones do not
+        logs = [log_sizes(block.flat[0]) for block in f.blocks]
+        blocks, totals = normalized_blocks(f.vtree, f.blocks, logs)
+        with np.errstate(over="ignore", under="ignore"):
+            roots = np.exp(totals)
+        require_range(roots, len(roots), roots, *MARGINAL)
+        normalised = Circuit.from_blocks(f.vtree, blocks).with_schema(f.schema)
+        found = with_root_weights(
+            marginalize(normalised, sorted(gone)), np.diag(roots), MARGINAL[0]
+        )
     return replace(found, nonnegative=f.nonnegative)
 
 
@@ -100,8 +116,6 @@ def _checked(f: Circuit, variables: Any) -> set[int]:
 
 def _projected(f: Circuit, kept: list[int]) -> tuple[Vtree, list[Input | Inner]]:
     """The vtree of the variables that remain, and the blocks that do."""
-    explain = "The marginal", "normalise the circuit first"
-    sizes = node_logs(f, None)
 
     def total(node: int, left: Any, right: Any) -> Any:
         block: Any = f.blocks[node]
@@ -110,41 +124,38 @@ def _projected(f: Circuit, kept: list[int]) -> tuple[Vtree, list[Input | Inner]]
 
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         totals = from_leaves(f.vtree, lambda _, v: f.input(v).numbers.sum(axis=1), total)
-    number = {variable: i for i, variable in enumerate(kept)}
-    nodes: list[tuple[int, int, int]] = []
-    blocks: list[Input | Inner] = []
+    number = np.full(f.n_variables, -1)
+    number[kept] = np.arange(len(kept))
+    blocks: list[Input | Inner] = []  # of nodes from below, as those of the projected vtree
 
-    def added(node: tuple[int, int, int], block: Input | Inner) -> int:
-        nodes.append(node)
-        blocks.append(block)
-        return len(nodes) - 1
+    def added(node: int) -> int:
+        blocks.append(f.blocks[node])
+        return len(blocks) - 1
 
     def leaf(node: int, variable: int) -> int:
         """The place of what remains of a node, -1 if nothing does."""
-        return added((-1, -1, number[variable]), f.blocks[node]) if variable in number else -1
+        return added(node) if number[variable] >= 0 else -1
 
     def inner(node: int, a: int, b: int) -> int:
         block: Any = f.blocks[node]
         if a >= 0 and b >= 0:
-            return added((a, b, -1), block)
+            return added(node)
         place = max(a, b)
         if place >= 0:  # units of the child that remains are replaced by sums of them
             own, other = block.inputs if a >= 0 else block.inputs[::-1]
             gone = int((f.vtree.left if a < 0 else f.vtree.right)[node])
-            used = np.isfinite(sizes[gone])
-            require_range(totals[gone], used.sum(), np.exp(np.minimum(sizes[gone], 0.0)), *explain)
             (data, starts), products = block.flat, block.columns
             below = totals[gone][other[products]]
             with np.errstate(over="ignore", under="ignore"):
                 weights = data * below
-            require_range(weights, np.count_nonzero(below), np.abs(weights), *explain)
+            require_range(weights, np.count_nonzero(below[data != 0]), np.abs(weights), *MARGINAL)
             shape = (block.n_units, blocks[place].n_units)
             matrix = sparse.csr_array((weights, own[products], starts), shape=shape)
-            blocks[place] = weighted_units(blocks[place], matrix, *explain)
+            blocks[place] = weighted_units(blocks[place], matrix, *MARGINAL)
         return place
 
     from_leaves(f.vtree, leaf, inner)
-    return Vtree(*zip(*nodes, strict=True)), blocks
+    return f.vtree.project(kept).renumbered(number.tolist()), blocks
 
 
 LEAST = float(np.finfo(np.float64).smallest_subnormal)

@@ -232,15 +232,6 @@ def test_swapped_arguments(call, message):
         call()
 
 
-def test_default_kernels():
-    k = ek.ExpHamming()
-    assert ek.kdsd(X, NAMED) == ek.kdsd(X, NAMED, k)
-    p, q = ek.factorized([[0.5, 0.5]] * 2), ek.factorized([[0.3, 0.7]] * 2)
-    assert ek.kdsd(q, p) == ek.kdsd(q, p, k)
-    assert ek.kdsd_test(X, NAMED, rng=0).statistic == ek.kdsd_test(X, NAMED, k, rng=0).statistic
-    np.testing.assert_array_equal(ek.SteinKernel(NAMED)(X), ek.SteinKernel(NAMED, k)(X))
-
-
 @pytest.mark.parametrize("form", FORMS)
 def test_distances_read_them_too(form):
     circuit = NAMED.compile()[0]

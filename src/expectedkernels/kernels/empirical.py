@@ -584,17 +584,15 @@ def _mask(target: Any, collapsed: Any, shape: tuple[int, int]) -> Any:
     """Which entries are collapsed."""
     if isinstance(collapsed, (str, int, np.integer)):
         collapsed = [collapsed]
-    if hasattr(collapsed, "__array__"):  # of NumPy, PyTorch, or a table with columns
-        collapsed = np.asarray(collapsed)
-    else:
-        if not isinstance(collapsed, Iterable):
-            raise DataError(
-                "Collapsed variables are a set of numbers or names, or a mask of booleans. "
-                f"Got {collapsed!r}."
-            )
-        collapsed = list(collapsed)
+    arrays = hasattr(collapsed, "__array__")  # of NumPy, PyTorch, or a table with columns
+    if not arrays and not isinstance(collapsed, Iterable):
+        raise DataError(
+            "Collapsed variables are a set of numbers or names, or a mask of booleans. "
+            f"Got {collapsed!r}."
+        )
     try:
-        given = np.asarray(collapsed)
+        keys = collapsed if arrays else list(collapsed)
+        given = np.asarray(keys)
     except ValueError as error:
         raise DataError(
             f"The rows of a mask of collapsed variables must have equal lengths, {shape[1]}. "
@@ -610,8 +608,7 @@ def _mask(target: Any, collapsed: Any, shape: tuple[int, int]) -> Any:
             f"booleans. Got shape {given.shape} of {given.dtype}."
         )
     mask = np.zeros(shape, dtype=np.bool_)
-    keys = given.tolist() if isinstance(collapsed, np.ndarray) else collapsed
-    mask[:, schema_of(target).variables(keys)] = True
+    mask[:, schema_of(target).variables(given.tolist() if arrays else keys)] = True
     return mask
 
 
