@@ -233,7 +233,7 @@ def prepared(
     # what is in NumPy goes where the other circuit is, or the parameters of the kernel
     arrays = [*(array_in(x) for x in (p, q) if isinstance(x, Circuit)), *k.tensors]
     places = [place_of(array) for array in arrays if not isinstance(array, np.ndarray)]
-    if places:
+    if places and (len(places) < len(arrays) or len(set(places)) > 1):
         same = q is p
         p, q = (x.to(places[0]) if isinstance(x, Circuit) else x for x in (p, q))
         q = p if same else q

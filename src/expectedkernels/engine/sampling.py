@@ -91,8 +91,8 @@ def _runs(edges: Edges, units: Any) -> tuple[Any, Any, Any, Any]:
     ends = xp.cumsum(sizes, 0)
     begins = ends - sizes
     repeat: Any = np.repeat if xp is np else xp.repeat_interleave
-    owners = repeat(as_like(np.arange(len(units)), first), sizes)
-    every = as_like(np.arange(len(owners)), first) + (first - begins)[owners]
+    owners = repeat(xp.arange(len(units), device=first.device), sizes)
+    every = xp.arange(len(owners), device=first.device) + (first - begins)[owners]
     return begins, ends, owners, every
 
 
