@@ -116,27 +116,6 @@ def test_irrelevant_variables_change_nothing_but_the_constant():
     assert reweighted.relevant == (2, 4, 5)
 
 
-def test_sampled_variables_between_collapsed_ones():
-    network = asia()
-    reweighted = CollapsedModel(network, ["either", "tub"])
-    x = np.zeros(8)
-    x[3] = 1.0  # no lung cancer
-    full, _ = network.compile()
-    row = x.copy()
-    row[list(reweighted.collapsed)] = np.nan
-    expected = full.marginals(row[None])
-    for found, wanted in zip(reweighted.marginals(x), expected, strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
-
-
-def test_all_and_none_collapsed():
-    grid = ising_grid(2, 2, rng=0)
-    none, every = CollapsedModel(grid, []), CollapsedModel(grid, range(4))
-    X = worlds(grid.cardinalities)
-    np.testing.assert_allclose(none.log_marginal(X), grid.log_score(X), rtol=1e-12)
-    np.testing.assert_allclose(every.log_marginal(X), grid.log_partition(), rtol=1e-12)
-
-
 def test_impossible_rows():
     model = FactorGraph([2, 2, 2], [((0, 1), np.eye(2)), ((1, 2), [[0.0, 0.0], [1.0, 1.0]])])
     reweighted = CollapsedModel(model, [1])

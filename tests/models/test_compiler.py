@@ -3,7 +3,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 import expectedkernels as ek
-from assertions import assert_close
 from expectedkernels import (
     CircuitError,
     CompatibilityError,
@@ -70,15 +69,6 @@ def test_context_vtrees(model, rng, form):
     assert model.plan(vtree).method == "context"
 
 
-@given(factor_graphs(), rngs)
-def test_elimination_vtrees(model, rng):
-    check(
-        model,
-        ek.vtrees.elimination_vtree(model.graph, rng.permutation(model.n_variables)),
-        "boundary",
-    )
-
-
 @given(factor_graphs())
 def test_every_unit_sums_to_one(model):
     circuit, _ = model.compile()
@@ -87,15 +77,6 @@ def test_every_unit_sums_to_one(model):
             np.testing.assert_allclose(block.csr.sum(axis=1), 1.0, rtol=1e-12)
         else:
             np.testing.assert_allclose(block.table.sum(axis=1), 1.0, rtol=1e-12)
-
-
-@pytest.mark.parametrize("method", ["context", "boundary"])
-def test_grid_with_three_states(method):
-    model = ising_grid(3, 3, rng=5, cardinality=3)
-    circuit, log_z = model.compile(method=method)
-    values = scores(model)
-    np.testing.assert_allclose(log_z, np.log(values.sum()), rtol=1e-13)
-    np.testing.assert_allclose(distribution(circuit), values / values.sum(), rtol=1e-11)
 
 
 def sizes(plan):
@@ -197,13 +178,6 @@ def test_circuit_is_the_compiled_circuit_alone(model):
         np.testing.assert_allclose(circuit.log_likelihood(X), compiled.log_likelihood(X))
         np.testing.assert_allclose(circuit.log_likelihood(X) + log_z, model.log_score(X))
     assert model.circuit() is model.circuit()
-
-
-def test_models_on_one_vtree_are_compatible():
-    p, q = ising_grid(3, 3, rng=1), ising_grid(3, 3, rng=2)
-    a, b = p.compile()[0], q.compile(method="boundary")[0]
-    direct = distribution(a) @ distribution(b)
-    assert_close(ek.expected_kernel(a, b, ek.Delta()), np.float64(direct))
 
 
 @pytest.mark.parametrize(("form", "n"), [("default", 10_000), ("left", 2_000), ("balanced", 2_000)])

@@ -72,13 +72,6 @@ def test_condition_on_sets_weights_and_names():
     assert model.condition({"rain": 0}).names == ["rain", "sky"]
 
 
-def test_evidence_on_everything_is_a_point():
-    model = FactorGraph([2, 3], [((0, 1), np.arange(1.0, 7.0).reshape(2, 3))])
-    circuit, log_z = model.condition([1, 2]).compile()
-    np.testing.assert_allclose(log_z, np.log(6.0), rtol=1e-14)
-    assert distribution(circuit).tolist() == [0.0] * 5 + [1.0]
-
-
 def test_labels():
     model = FactorGraph([2, 1], [], names=("a", "b"), states=(("no", "yes"), ("x",)))
     assert model.names == ["a", "b"]
@@ -209,9 +202,6 @@ def test_bayesian_networks(rng, n):
 def test_bad_networks(parents, cpts, message):
     with pytest.raises(CircuitError, match=message):
         BayesianNetwork(parents, cpts)
-
-
-def test_bad_networks_name_their_variables():
     with pytest.raises(CircuitError, match=r"variable 0 \('rain'\) must sum to one"):
         BayesianNetwork([[]], [[0.5, 0.4]], ["rain"])
 

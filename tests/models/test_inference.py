@@ -59,24 +59,6 @@ def test_answers_are_those_of_all_worlds(model, rng):
     assert_close(values[(points == best).all(axis=1)][0], values.max())
 
 
-@given(factor_graphs(), rngs)
-def test_answers_are_those_of_circuits(model, rng):
-    circuit, log_z = model.compile()
-    points = worlds(model.cardinalities)
-    row = points[rng.choice(np.flatnonzero(scores(model) > 0))].copy()
-    row[rng.random(len(row)) < 0.6] = np.nan
-    for evidence in (None, row):
-        for ours, theirs in zip(
-            model.marginals(evidence), circuit.marginals(evidence), strict=True
-        ):
-            np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-12)
-    expected = circuit.log_likelihood(row[None])[0] + log_z
-    np.testing.assert_allclose(model.log_partition(row), expected, rtol=1e-12, atol=1e-12)
-    assert_close(
-        circuit.log_likelihood(model.map(row)[None]), circuit.log_likelihood(circuit.map(row)[None])
-    )
-
-
 @pytest.mark.parametrize("sides", [(6, 6), (8, 5)])
 def test_marginals_of_grids_are_those_of_circuits(sides):
     grid = ising_grid(*sides, rng=3)
