@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from expectedkernels import Factor, FactorGraph, Vtree, algebra, cis, ising_grid
+from expectedkernels import Factor, FactorGraph, Vtree, cis, ising_grid
 from expectedkernels.models.clique_tree import scaled
 from expectedkernels.models.messages import min_fill_cost
 from expectedkernels.stein.cis import (
@@ -259,36 +259,6 @@ def test_weights_agree_with_those_of_recompiled_circuits(select):
         _, log_mass = by_recompiling(graph, graph.factors, dict(state.sampled), None)
         weight = walk.log_mass(state) - log_q
         np.testing.assert_allclose(weight, log_mass - circuit_q, rtol=1e-10)
-
-
-def test_weights_agree_with_those_of_multiplied_circuits():
-    rng = np.random.default_rng(12)
-    graph = random_graph(rng, [2, 3, 2, 2], CYCLE)
-    circuits = [FactorGraph(graph.cardinalities, [f]).compile(graph.vtree) for f in graph.factors]
-    walk = walk_of(graph, 1)
-    for _ in range(10):
-        state = walk.start(walk.roots[rng.integers(len(walk.roots))])
-        order, log_q, circuit_q = walk.order_from(state.root), 0.0, 0.0
-        while not state.done:
-            product, _ = circuits[order.factors[0]]
-            for i in order.factors[1 : state.place]:
-                product, _ = algebra.multiply(product, circuits[i][0], normalize=True)
-            v = walk.choices(state)[0]
-            share = walk.proposal(state, v)
-            again = product.marginals(dict(state.sampled))[v]
-            np.testing.assert_allclose(share, again, rtol=1e-10)
-            value = int(rng.integers(len(share)))
-            log_q, circuit_q = log_q + np.log(share[value]), circuit_q + np.log(again[value])
-            state = walk.after(state, v, value)
-        product, total = circuits[order.factors[0]]
-        for i in order.factors[1:]:
-            product, log_z = algebra.multiply(product, circuits[i][0], normalize=True)
-            total += log_z + circuits[i][1]
-        row = np.full(graph.n_variables, np.nan)
-        for v, value in state.sampled:
-            row[v] = value
-        log_mass = total + product.log_likelihood(row[None])[0]
-        np.testing.assert_allclose(walk.log_mass(state) - log_q, log_mass - circuit_q, rtol=1e-10)
 
 
 def test_a_model_too_large_to_compile(monkeypatch):

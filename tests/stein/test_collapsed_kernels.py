@@ -57,26 +57,6 @@ def test_updates_sum_out_one_more_variable(problem, rng):
     assert_close(stein.extended(stein(rows[:1]), rows[:1], rows[1:]), expected, size)
 
 
-def test_only_variables_with_two_values_count():
-    p, _ = ek.ising_grid(2, 3, rng=0).compile()
-    rows = np.full((3, 6), np.nan)
-    rows[0, :3], rows[1, 3:], rows[2, 2:4] = 1, 0, 1
-    gram = CollapsedSteinKernel(p, ek.ExpHamming())(rows)
-    assert gram[0, 1] == 0
-    assert gram[0, 2] != 0
-    assert gram[1, 2] != 0
-
-
-def test_nothing_collapsed_is_the_plain_kernel_and_everything_is_zero():
-    model = ek.ising_grid(3, 3, rng=0)
-    p, _ = model.compile()
-    X = p.sample(70, rng=0).astype(float)
-    gram = SteinKernel(model, ek.ExpHamming())(X)
-    assert_close(CollapsedSteinKernel(p, ek.ExpHamming())(X), gram, np.abs(gram).max())
-    X[3] = np.nan
-    assert (CollapsedSteinKernel(p, ek.ExpHamming())(X)[3] == 0).all()
-
-
 def test_halves_of_a_large_matrix_fit_together():
     p, _ = ek.ising_grid(3, 3, rng=0).compile()
     rng = np.random.default_rng(0)
@@ -140,17 +120,8 @@ def test_mistakes():
     p = ek.factorized([[0.5, 0.5]])
     with pytest.raises(ek.DataError, match="must be a Circuit"):
         CollapsedSteinKernel(ek.ising_grid(2, 2), ek.Delta())
-    with pytest.raises(ek.KernelError, match="must be an expectedkernels kernel"):
-        CollapsedSteinKernel(p, "rbf")
-    with pytest.raises(ek.KernelError, match="'zeros' parameter"):
-        CollapsedSteinKernel(p, ek.Delta(), zeros="ignore")
     with pytest.raises(ek.KernelError, match="'operator' parameter"):
         CollapsedSteinKernel(p, ek.Delta(), operator="hmc")
-    with pytest.raises(ek.DataError, match=r"integers in 0\.\.1"):
-        CollapsedSteinKernel(p, ek.Delta())([[2]])
-    stein = CollapsedSteinKernel(p, ek.Delta())
-    with pytest.raises(ek.DataError, match="must be square"):
-        stein.extended(np.eye(3), [[0]], [[1]])
     with pytest.raises(ek.EvidenceError):
         CollapsedSteinKernel(ek.factorized([[1.0, 0.0]]), ek.Delta())([[1]])
 

@@ -22,27 +22,12 @@ def test_weights_are_those_of_the_model(model, rng):
     target = ek.Target(model.log_score, model.cardinalities)
     X = points(rng, model.cardinalities, 15)
     for rule in ("default", "signed", "uniform"):
-        ours, theirs = (ek.bbis(t, X, weights=rule) for t in (target, model))
+        ours, theirs = (ek.bbis(t, X[:12], weights=rule).extended(X[12:]) for t in (target, model))
         np.testing.assert_allclose(ours.gram, theirs.gram, rtol=1e-9, atol=1e-10)
         np.testing.assert_allclose(ours.discrepancy, theirs.discrepancy, rtol=1e-9, atol=1e-10)
         if rule == "uniform":
             for a, b in zip(ours.marginals(), theirs.marginals(), strict=True):
                 np.testing.assert_allclose(a, b)
-
-
-@pytest.mark.parametrize("rule", ["default", "raw", "smoothed", "signed", "uniform"])
-def test_weights_of_samples_of_a_grid(rule):
-    X = ek.gibbs(GRID, 150, burn_in=200, thin=20, rng=0)
-    ours, theirs = (ek.bbis(t, X, weights=rule) for t in (FUNCTION, GRID))
-    # signed weights solve a system whose ridge is 1e-8, which amplifies rounding as much
-    close = 1e-8 if rule == "signed" else 1e-10
-    np.testing.assert_allclose(ours.weights, theirs.weights, rtol=0, atol=close)
-    np.testing.assert_allclose(ours.discrepancy, theirs.discrepancy, rtol=1e-10)
-    assert ours.decision == theirs.decision
-    more = ours.extended(X[:20]), theirs.extended(X[:20])
-    np.testing.assert_allclose(more[0].weights, more[1].weights, rtol=0, atol=close)
-    mean = ours.expect(lambda Z: Z[:, 0] * Z[:, 5])
-    assert mean == pytest.approx(theirs.expect(lambda Z: Z[:, 0] * Z[:, 5]), abs=close)
 
 
 @pytest.mark.parametrize("operator", ["shift", "gibbs"])
@@ -251,11 +236,8 @@ def test_mistakes():
         ek.Target(3, [2])
     with pytest.raises(ek.CircuitError, match="is a target already"):
         ek.Target(ek.ising_grid(2, 2, rng=0), [2] * 4)
-    for cards in ([2, 0], [2.0], [True]):
-        with pytest.raises(ek.CircuitError, match=r"must be ints in \[1, inf\)"):
-            ek.Target(flat, cards)
-    for cards in ([], 3):
-        with pytest.raises(ek.CircuitError, match="a sequence of ints, one per variable"):
+    for cards in ([2, 0], [2.0], [True], [], 3):
+        with pytest.raises(ek.CircuitError, match=r"a sequence of ints in \[1, inf\), one per"):
             ek.Target(flat, cards)
     with pytest.raises(ek.CircuitError, match="names of the variables must be 2 different labels"):
         ek.Target(flat, [2, 2], ["a", "a"])

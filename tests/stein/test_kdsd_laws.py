@@ -119,25 +119,3 @@ def test_two_factor_graphs():
     wanted = ek.kdsd(q.compile(circuit.vtree)[0], circuit, ek.ExpHamming())
     for target in (p, circuit):
         np.testing.assert_allclose(ek.kdsd(q, target, ek.ExpHamming()), wanted, rtol=1e-10)
-
-
-def test_large_supports_are_told_in_few_words():
-    q = ek.factorized([[0.5, 0.5]] * 20_000)
-    p = ek.factorized([[1.0, 0.0]] + [[0.5, 0.5]] * 19_999)
-    with pytest.raises(
-        ek.PropertyError, match=r"zeros: a fraction 0\.5 of its states are"
-    ) as caught:
-        ek.kdsd(q, p, ek.ExpHamming())
-    assert len(str(caught.value)) < 500
-    assert "zeros='restrict'" in str(caught.value)
-
-
-def test_arguments_are_checked_for_circuits_and_points():
-    p = ek.factorized([[0.5, 0.5]])
-    for q in (p, [[0], [1]]):
-        with pytest.raises(ek.KernelError, match="'zeros' parameter of a Stein kernel must be"):
-            ek.kdsd(q, p, ek.ExpHamming(), zeros="ignore")
-        with pytest.raises(ek.KernelError, match="must be an expectedkernels kernel"):
-            ek.kdsd(q, p, "rbf")
-    with pytest.raises(ek.DataError, match="as many entries in every row"):
-        ek.kdsd([[0], [0, 1]], p, ek.ExpHamming())
