@@ -11,6 +11,7 @@ from expectedkernels.discrepancies.hypothesis_tests import (
     _signs,
     compared,
     gibbs_sweeps,
+    mean_embedding,
     mmd_noise,
     mmd_statistics,
     noise_between,
@@ -18,7 +19,6 @@ from expectedkernels.discrepancies.hypothesis_tests import (
     null_generator,
     pair_means,
     score_interval,
-    summable,
 )
 from expectedkernels.sampling.gibbs import sampled_model
 from oracles import distribution, worlds
@@ -72,7 +72,7 @@ def test_the_statistic_is_unbiased():
     X, chances = worlds(q.cardinalities), distribution(q)
     pairs = np.stack([np.repeat(X, len(X), axis=0), np.tile(X, (len(X), 1))], axis=1)
     weights = np.outer(chances, chances).reshape(-1)
-    [values] = mmd_statistics(summable(p), [K])(pairs)
+    [values] = mmd_statistics(mean_embedding(p), [K])(pairs)
     assert_close(weights @ values, ek.mmd2(p, q, K))
     # h has mean zero under p in each argument
     h = values.reshape(len(X), len(X))
@@ -153,7 +153,7 @@ def test_noise_is_that_of_the_definition():
     X, n = q.sample(12, rng=0), 12
     centre = np.eye(n) - np.full((n, n), 1 / n)
     C = centre @ K(X) @ centre
-    _, noise = mmd_noise(summable(p), K, X)
+    _, noise = mmd_noise(mean_embedding(p), K, X)
     assert_close(noise.mean, np.trace(C) / (n * (n - 1)))
     assert_close(
         noise.variance, 2 * (C - np.diag(np.diag(C))).__pow__(2).sum() / (n * (n - 1) ** 3)

@@ -121,7 +121,7 @@ def test_weights_count():
     ("options", "error", "message"),
     [
         ({"weights": "raw"}, ek.DataError, r"'weights' parameter .* must be 'default'"),
-        ({"weights": [1.0]}, ek.DataError, r"must be 600 numbers .* Got an array of shape \(1,\)"),
+        ({"weights": [1.0]}, ek.DataError, r"600 numbers .* Got an array of shape \(1,\)"),
         ({"proposal": GRID}, ek.PropertyError, r"proposal must be a Circuit. Got FactorGraph"),
         (
             {"proposal": ek.factorized([[0.5, 0.5]] * 3)},

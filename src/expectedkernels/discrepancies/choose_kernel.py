@@ -22,13 +22,13 @@ from expectedkernels.checks import DataError, KernelError, check_choice
 from expectedkernels.discrepancies.hypothesis_tests import (
     CHUNK,
     KernelsLike,
-    Summable,
+    MeanEmbedding,
     complete_samples,
     counts_of,
     distinct_places,
     kernels_of,
+    mean_embedding,
     pooled_kernels,
-    summable,
     two_sets,
 )
 from expectedkernels.expectation import expected_kernel
@@ -114,7 +114,7 @@ def _row_sums(k: Kernel, rows: Any, *counts: Any) -> list[Any]:
     return [namespace(*found).concatenate(found) for found in zip(*parts, strict=True)]
 
 
-def _model_ratio(given: Summable, points: Any, follow: bool = False) -> Ratio:
+def _model_ratio(given: MeanEmbedding, points: Any, follow: bool = False) -> Ratio:
     """The squared discrepancy of samples from a model over its standard error, by kernels.
 
     Gradients are followed if the kernels have tensors.
@@ -273,7 +273,7 @@ def choose_kernel(
     if is_model(other) or hasattr(other, "compile") or callable(other):
         model = as_target(other)
         check_roles("choose_kernel(samples, model)", model, samples)
-        given = summable(model)
+        given = mean_embedding(model)
         first = complete_samples(given.circuit, samples)
         default = partial(default_kernel, given.circuit, categorical_features=categorical_features)
         found = kernels_of(kernels, lambda scale: default(scale=scale), categorical_features)

@@ -627,33 +627,24 @@ REFIT_COPIES = 10
 def complete_samples(model: Any, samples: Any) -> Any:
     """The complete, equally weighted samples of a test, (n, variables), at least two."""
     points = sample_rows(model, samples)
-    if len(points) < 2:
-        raise DataError(f"A test needs at least two samples. Got {len(points)}.")
-    refuse_gaps(points)
-    refuse_weights(sample_weights(samples))
+    check_samples(points, sample_weights(samples))
     return points
 
 
-def refuse_gaps(points: Any) -> None:
-    """Raise if samples have missing or infinite values."""
-    infinite = np.argwhere(np.isinf(points))
-    if len(infinite):
-        row, column = infinite[0]
+def check_samples(points: Any, weights: Any, of: str = "") -> None:
+    """Raise unless there are two samples, all of them complete, finite and counting alike."""
+    if len(points) < 2:
+        raise DataError(f"A test needs at least two samples{of}. Got {len(points)}.")
+    bad = ~np.isfinite(points)
+    if bad.any():
+        row, column = np.argwhere(np.isinf(points) if np.isinf(points).any() else bad)[0]
+        what = points[row, column] if np.isinf(points[row, column]) else "NaN"
         raise DataError(
-            f"A test is of finite samples. Got {points[row, column]} in row {row}, column {column}."
+            f"A test is of complete and finite samples. Got {what} in row {row}, "
+            f"column {column} (in {int(bad.any(axis=1).sum())} of {len(points)} rows). Leave such "
+            "rows out if values are missing at random; rows that were filled in do not come from "
+            "the model."
         )
-    missing = np.isnan(points)
-    if missing.any():
-        row, column = np.argwhere(missing)[0]
-        raise DataError(
-            f"A test is of complete samples. Got NaN in row {row}, column {column} (in "
-            f"{int(missing.any(axis=1).sum())} of {len(points)} rows). Leave such rows out if "
-            "values are missing at random; rows that were filled in do not come from the model."
-        )
-
-
-def refuse_weights(weights: Any) -> None:
-    """Raise if samples do not count alike."""
     if weights is not None and not np.allclose(weights, weights[0], rtol=1e-9, atol=0.0):
         raise DataError(
             "A test is of samples that count alike, and these have different weights. Give their "
@@ -800,7 +791,7 @@ def simulated(
         found = [statistic(points[None])]  # names impossible samples before others are drawn
     if refit is not None:
         source = read(refit(np.tile(points, (REFIT_COPIES, 1))))
-    source = source.circuit if isinstance(source, Summable) else source
+    source = source.circuit if isinstance(source, MeanEmbedding) else source
     kind, draw = null_drawer(source, points, null, null_generator(rng))
     for chunk in spans(n_null, max(1, BATCH // points.size)):
         samples = draw(chunk.stop - chunk.start)
@@ -852,7 +843,7 @@ def outcome(found: Any, drawn: str, kernels: list[Kernel]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class Summable:
+class MeanEmbedding:
     """A model whose embedding is known exactly.
 
     Attributes
@@ -878,13 +869,13 @@ class Summable:
         return on_host(expected_kernel(self.circuit, rows, k))
 
 
-def summable(model: Any, what: str = "A test") -> Summable:
+def mean_embedding(model: Any, what: str = "A test") -> MeanEmbedding:
     """A model with its exact embedding; raises if it has none. `what` is it that needs one."""
     if is_small(model):
         _, chances = states_of(model)
         table = Factor(range(len(model.cardinalities)), chances.reshape(model.cardinalities))
         graph = FactorGraph(model.cardinalities, [table], model.names, model.states)
-        return Summable(graph.circuit(), wide=True)
+        return MeanEmbedding(graph.circuit(), wide=True)
     if isinstance(model, Target):
         raise DataError(
             "The embedding of a model is a sum over all states, and a function of more than "
@@ -901,10 +892,10 @@ def summable(model: Any, what: str = "A test") -> Summable:
         )
     check_single_root(model, what)
     require_normalized(model, what)
-    return Summable(model.to("numpy"))
+    return MeanEmbedding(model.to("numpy"))
 
 
-def mmd_statistics(model: Summable, kernels: list[Kernel]) -> Statistic:
+def mmd_statistics(model: MeanEmbedding, kernels: list[Kernel]) -> Statistic:
     """Unbiased estimates of squared discrepancies of samples from a model, a row per kernel."""
     means = [model.mean(k) for k in kernels]
 
@@ -919,7 +910,7 @@ def mmd_statistics(model: Summable, kernels: list[Kernel]) -> Statistic:
     return statistics
 
 
-def mmd_noise(model: Summable, k: Kernel, points: Any) -> tuple[float, Noise]:
+def mmd_noise(model: MeanEmbedding, k: Kernel, points: Any) -> tuple[float, Noise]:
     """The standard error of the estimate of a squared discrepancy, and what is behind it.
 
     The first by the means of h over the partners of points; the other by h centred at the points.
@@ -1015,7 +1006,7 @@ def mmd_test(
     """
     model = as_target(model)
     check_roles("mmd_test(samples, model, k)", model, samples)
-    given = summable(model)
+    given = mean_embedding(model)
     points = complete_samples(given.circuit, samples)
     check_choice("mmd_test", "null", null, ("auto", "model"), DataError)
     check_count("mmd_test", "n_null", n_null, 1, error=DataError)
@@ -1024,7 +1015,7 @@ def mmd_test(
     for kernel in kernels:
         require_kernel(kernel)
     tested, drawn, values = simulated(
-        lambda model: summable(as_target(model)),
+        lambda model: mean_embedding(as_target(model)),
         lambda model: mmd_statistics(model, kernels),
         *(given, points, refit, "model", n_null, rng),
     )
@@ -1343,10 +1334,7 @@ def two_sets(X: Any, Y: Any) -> tuple[Any, Any, Schema | None]:
             )
     both = two_distributions(*given)
     for found in both:
-        refuse_gaps(found.X)
-        refuse_weights(found.weights)
-        if len(found.X) < 2:
-            raise DataError(f"A test needs at least two samples of each. Got {len(found.X)}.")
+        check_samples(found.X, found.weights, " of each")
     first, second = both[0].X, both[1].X
     if first.shape[1] != second.shape[1]:
         raise DataError(
@@ -1506,7 +1494,7 @@ def _pairs(
     models: list[Any], names: Sequence[str], samples: Any, k: Kernel | None
 ) -> list[Comparison]:
     """All pairs of models, compared; every model is embedded once."""
-    first, *others = (summable(as_target(model)) for model in models)
+    first, *others = (mean_embedding(as_target(model)) for model in models)
     # with variables and states in the order of the first
     known = [first, *(replace(x, circuit=align(first.circuit, x.circuit)[1]) for x in others)]
     points = complete_samples(known[0].circuit, samples)

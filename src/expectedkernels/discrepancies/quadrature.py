@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,7 +22,7 @@ from expectedkernels.checks import (
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.data.evidence import EvidenceLike
 from expectedkernels.data.schema import Schema
-from expectedkernels.discrepancies.hypothesis_tests import Summable, summable
+from expectedkernels.discrepancies.hypothesis_tests import MeanEmbedding, mean_embedding
 from expectedkernels.kernels.empirical import (
     DistributionLike,
     Empirical,
@@ -56,29 +57,19 @@ class Quadrature(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Embedding:
-    """A normalised circuit with a kernel: what points are compared with.
+class KernelEmbedding(MeanEmbedding):
+    """A normalised circuit with a kernel: what points are compared with."""
 
-    Attributes
-    ----------
-    model : Summable
-    kernel : Kernel
-    total : float
-        The expected kernel of two independent draws.
-    """
+    kernel: Kernel = field(kw_only=True)
 
-    model: Summable
-    kernel: Kernel
-    total: float
-
-    @property
-    def circuit(self) -> Circuit:
-        """The distribution that points stand for."""
-        return self.model.circuit
+    @cached_property
+    def total(self) -> float:
+        """The expected kernel of two independent draws."""
+        return self.mean(self.kernel)
 
     def at(self, points: Any) -> Any:
         """The expected kernel of a draw and each of some points."""
-        return np.asarray(self.model.embedding(points, self.kernel))
+        return np.asarray(self.embedding(points, self.kernel))
 
     def squared_mmd(self, points: Any, weights: Any) -> float:
         """The squared discrepancy of weighted points; rounding may not make it negative."""
@@ -158,24 +149,23 @@ def quadrature(
     return Quadrature(weights, found.squared_mmd(points, weights))
 
 
-def embedding_of(p: Any, k: Any, evidence: Any, what: str) -> Embedding:
+def embedding_of(p: Any, k: Any, evidence: Any, what: str) -> KernelEmbedding:
     """The distribution that points are to stand for, with its kernel."""
     if isinstance(p, Kernel):
         raise DataError(f"{what} is of a model. Got a kernel, {p!r}, in its place.")
-    model = summable(as_target(p), what)
+    model = mean_embedding(as_target(p), what)
     # by how far values are apart before evidence fixes some of them
     kernel = default_kernel(model.circuit) if k is None else k
-    if evidence is not None:
-        model = Summable(model.circuit.condition(evidence), model.wide)
+    circuit = model.circuit if evidence is None else model.circuit.condition(evidence)
     require_kernel(kernel, "ExpHamming()")
     refuse_gradients(what, kernel, p)
-    definite = kernel.is_positive_definite(model.circuit.cardinalities)
+    definite = kernel.is_positive_definite(circuit.cardinalities)
     if not definite:
         raise KernelError(
             f"{what} needs a positive definite kernel, but {definite.reason}. ExpHamming() is one "
             "for discrete variables, RBF() for real ones."
         )
-    return Embedding(model, kernel, model.mean(kernel))
+    return KernelEmbedding(circuit, model.wide, kernel=kernel)
 
 
 def complete_points(circuit: Circuit, X: Any, what: str) -> Any:
@@ -188,7 +178,9 @@ def complete_points(circuit: Circuit, X: Any, what: str) -> Any:
     return points
 
 
-def best_weights(embedding: Embedding, points: Any, normalize: bool, jitter: float = 1e-10) -> Any:
+def best_weights(
+    embedding: KernelEmbedding, points: Any, normalize: bool, jitter: float = 1e-10
+) -> Any:
     """The weights of points with the smallest discrepancy, of all or of those that sum to one."""
     from scipy.linalg import cho_factor, cho_solve  # slow to import
 
@@ -448,7 +440,7 @@ def herd(
     return HerdedPoints(points, share, mmd, found.circuit.schema)
 
 
-def _weights_of(embedding: Embedding, points: Any, rule: str) -> Any:
+def _weights_of(embedding: KernelEmbedding, points: Any, rule: str) -> Any:
     """The weights of points by one of the rules; they sum to one."""
     if rule == "equal":
         return np.full(len(points), 1.0 / len(points))
@@ -460,7 +452,7 @@ def _weights_of(embedding: Embedding, points: Any, rule: str) -> Any:
     return simplex_weights(centred).weights
 
 
-def _refined(embedding: Embedding, points: Any, weights: Any, rule: str) -> tuple[Any, Any]:
+def _refined(embedding: KernelEmbedding, points: Any, weights: Any, rule: str) -> tuple[Any, Any]:
     """The points after changes of single variables that lower the discrepancy, and weights."""
     best, value = (points, weights), embedding.squared_mmd(points, weights)
     possible = [
@@ -479,7 +471,7 @@ def _refined(embedding: Embedding, points: Any, weights: Any, rule: str) -> tupl
     return best
 
 
-def _moved(embedding: Embedding, points: Any, weights: Any, possible: list[Any]) -> Any:
+def _moved(embedding: KernelEmbedding, points: Any, weights: Any, possible: list[Any]) -> Any:
     """The points, each replaced by the best of those that differ in one variable from it."""
     points = points.copy()
     for i, weight in enumerate(weights):

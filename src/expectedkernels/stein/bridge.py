@@ -201,21 +201,14 @@ def _require_possible(logs: Any, numbers: Any) -> None:
 
 def _shares(weights: Any, n: int) -> Any:
     """Weights of the samples; None if they are equal, or found later."""
-    if weights is None:
+    if weights is None or (isinstance(weights, str) and weights == "default"):
         return None
-    if isinstance(weights, str):
-        if weights != "default":
-            raise DataError(
-                "The 'weights' parameter of log_partition_estimate must be 'default', one number "
-                f"per sample, or None. Got {weights!r} instead."
-            )
-        return None
-    shares = np.asarray(weights, dtype=np.float64)
-    good = shares.shape == (n,) and np.isfinite(shares).all() and (shares >= 0).all()
-    if not good:
+    shares = np.zeros(0) if isinstance(weights, str) else np.asarray(weights, dtype=np.float64)
+    if shares.shape != (n,) or not np.isfinite(shares).all() or (shares < 0).any():
+        shape = weights if isinstance(weights, str) else f"an array of shape {shares.shape}"
         raise DataError(
-            f"The 'weights' parameter of log_partition_estimate must be {n} numbers that are not "
-            f"negative, one per sample. Got an array of shape {shares.shape}."
+            f"The 'weights' parameter of log_partition_estimate must be 'default', {n} numbers "
+            f"that are not negative, one per sample, or None. Got {shape}."
         )
     return shares
 

@@ -609,30 +609,23 @@ def _product_gram(terms: Any, first: Any, second: Any) -> Any:
     and how they weigh other states: features of (state here, state there).
     """
     total = np.zeros((len(first[0]), len(second[0])))
-    here, there = (_indicators(*side) for side in (first, second))
-    right = np.hstack([_features(*pair) for pair in zip(there, second[1], strict=True)])
+    (here, features), (there, others) = (
+        zip(*map(_features, points.T, moves), strict=True) for points, moves in (first, second)
+    )
+    right = np.hstack(others)
     for weight, matrices in terms:
-        known = zip(here, first[1], matrices, strict=True)
-        left = np.hstack([_features(x, moves) @ _ratios(m) for x, moves, m in known])
+        # products of kernels of one pair of states and inverse kernels of another
+        ratios = [np.kron(1.0 / m, m) for m in matrices]
+        left = np.hstack([x @ ratio for x, ratio in zip(features, ratios, strict=True)])
         logs = np.hstack([x @ np.log(m) for x, m in zip(here, matrices, strict=True)])
         total += weight * np.exp(logs @ np.hstack(there).T) * (left @ right.T)
     return total
 
 
-def _indicators(states: Any, moves: Any) -> list[Any]:
-    """Which state variables are in, (n, cardinality) each."""
-    return [np.eye(table.shape[1])[states[:, v]] for v, table in enumerate(moves)]
-
-
-def _ratios(matrix: Any) -> Any:
-    """The products of kernels of one pair of states and inverse kernels of another."""
-    n = len(matrix)
-    return np.einsum("ij,kl->ikjl", 1.0 / matrix, matrix).reshape(n * n, n * n)
-
-
-def _features(states: Any, moves: Any) -> Any:
-    """The products of indicators of states and of weights of states, (n, cardinality^2)."""
-    return (states[:, :, None] * moves[:, None, :]).reshape(len(states), -1)
+def _features(states: Any, moves: Any) -> tuple[Any, Any]:
+    """Indicators of states, and their products with weights of states, (n, cardinality^2)."""
+    own = np.eye(moves.shape[1])[states]
+    return own, (own[:, :, None] * moves[:, None, :]).reshape(len(own), -1)
 
 
 def _gram_by_states(values: Callable[..., Any], first: Any, second: Any) -> Any:
@@ -685,8 +678,13 @@ def is_strictly_positive_definite(kernel: Kernel, cardinalities: Sequence[int]) 
     if vtree is None or vtree.n_variables != n_variables:  # the kernel says what is wrong
         vtree = Vtree.balanced(n_variables)
     blocks: KernelBlocks = kernel.blocks(vtree, cardinalities)
+
+    def is_strict(matrix: Any) -> bool:
+        size = float(np.abs(matrix).max())
+        return bool(size > 0 and np.linalg.eigvalsh(matrix)[0] > 1e-12 * len(matrix) * size)
+
     strict = [
-        np.asarray([_is_strict(factor_matrix(f, n, v)) for f in blocks.factors[v]])
+        np.asarray([is_strict(factor_matrix(f, n, v)) for f in blocks.factors[v]])
         for v, n in enumerate(cardinalities)
     ]
     for variable in vtree.scope().tolist():
@@ -704,11 +702,6 @@ def is_strictly_positive_definite(kernel: Kernel, cardinalities: Sequence[int]) 
     if (roots & (np.asarray(blocks.weights) > 0)).any():
         return Verdict(True, "it has a term of strictly positive definite kernels")
     return Verdict(False, "no term of it is strictly positive definite in all variables")
-
-
-def _is_strict(matrix: Any) -> bool:
-    size = float(np.abs(matrix).max())
-    return bool(size > 0 and np.linalg.eigvalsh(matrix)[0] > 1e-12 * len(matrix) * size)
 
 
 def gram_columns(stein: PairwiseKernel, rows: Any) -> tuple[Callable[[int], Any], Any]:

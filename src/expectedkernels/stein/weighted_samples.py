@@ -634,22 +634,18 @@ class WeightedSamples:
 
     def __repr__(self) -> str:
         n, d = self.rows.shape
-        parts = [f"{n} samples of {d} variables"]
-        share = float(self.collapsed.mean())
-        if share > 0:
-            parts.append(f"{100 * share:.3g} % collapsed")
-        parts.append(f"ess {self.ess:.4g}")
-        if self.signed:
-            parts.append("signed weights")
-        if self.discrepancy is not None:
-            before = self.uniform_discrepancy
-            shown = "" if before is None else f" ({before:.3g} with equal weights)"
-            parts.append(f"discrepancy {self.discrepancy:.3g}{shown}")
-        if self.log_z is not None:
-            parts.append(f"log Z {self.log_z:.6g}")
-        if self.rule:
-            parts.append(f"rule {self.rule!r}")
-        return f"<{type(self).__name__}: {', '.join(parts)}>"
+        share, before = float(self.collapsed.mean()), self.uniform_discrepancy
+        equal = "" if before is None else f" ({before:.3g} with equal weights)"
+        parts = (
+            f"{n} samples of {d} variables",
+            f"{100 * share:.3g} % collapsed" * (share > 0),
+            f"ess {self.ess:.4g}",
+            "signed weights" * self.signed,
+            "" if self.discrepancy is None else f"discrepancy {self.discrepancy:.3g}{equal}",
+            "" if self.log_z is None else f"log Z {self.log_z:.6g}",
+            self.rule and f"rule {self.rule!r}",
+        )
+        return f"<{type(self).__name__}: {', '.join(filter(None, parts))}>"
 
     def _repr_html_(self) -> str:
         n, d = self.rows.shape
