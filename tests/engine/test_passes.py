@@ -73,16 +73,6 @@ def test_marginals_of_rows_with_missing_values(seed, form):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_marginals_of_soft_evidence(seed):
-    p = drawn_distribution(seed, zeros=0.0)
-    rng = np.random.default_rng(seed)
-    weights = [10.0 ** rng.uniform(-12, 9, size=(3, c)) for c in p.cardinalities]
-    table = posterior(p, weights)
-    for v, found in enumerate(p.marginals(weights)):
-        assert_close(found, marginal(table, v))
-
-
-@pytest.mark.parametrize("seed", SEEDS)
 def test_marginals_with_real_variables(seed):
     p = drawn_distribution(seed, share_real=0.5, zeros=0.2)
     X = random_rows(p, 4, seed)

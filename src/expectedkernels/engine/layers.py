@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from expectedkernels.engine.blocks import tidy
 from expectedkernels.vtree import Vtree
 
 IntArray = np.ndarray[Any, np.dtype[np.intp]]
@@ -199,15 +200,16 @@ class Level:
         """The edges of all units of the level; those without weights have one of weight one."""
         if not self.n_passed and not self.stacks:
             return self.edges
-        parts = []
-        for matrix, first, n in zip(
-            self.matrices, self.product_starts[:-1], np.diff(self.unit_starts), strict=True
-        ):
-            if matrix is None:
-                parts.append((np.ones(n, dtype=np.intp), first + np.arange(n), np.ones(n)))
-            else:
-                parts.append(entries_of(matrix, first))
-        return joined(parts)
+        one, own = np.ones(self.n_passed), self.edges
+        parts: list[Any] = [(one, np.arange(self.n_passed), one)]
+        for stack in self.stacks:
+            n, height, width = stack.weights.shape
+            flat = stack.weights.reshape(n * height, width)
+            row, column = np.nonzero(flat)
+            products = column + stack.products.start + row // height * width
+            parts.append((np.bincount(row, minlength=n * height), products, flat[row, column]))
+        first = self.sparse_products.start
+        return joined([*parts, (np.diff(own.starts), own.products + first, own.weights)])
 
     @cached_property
     def by_product(self) -> tuple[IntArray, Edges]:
@@ -555,17 +557,6 @@ def weight_cost(matrix: Any) -> float:
     return float(matrix.nnz if sparse.issparse(matrix) else matrix.size)
 
 
-def entries_of(matrix: Any, first: int) -> tuple[Any, Any, Any]:
-    """How many entries every row has, their columns (counted from `first` on), and the entries."""
-    if sparse.issparse(matrix):
-        if not matrix.data.all():
-            matrix = matrix.copy()
-            matrix.eliminate_zeros()
-        return np.diff(matrix.indptr), matrix.indices + first, matrix.data
-    row, column = np.nonzero(matrix)
-    return np.bincount(row, minlength=len(matrix)), column + first, matrix[row, column]
-
-
 def joined(parts: list[tuple[Any, Any, Any]]) -> Edges:
     """The edges of several nodes, one after the other."""
     nothing = np.zeros(0)
@@ -678,7 +669,8 @@ def _stacks(own: list[Any], kinds: Any, units: IntArray, products: IntArray) -> 
 def _sparse_edges(own: list[Any], first: IntArray) -> Edges:
     """The edges of the sparse nodes; those stored as small matrices come first, all at once."""
     n_small = sum(not sparse.issparse(matrix) for matrix in own)
-    parts = [entries_of(m, start) for m, start in zip(own[n_small:], first[n_small:], strict=True)]
+    stored = zip(map(tidy, own[n_small:]), first[n_small:], strict=True)
+    parts = [(np.diff(m.indptr), m.indices + start, m.data) for m, start in stored]
     if not n_small:
         return joined(parts)
     *small, kept = _entries_of_all(own[:n_small], first[:n_small])
@@ -686,7 +678,7 @@ def _sparse_edges(own: list[Any], first: IntArray) -> Edges:
 
 
 def _entries_of_all(own: list[Any], first: IntArray) -> tuple[Any, Any, Any, Any]:
-    """What `entries_of` gives for many small matrices, one after the other, and which are kept."""
+    """The numbers, columns and entries of rows of many small matrices, and which are kept."""
     numbers = np.concatenate([matrix.reshape(-1) for matrix in own])
     widths = np.repeat([m.shape[1] for m in own], [m.shape[0] for m in own])
     begins = np.repeat(first, [m.shape[0] for m in own])
