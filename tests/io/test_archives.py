@@ -154,10 +154,3 @@ def test_a_repeated_variable_among_many_is_found_in_linear_time():
     variable[0] = 99_999
     with pytest.raises(VtreeError, match=r"Variables \[99999\] are repeated"):
         ek.Vtree(vtree.left, vtree.right, variable)
-
-
-def test_no_file_and_a_folder(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        ek.load(tmp_path / "missing.npz")
-    with pytest.raises(IsADirectoryError):
-        ek.load(tmp_path)

@@ -1,5 +1,3 @@
-import contextlib
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -235,16 +233,3 @@ def test_networks_that_cannot_be_written(tmp_path):
         io.write_bif(FactorGraph([2], []), tmp_path / "a.bif")
     with pytest.raises(CircuitError, match=r"are ASCII, without quotes and line breaks\. Got 'é'"):
         io.write_bif(BayesianNetwork([[]], [[1.0]], ["é"]), tmp_path / "a.bif")
-
-
-TOKENS = ["0", "-1", "0.5", "nan", "x", "a", "{", "}", "(", ")", "|", ";", ",", '"', "/*", "table"]
-
-
-@given(st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.sampled_from(TOKENS)), min_size=1))
-def test_damaged_files(scratch, edits):
-    tokens = SMALL.split(" ")
-    for share, token in edits:
-        tokens[int(share * len(tokens))] = token
-    (scratch / "damaged.bif").write_text(" ".join(tokens))
-    with contextlib.suppress(CircuitError):
-        read_bif(scratch / "damaged.bif")

@@ -1,8 +1,6 @@
 """Files by their suffixes: `ek.load` and `ek.save`."""
 
 import gzip
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -54,13 +52,6 @@ def test_factor_graphs_and_vtrees_by_suffix(tmp_path):
     for name in ("tree.vtree", "tree.vtree.gz"):
         ek.save(CIRCUIT.vtree, tmp_path / name)
         assert ek.load(tmp_path / name) == CIRCUIT.vtree
-
-
-def test_load_reads_a_bif_file(tmp_path):
-    ek.io.write_bif(ek.asia(), tmp_path / "x.bif")
-    found = ek.load(tmp_path / "x.bif")
-    assert found.names == ek.asia().names
-    assert found.circuit().names == tuple(found.names)
 
 
 def test_a_psdd_takes_the_vtree_beside_it_or_another(tmp_path):
@@ -196,15 +187,3 @@ def test_fitted_estimators_by_suffix(tmp_path):
         ek.load(tmp_path / "model.skops", names=["a"])
     with pytest.raises(ek.ParseError, match=r"\.skops files are not compressed with gzip"):
         ek.load(tmp_path / "model.skops.gz")
-
-
-def test_estimators_name_the_extra_that_they_need(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "skops.io", None)
-    with pytest.raises(ImportError, match=r"pip install 'expectedkernels\[skops\]'"):
-        ek.load(tmp_path / "model.skops")
-
-
-def test_files_that_are_not_there(tmp_path):
-    for suffix in SUFFIXES[:-1]:
-        with pytest.raises(FileNotFoundError):
-            ek.load(Path(tmp_path) / f"none{suffix}")

@@ -166,12 +166,6 @@ def test_depth_is_no_limit(tmp_path, chain, total):
     np.testing.assert_allclose(total(again), 1.0, rtol=1e-9)
 
 
-def test_equal_circuits_give_equal_files(tmp_path, chain):
-    for name in ("a.psdd.gz", "b.psdd.gz"):
-        write_psdd(chain(20), tmp_path / name)
-    assert (tmp_path / "a.psdd.gz").read_bytes() == (tmp_path / "b.psdd.gz").read_bytes()
-
-
 def test_small_probabilities_keep_their_precision(tmp_path):
     circuit = Circuit.from_blocks(Vtree.balanced(1), [Table(np.array([[1e-200, 1.0]]))])
     write_psdd(circuit, tmp_path / "a.psdd")
@@ -268,13 +262,6 @@ def test_errors_name_the_vtree_that_was_found_beside_the_file(write, toy):
     with pytest.raises(ParseError, match="variable 2 is not below") as caught:
         read_psdd(write("one.psdd", toy["psdd"]))
     assert caught.value.__notes__ == [f"The vtree is that of {beside}, which lies beside the file."]
-
-
-def test_binary_garbage(tmp_path):
-    path = tmp_path / "bad.psdd"
-    path.write_bytes(np.random.default_rng(0).bytes(1000))
-    with pytest.raises(ParseError, match=r"bad.psdd: expected a text file"):
-        read_psdd(path)
 
 
 def _coin(*table):

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import expectedkernels as ek
@@ -68,13 +67,6 @@ def test_estimators_come_back_from_files(estimator, with_text):
     assert asked
     for name in asked:
         np.testing.assert_array_equal(getattr(found, name)(X), getattr(estimator, name)(X))
-
-
-def test_pipelines_come_back_from_files():
-    X, y, _ = table(with_text=False)
-    model = make_pipeline(StandardScaler(), ek.ExpectedKernelRidge(density="gaussian")).fit(X, y)
-    ek.save(model, "model.skops")
-    np.testing.assert_array_equal(ek.load("model.skops").predict(X), model.predict(X))
 
 
 def test_estimators_fitted_to_frames_know_their_columns_again():

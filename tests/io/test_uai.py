@@ -1,12 +1,9 @@
-import contextlib
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
 from expectedkernels import (
     BayesianNetwork,
-    CircuitError,
     ParseError,
     asia,
     io,
@@ -170,30 +167,3 @@ def test_evidence_round_trip(scratch, evidence):
 def test_broken_evidence(write, lines, message):
     with pytest.raises(ParseError, match=message):
         read_uai_evidence(write("a.uai.evid", lines))
-
-
-TOKENS = [
-    "0",
-    "1",
-    "-1",
-    "2",
-    "0.5",
-    "nan",
-    "1e400",
-    "99999999999999999999",
-    "x",
-    "BAYES",
-    "#",
-    "\0",
-]
-
-
-@given(st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.sampled_from(TOKENS)), min_size=1))
-def test_damaged_files(scratch, edits):
-    write_uai(asia(), scratch / "whole.uai")
-    tokens = (scratch / "whole.uai").read_text().split(" ")
-    for share, token in edits:
-        tokens[int(share * len(tokens))] = token
-    (scratch / "damaged.uai").write_text(" ".join(tokens))
-    with contextlib.suppress(CircuitError):
-        read_uai(scratch / "damaged.uai")
