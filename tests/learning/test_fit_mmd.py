@@ -185,9 +185,5 @@ def test_mistakes():
         ek.fit_mmd(p, X, "rbf")
     with pytest.raises(ek.CircuitError, match="structure of a Circuit"):
         ek.fit_mmd(X, X)
-    with pytest.raises(ek.CircuitError, match="'steps'"):
-        ek.fit_mmd(p, X, steps=-1)
-    with pytest.raises(ek.CircuitError, match="'learning_rate'"):
-        ek.fit_mmd(p, X, learning_rate=-1.0)
     with pytest.raises(ek.CircuitError, match="float32"):
         ek.fit_mmd(p, X, dtype="int8")

@@ -217,11 +217,6 @@ def test_mixtures_of_a_real_data_set(data_dir):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_components": 0}, r"'n_components' parameter of learn_mixture must be an int in .*\[1"),
-        ({"iterations": -1}, "'iterations' parameter of learn_mixture must be an int"),
-        ({"splits": 1.5}, "'splits' parameter of learn_mixture must be an int"),
-        ({"pseudocount": -1}, "'pseudocount' parameter of learn_mixture must be a float"),
-        ({"tolerance": -1}, "'tolerance' parameter of learn_mixture must be a float"),
         ({"X": [[0.5, 0]]}, r"must be integers in 0..1. Got 0.5 in row 0"),
         ({"alpha": 0.5}, "Options of learn_strudel mean nothing .* Got alpha"),
         (

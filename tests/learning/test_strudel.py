@@ -447,22 +447,6 @@ def test_the_order_of_rows_does_not_matter(clusters):
     assert_same_circuit(learn_strudel(X, iterations=40), learn_strudel(shuffled, iterations=40))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"iterations": -1}, r"'iterations' parameter of learn_strudel must be an int in .*Got -1"),
-        ({"iterations": 2.0}, r"'iterations' .* must be an int in the range \[0, inf\). Got 2.0"),
-        ({"pseudocount": -0.5}, r"'pseudocount' .* in the range \[0, inf\). Got -0.5 instead"),
-        ({"alpha": "1"}, r"'alpha' parameter of learn_strudel must be a float"),
-        ({"patience": 0}, r"'patience' .* an int in the range \[1, inf\) or None. Got 0 instead"),
-        ({"callback": 3}, r"'callback' .* a function of one argument or None. Got 3 instead"),
-    ],
-)
-def test_bad_parameters_are_refused(options, message):
-    with pytest.raises(ek.CircuitError, match=message):
-        learn_strudel([[0, 1], [1, 0]], **options)
-
-
 @pytest.fixture(scope="module")
 def nltcs(data_dir):
     return [

@@ -1,5 +1,6 @@
 """Rows of arrays and frames as states, their weights, counts of pairs and mutual information."""
 
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -329,3 +330,50 @@ def test_columns_may_be_numbered():
     p = ek.learn_chow_liu(pd.DataFrame(CODES))
     assert p.names is None
     assert p.cardinalities == (3, 3, 3)
+
+
+BAD = {
+    ek.learn_chow_liu: {"pseudocount": [-1.0], "alpha": [np.nan, "1", True, None]},
+    ek.learn_strudel: {
+        "iterations": [-1, 2.0],
+        "pseudocount": [-0.5],
+        "alpha": ["1"],
+        "patience": [0],
+        "callback": [3],
+    },
+    ek.learn_hclt: {
+        "n_latent": [0],
+        "epochs": [-1],
+        "patience": [0],
+        "batch_size": [0],
+        "pseudocount": [-1.0],
+        "restarts": [0],
+        "callback": ["so_far.npz"],
+    },
+    partial(ek.learn_mixture, n_components=2): {
+        "n_components": [0],
+        "iterations": [-1],
+        "splits": [1.5],
+        "pseudocount": [-1],
+        "tolerance": [-1],
+    },
+    partial(ek.em, ek.factorized([[0.5, 0.5]] * 2)): {
+        "iterations": [-1],
+        "pseudocount": [-1.0],
+        "tolerance": ["x"],
+        "patience": [0],
+        "batch_size": [0],
+        "step": [0.0, 1.5, (0.5, 2.0), "fast"],
+    },
+    partial(ek.fit_mmd, ek.factorized([[0.5, 0.5]] * 2)): {"steps": [-1], "learning_rate": [-1.0]},
+}
+
+
+@pytest.mark.parametrize(
+    ("learn", "name", "value"),
+    [(f, name, x) for f, options in BAD.items() for name, some in options.items() for x in some],
+)
+def test_parameters_are_checked(learn, name, value):
+    own = getattr(learn, "func", learn).__name__
+    with pytest.raises(ek.CircuitError, match=rf"'{name}' parameter of {own} must be an? .*Got "):
+        learn(X=[[0, 1], [1, 0]], **{name: value})
