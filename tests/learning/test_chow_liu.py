@@ -334,12 +334,6 @@ def test_integer_weights_are_repeated_rows(rng, cardinalities):
         np.testing.assert_array_equal(distribution(p), distribution(q))
 
 
-def test_the_pseudocount_grows_with_the_mean_weight():
-    X = random_rows(np.random.default_rng(0), [2, 3, 2], 40)
-    p = learn_chow_liu(X, sample_weight=np.full(40, 2.5), alpha=2.5)
-    np.testing.assert_allclose(distribution(p), distribution(learn_chow_liu(X)), rtol=1e-12)
-
-
 def test_one_variable():
     p = learn_chow_liu([[0], [2], [2]], pseudocount=3.0)
     np.testing.assert_allclose(distribution(p), [2 / 6, 1 / 6, 3 / 6])

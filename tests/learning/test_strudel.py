@@ -434,13 +434,6 @@ def test_integer_weights_are_repeated_rows(rng, cardinalities):
     assert_same_circuit(p, q)
 
 
-def test_the_scale_of_weights_only_matters_beside_alpha(clusters):
-    X = clusters[0]
-    p = learn_strudel(X, iterations=20, sample_weight=np.full(len(X), 0.3), alpha=0.3)
-    q = learn_strudel(X, iterations=20)
-    assert_close(p.log_likelihood(X), q.log_likelihood(X))
-
-
 def test_the_order_of_rows_does_not_matter(clusters):
     X = clusters[0]
     shuffled = np.random.default_rng(0).permutation(X)

@@ -59,6 +59,7 @@ from expectedkernels.learning.minibatch import (
     sent_weights,
     start_of,
     stepped,
+    with_stored,
 )
 from expectedkernels.learning.training_data import (
     VALID,
@@ -66,7 +67,6 @@ from expectedkernels.learning.training_data import (
     Result,
     Rows,
     Step,
-    group_sums,
     require_rows,
     require_weight,
     shares,
@@ -844,14 +844,7 @@ def maximized(
     def fitted(block: Any, found: Any, floor: float) -> Any:
         if found is None:
             return block
-        old = block.numbers
-        if sparse.issparse(old):
-            unit = np.repeat(np.arange(old.shape[0]), np.diff(old.indptr))
-            data = shares(found[0], beta, group_sums(unit), old.data)
-            numbers: Any = sparse.csr_array((data, old.indices, old.indptr), old.shape)
-        else:
-            numbers = shares(found[0], beta, old=old)
-        new = block.with_numbers(numbers)
+        new = with_stored(block, lambda old, sums: shares(found[0], beta, sums, old))
         return new if len(found) == 1 else _moved(new, found[1], floor)
 
     blocks = tuple(map(fitted, circuit.blocks, counts, floors))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -29,8 +29,9 @@ from expectedkernels.engine.passes import (
 )
 from expectedkernels.engine.replay import Captured, fits, replayed
 from expectedkernels.engine.torch_ops import States, TensorLevels, tensor_levels
-from expectedkernels.learning.training_data import Rows, row_sums, shares
+from expectedkernels.learning.training_data import Rows, group_sums, row_sums, shares
 
+TINY = np.finfo(np.float64).tiny
 SMALLEST = {"float64": 1e-30, "float32": 1e-15}
 """Shares that are not zero stay above this, by the type of numbers."""
 
@@ -152,22 +153,27 @@ def circuit_of(trained: Trained | Circuit) -> Circuit:
     every: Any = trained.levels.levels
     numbers = [([s.weights for s in level.stacks], level.edges.weights) for level in every]
     found = by_node(trained.levels.host, numbers)
-    blocks = tuple(map(_refilled, trained.circuit.blocks, found))
     circuit = trained.circuit
+    blocks = tuple(map(_normalised, circuit.blocks, found))
     return Circuit(circuit.vtree, blocks, circuit.names, circuit.states)
 
 
-def _refilled(block: Any, numbers: Any) -> Any:
+def _normalised(block: Any, numbers: Any) -> Any:
     """The block with other numbers, as shares in double precision."""
     if numbers is None:
         return block
     numbers = numbers.astype(np.float64)
-    if not sparse.issparse(block.numbers):
-        total = numbers.sum(axis=1, keepdims=True)
-        return block.with_numbers(numbers / np.where(total > 0, total, 1.0))
-    starts = block.matrix.indptr
-    units = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    return block.refilled(numbers / np.bincount(units, numbers, len(starts) - 1)[units])
+    return with_stored(block, lambda _, sums: numbers / np.maximum(sums(numbers), TINY))
+
+
+def with_stored(block: Any, change: Callable[[Any, Any], Any]) -> Any:
+    """The block with numbers from a function of the stored ones, and of what sums them by unit."""
+    old = block.numbers
+    if not sparse.issparse(old):
+        return block.with_numbers(change(old, row_sums))
+    unit = np.repeat(np.arange(old.shape[0]), np.diff(old.indptr))
+    data = change(old.data, group_sums(unit))
+    return block.with_numbers(sparse.csr_array((data, old.indices, old.indptr), old.shape))
 
 
 TRAINED_SHARE = 4
