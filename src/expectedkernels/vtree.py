@@ -523,13 +523,13 @@ def by_splits(root: Any, split: Callable[[Any], Any]) -> Vtree:
     stack, parts = [root], []
     while stack:
         parts.append(split(stack.pop()))
-        if not is_int(parts[-1]):
-            stack += reversed(parts[-1])
+        if isinstance(parts[-1], (tuple, list)):
+            stack += parts[-1][::-1]
     nodes: list[tuple[int, int, int]] = []
     done: list[int] = []
     for part in reversed(parts):
-        leaf = is_int(part)
-        nodes.append((-1, -1, int(part)) if leaf else (done.pop(), done.pop(), -1))
+        inner = isinstance(part, (tuple, list))
+        nodes.append((done.pop(), done.pop(), -1) if inner else (-1, -1, int(part)))
         done.append(len(nodes) - 1)
     return Vtree(*zip(*nodes, strict=True))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import reduce
 from math import inf, log, prod
 from operator import itemgetter
 from os import PathLike
@@ -294,12 +295,16 @@ def _log_sums(kind: str, rates: Any, X: Any, Y: Any, relative: bool = True) -> A
         # of differences that are at most one, all kinds are squares
         bits = width.max() <= 1
         if (kind == "square" or bits) and alike and len(rates) * width.max() ** 2 < EXACT / 8:
-            return rates[0] * _expanded(X - low, Y - low)
+            logs = _expanded(X - low, Y - low)
+            logs *= rates[0]
+            return logs
         if (kind == "unequal" or bits) and width.max() < MOST_STATES:
             weights = np.ones(len(rates)) if alike else rates  # whole numbers are summed exactly
             sizes = (width + 1).astype(np.intp).tolist()
             tables = [w * (np.eye(n) - 1.0) for w, n in zip(weights, sizes, strict=True)]
-            return (rates[0] if alike else 1.0) * _by_states(tables, X, Y, low)
+            logs = _by_states(tables, X, Y, low)
+            logs *= rates[0] if alike else 1.0
+            return logs
     if kind == "square" and not relative and len(X) and len(Y):
         logs = _expanded_about_mean(rates, X, Y)
         if logs is not None:
@@ -449,13 +454,11 @@ def scaled_products(factors: Sequence[Factor], X: Any, Y: Any) -> Scaled:
 
 def summed(parts: Sequence[Scaled], weights: Sequence[Any]) -> Scaled:
     """The sum of values, each times a weight that may be a tensor."""
-    shape = parts[0].data.shape
-    flat = [
-        Scaled(x.data * (w.to(x.data) if has_gradient(w) else w), x.scale).mapped(
-            lambda y: y.reshape(1, -1)
-        )
+    terms = [
+        (x.data * w.to(x.data), x.scale) if has_gradient(w) else (x.data, x.scale + log(w))
         for x, w in zip(parts, weights, strict=True)
     ]
-    every = concatenated(flat, 0)
-    ones = as_like(np.ones(len(parts)), every.data)
-    return _contracted(every, ones, 0).mapped(lambda x: x.reshape(shape))
+    xp = namespace(parts[0].data)
+    top = reduce(xp.maximum, (detach(scale) for _, scale in terms))
+    top = xp.where(top > -inf, top, xp.zeros_like(top))
+    return Scaled(sum(data * xp.exp(scale - top) for data, scale in terms), top)
