@@ -86,3 +86,12 @@ def test_partition_functions_name_the_row_of_the_table_that_was_given(weights, r
     for target in (EQUAL, CIRCUIT):
         with pytest.raises(ek.DataError, match=r"row 36\b"):
             ek.log_partition_estimate(target, rows, weights=weights, rng=0)
+
+
+def test_partition_functions_look_at_both_halves_of_the_samples():
+    rows = np.zeros((40, 2))
+    rows[3] = [0, 1]  # the proposal is learned from this half
+    equal = ek.FactorGraph([2, 2], [((0, 1), np.eye(2))])
+    for target in (equal, equal.compile()[0]):
+        with pytest.raises(ek.DataError, match=r"The sample in row 3 has probability zero"):
+            ek.log_partition_estimate(target, rows, rng=0)

@@ -85,8 +85,7 @@ def simplex_weights(K: ArrayLike, *, groups: ArrayLike | None = None) -> Simplex
     solution w = u / 1'u for every M > 0, by block principal pivoting: solve on a set of positive
     coordinates, move every coordinate with a wrong sign to the other side, repeat. Equal samples
     are merged before and share their weight evenly after. If the gap stays large, non-negative
-    least squares and then pairwise steps between coordinates take over; if it is large even then,
-    a warning says so.
+    least squares take over; if it is large even then, a warning says so.
 
     Parameters
     ----------
