@@ -155,21 +155,6 @@ def test_nothing_and_everything_collapsed():
     assert_close(found.weights[7], 1.0)  # a sample that has summed out everything is exact
 
 
-def test_ways_to_name_what_is_collapsed():
-    asia = ek.asia()
-    X = ek.collapsed_gibbs(asia, 15, ["either"], burn_in=20, thin=8, rng=0)
-    wanted = ek.collapsed_bbis(asia, X, ["either", "lung"], weights="raw").rows
-    mask = np.zeros(8, dtype=bool)
-    mask[[3, 5]] = True
-    for given_set in ({"either", 3}, [5, 3], mask, np.tile(mask, (15, 1)), np.array([3, 5])):
-        rows = ek.collapsed_bbis(asia, X, given_set, weights="raw").rows
-        np.testing.assert_array_equal(rows, wanted)
-    np.testing.assert_array_equal(ek.collapsed_bbis(asia, wanted, weights="raw").rows, wanted)
-    np.testing.assert_array_equal(ek.collapsed_bbis(asia, X, "either", weights="raw").rows, X)
-    chains = ek.gibbs(ek.ising_grid(2, 2, rng=0), 5, rng=0, chains=3)
-    assert ek.bbis(ek.ising_grid(2, 2, rng=0), chains).n == 15
-
-
 def test_remedies_for_zeros():
     asia = ek.asia()
     every = worlds(asia.cardinalities)
