@@ -142,7 +142,7 @@ def test_errors():
         CollapsedModel(grid, [4])
     with pytest.raises(EvidenceError, match=r"an int in 0\.\.3.* Got None"):
         CollapsedModel(grid, None)
-    with pytest.raises(CircuitError, match=r"'model' .* must be a FactorGraph. Got str instead"):
+    with pytest.raises(CircuitError, match=r"'model' .* must be a FactorGraph. Got 'grid' instead"):
         CollapsedModel("grid", [0])
 
 

@@ -11,7 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from expectedkernels.checks import CircuitError, CompatibilityError, VtreeError
+from expectedkernels.checks import (
+    CompatibilityError,
+    VtreeError,
+    check_choice,
+    check_parameter,
+)
 from expectedkernels.vtree import Vtree
 from expectedkernels.vtrees import interaction_graph
 
@@ -335,20 +340,14 @@ def make_plan(potential: Potential, vtree: Vtree, method: str | None = None) -> 
         None: the context method if the vtree allows it, otherwise the boundary method, which
         any vtree allows.
     """
-    if not isinstance(vtree, Vtree):
-        raise VtreeError(
-            f"The 'vtree' parameter of compile must be a Vtree or None. Got {vtree!r} instead."
-        )
+    good = isinstance(vtree, Vtree)
+    check_parameter(good, "compile", "vtree", vtree, "a Vtree or None", VtreeError)
+    check_choice("compile", "method", method, (*METHODS, None))
     n = len(potential.cardinalities)
     if sorted(vtree.scope().tolist()) != list(range(n)):
         raise CompatibilityError(
             f"The vtree must be over the variables 0..{n - 1} of the model. "
             f"Got one over {sorted(vtree.scope().tolist())[:20]}."
-        )
-    if method not in (None, *METHODS):
-        raise CircuitError(
-            f"The 'method' parameter of compile must be 'context', 'boundary' or None. "
-            f"Got {method!r} instead."
         )
     tree = _Tree(potential, vtree)
     clash = None if method == "boundary" else tree.clash()
@@ -358,9 +357,9 @@ def make_plan(potential: Potential, vtree: Vtree, method: str | None = None) -> 
             f"{clash} has interacting variables on both sides and more than one on each: use "
             "method='boundary', or a conditioning vtree."
         )
-    steps = tree.by_boundary() if method == "boundary" or clash is not None else tree.by_context()
-    chosen = "boundary" if method == "boundary" or clash is not None else "context"
-    return CompilationPlan(potential, vtree, chosen, steps)
+    if method == "boundary" or clash is not None:
+        return CompilationPlan(potential, vtree, "boundary", tree.by_boundary())
+    return CompilationPlan(potential, vtree, "context", tree.by_context())
 
 
 class _Tree:

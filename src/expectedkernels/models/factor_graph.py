@@ -25,6 +25,7 @@ from expectedkernels.checks import (
     CircuitError,
     DataError,
     EvidenceError,
+    check_parameter,
     check_real,
     public,
     public_in,
@@ -798,11 +799,8 @@ class CollapsedModel:
         shared: bool = True,
         max_bytes: int = DEFAULT_MAX_BYTES,
     ):
-        if not isinstance(model, FactorGraph):
-            raise CircuitError(
-                "The 'model' parameter of CollapsedModel must be a FactorGraph. "
-                f"Got {type(model).__name__} instead."
-            )
+        good = isinstance(model, FactorGraph)
+        check_parameter(good, "CollapsedModel", "model", model, "a FactorGraph", CircuitError)
         if isinstance(collapsed, str) or not isinstance(collapsed, Iterable):
             collapsed = [collapsed]  # a name is one variable, and not its letters
         chosen = {model.variable(key) for key in collapsed}
