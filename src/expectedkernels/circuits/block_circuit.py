@@ -35,7 +35,7 @@ def minimize(vtree: Vtree, blocks: Sequence[Input | Inner]) -> Blocks:
     identically zero, and units no root depends on, go. The roots keep their number and order.
     Cost: linear in the size of the circuit.
     """
-    small = _drop_unreachable(vtree, _merge_equal(vtree, _drop_unreachable(vtree, blocks)))
+    small = _drop_unreachable(vtree, merge_equal(vtree, _drop_unreachable(vtree, blocks)))
     return small if all(block.n_units for block in small) else _zero(vtree, blocks)
 
 
@@ -92,7 +92,7 @@ def _renumber(index: Any, n: int) -> tuple[Any, int, Any]:
     return number[index] - 1, int(number[-1]), np.flatnonzero(used)
 
 
-def _merge_equal(vtree: Vtree, blocks: Sequence[Any]) -> Blocks:
+def merge_equal(vtree: Vtree, blocks: Sequence[Any]) -> Blocks:
     """Merge equal units and drop zero ones, bottom-up."""
     root = vtree.root
 

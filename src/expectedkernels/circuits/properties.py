@@ -10,8 +10,19 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.checks import CircuitError, CompatibilityError, SizeError, Verdict
+from expectedkernels.circuits.block_circuit import merge_equal
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.graph import CELLS_AT_ONCE, Graph, Unit, bits, evaluate, show
+from expectedkernels.circuits.graph import (
+    CELLS_AT_ONCE,
+    Categorical,
+    Graph,
+    Leaf,
+    Product,
+    Sum,
+    Unit,
+    evaluate,
+    show,
+)
 from expectedkernels.circuits.sample_map import deterministic
 from expectedkernels.circuits.structure import circuit_blocks, find_vtree, node_masks, show_split
 from expectedkernels.display import overview
@@ -42,87 +53,28 @@ def graph_deterministic(graph: Graph) -> Verdict:
     )
 
 
-def _alive(graph: Graph) -> list[bool]:
-    """Whether each unit is not zero everywhere, as far as its structure shows."""
-    alive: list[bool] = []
-    for i, unit in enumerate(graph.units):
-        if unit.kind == "input":
-            alive.append(_support(unit) != 0)
-        elif unit.kind == "sum":
-            alive.append(any(alive[j] for j in _counted(graph, i)))
-        else:
-            alive.append(all(alive[j] for j in graph.inputs[i]))
-    return alive
-
-
-def _support(leaf: Any) -> int:
-    """The states where an input unit is not zero, as bits; one bit for a whole real line."""
-    if leaf.cardinality is None:
-        return 1
-    return sum(1 << value for value in np.flatnonzero(leaf.probs).tolist())
-
-
-def _counted(graph: Graph, i: int) -> list[int]:
-    """The inputs of a sum unit whose weights are not zero."""
-    weights: Any = graph.units[i].weights.tolist()  # type: ignore[attr-defined]
-    return [j for j, weight in zip(graph.inputs[i], weights, strict=True) if weight != 0]
-
-
-def _overlap(graph: Graph) -> str | None:
-    """A sum over one variable with two inputs that overlap, in words: blocks merge such inputs."""
-    supports: dict[int, int] = {}
-    for i, unit in enumerate(graph.units):
-        if graph.masks[i].bit_count() > 1:
-            continue
-        if unit.kind != "sum":
-            inputs = graph.inputs[i]
-            supports[i] = supports[inputs[0]] if inputs else _support(unit)
-            continue
-        seen = 0
-        for j in _counted(graph, i):
-            if seen & supports[j]:
-                [variable] = bits(graph.masks[i])
-                real = graph.cardinalities[variable] is None
-                where = "" if real else f" at value {bits(seen & supports[j])[0]}"
-                return f"{graph.describe(i)} has two inputs that are not zero{where}"
-            seen |= supports[j]
-        supports[i] = seen
-    return None
-
-
-def _two_paths(graph: Graph, alive: list[bool]) -> str | None:
-    """A sum that reaches a unit along two paths of sums, in words."""
-    covered: set[int] = set()
-    for top in range(len(graph.units) - 1, -1, -1):
-        if graph.units[top].kind != "sum" or top in covered:
-            continue
-        reached: set[int] = set()
-        stack = [top]
-        while stack:
-            i = stack.pop()
-            for j in _counted(graph, i):
-                if j in reached and alive[j]:
-                    return (
-                        f"{graph.describe(top)} reaches unit #{j} along two paths of sum units, "
-                        "so that the inputs of one of them overlap"
-                    )
-                reached.add(j)
-                if graph.units[j].kind == "sum":
-                    covered.add(j)
-                    stack.append(j)
-    return None
-
-
 def _on_blocks(graph: Graph) -> Verdict | None:
     """The exact answer on the blocks of the graph, None if it has none, or too large ones.
 
-    The blocks are not minimised: equal inputs of a sum are to be found, not merged.
+    Weights and values that are not zero are taken for one, so that numbers of blocks count the
+    inputs of sums that were merged there.
     """
+    made: list[Unit] = []
     try:
-        vtree, blocks = circuit_blocks(graph.units[-1], smooth=True)
-        reason = _overlap(graph) or _two_paths(graph, _alive(graph))
-        if reason is not None:
-            return Verdict(False, reason)
+        for unit, inputs in zip(graph.units, graph.inputs, strict=True):
+            below = [made[j] for j in inputs]
+            if isinstance(unit, Sum):
+                made.append(Sum(below, unit.weights != 0))
+            elif isinstance(unit, Leaf):
+                discrete = unit.cardinality is not None
+                made.append(Categorical(unit.variable, unit.probs != 0) if discrete else unit)  # type: ignore[attr-defined]
+            else:
+                made.append(Product(below))
+        vtree, blocks = circuit_blocks(made[-1], smooth=True)
+        for mask, block in zip(node_masks(vtree), merge_equal(vtree, blocks), strict=True):
+            if (block.flat[0] > 1.0).any():
+                reason = f"a sum unit over variables {show(mask)} has two inputs that are not zero"
+                return Verdict(False, f"{reason} at the same values")
         verdict = deterministic(Circuit(vtree, tuple(blocks)))
     except CircuitError:
         return None
@@ -141,8 +93,8 @@ def _enumerated(graph: Graph) -> Verdict:
             if unit.kind != "sum":
                 continue
             count = np.zeros(len(states[0]), dtype=np.intp)
-            for j in _counted(graph, i):
-                count += signs[j] != 0
+            for j, weight in zip(graph.inputs[i], unit.weights, strict=True):  # type: ignore[attr-defined]
+                count += (signs[j] != 0) & (weight != 0)
             if (count > 1).any():
                 row = int(np.argmax(count > 1))
                 point = {v: int(state[row]) for v, state in zip(cards, states, strict=True)}
