@@ -301,10 +301,7 @@ def as_evidence(evidence: Any, variables: Schema | Domains, single: bool = True)
     if isinstance(evidence, Mapping):
         if not single:
             _refuse_table(evidence, schema)
-        row = _row_of(evidence, schema)
-        if row is not None:
-            return Evidence(domains, row)
-        evidence = _from_mapping(evidence, schema)
+        return _from_mapping(evidence, schema)
     if _is_weights(evidence):
         return _from_weights(evidence, schema)
     rows = _read_rows(evidence, schema, "Evidence", EvidenceError, single)
@@ -431,11 +428,10 @@ def _check_values(rows: Any, schema: Schema, error: type[CircuitError], what: st
     )
 
 
-def _from_mapping(evidence: Mapping[Any, Any], schema: Schema) -> list[Any]:
-    """A mapping as a list of weights, one row."""
+def _from_mapping(evidence: Mapping[Any, Any], schema: Schema) -> Evidence:
+    """One row: what is known for sure as values, else weights of states."""
     domains = schema.cardinalities
-    statements: list[Any] = [None] * len(domains)
-    seen: set[int] = set()
+    row, soft, seen = np.full((1, len(domains)), np.nan), dict[int, Any](), set[int]()
     for key, statement in evidence.items():
         variable = schema.variable(key)
         if variable in seen:
@@ -445,29 +441,16 @@ def _from_mapping(evidence: Mapping[Any, Any], schema: Schema) -> list[Any]:
             )
         seen.add(variable)
         if domains[variable] is None:
-            statements[variable] = _real_value(schema, variable, statement)
-        else:
-            statements[variable] = _state_weights(schema, variable, statement)
-    if not any(s is not None for s in statements):
-        return [None] * (len(domains) - 1) + [_nothing(domains[-1])]
-    return statements
-
-
-def _row_of(evidence: Mapping[Any, Any], schema: Schema) -> Any:
-    """A mapping as a row of values, None if it says more than one state of each variable."""
-    row = np.full((1, schema.n_variables), np.nan)
-    for key, statement in evidence.items():
-        variable = schema.variable(key)
-        plain = isinstance(statement, (str, int, float, np.number)) and not is_missing(statement)
-        if not plain or not np.isnan(row[0, variable]):
-            return None
-        if schema.cardinalities[variable] is not None:
+            row[0, variable] = _real_value(schema, variable, statement)
+        elif isinstance(statement, (str, int, float, np.number)) and not is_missing(statement):
             row[0, variable] = schema.state(variable, statement)
-        elif isinstance(statement, str) or not np.isfinite(statement):
-            return None
-        else:
-            row[0, variable] = statement
-    return row
+        elif not is_missing(statement):
+            weights = _state_weights(schema, variable, statement)
+            soft[variable] = _weight_column(weights, schema, variable, 1)
+    if not soft:
+        return Evidence(domains, row)
+    columns = [soft.get(v) or _column(row[:, v], card) for v, card in enumerate(domains)]
+    return Evidence(domains, columns=columns)
 
 
 def _refuse_table(given: Mapping[Any, Any], schema: Schema) -> None:
@@ -484,24 +467,22 @@ def _refuse_table(given: Mapping[Any, Any], schema: Schema) -> None:
 
 
 def _real_value(schema: Schema, variable: int, statement: Any) -> Any:
-    """One value of a real variable, as (rows, 1) weights."""
+    """One finite value of a real variable, or NaN."""
     try:
         given = list(statement) if isinstance(statement, AbstractSet) else statement
         value = as_floats(given)
     except (TypeError, ValueError):
         value = np.empty(0)
-    if value.size != 1:
+    if value.size != 1 or np.isinf(value).any():
         raise EvidenceError(
-            f"Evidence on the real {schema.call(variable)} must be one value. "
+            f"Evidence on the real {schema.call(variable)} must be one finite value. "
             f"Got {statement!r} instead."
         )
-    return value.reshape(1, 1)
+    return value.item()
 
 
 def _state_weights(schema: Schema, variable: int, statement: Any) -> Any:
-    """The weights of the states of a discrete variable, one row; None: nothing is said."""
-    if is_missing(statement):
-        return None
+    """The weights of the states of a discrete variable, one row."""
     cardinality: Any = schema.cardinalities[variable]
     statement = on_host(statement)
     labels = not isinstance(statement, (str, AbstractSet)) and np.ndim(statement) == 1
@@ -541,11 +522,6 @@ def _refuse_ambiguous(schema: Schema, variable: int, statement: Any) -> None:
         )
 
 
-def _nothing(cardinality: int | None) -> Any:
-    """One row that says nothing."""
-    return np.full((1, 1), np.nan) if cardinality is None else np.ones((1, cardinality))
-
-
 def _from_weights(evidence: Sequence[Any], schema: Schema) -> Evidence:
     """A list with one array of weights per variable."""
     domains = schema.cardinalities
@@ -563,21 +539,27 @@ def _from_weights(evidence: Sequence[Any], schema: Schema) -> Evidence:
         if given is None:
             columns.append(_column(np.full(rows, np.nan), cardinality))
             continue
-        x = as_floats(given)
-        if cardinality is None:
-            if x.size != rows or np.isinf(x).any():
-                raise EvidenceError(
-                    f"Evidence on the real {schema.call(variable)} must be one finite value (or "
-                    f"NaN) per row. Got an array of shape {x.shape}."
-                )
-            columns.append(_column(x.reshape(-1), None))
+        if cardinality is not None:
+            columns.append(_weight_column(given, schema, variable, rows))
             continue
-        if x.shape != (rows, cardinality) or not np.isfinite(x).all() or (x < 0).any():
+        x = as_floats(given)
+        if x.size != rows or np.isinf(x).any():
             raise EvidenceError(
-                f"The weights of {schema.call(variable)} must be finite, non-negative and of shape "
-                f"(rows, {cardinality}). Got an array of shape {x.shape}"
-                + ("." if x.shape != (rows, cardinality) else " with other entries.")
+                f"Evidence on the real {schema.call(variable)} must be one finite value (or "
+                f"NaN) per row. Got an array of shape {x.shape}."
             )
-        weights, codes = np.unique(x, axis=0, return_inverse=True)
-        columns.append(Column(weights, None, codes.reshape(-1)))
+        columns.append(_column(x.reshape(-1), None))
     return Evidence(domains, columns=columns)
+
+
+def _weight_column(given: Any, schema: Schema, variable: int, rows: int) -> Column:
+    """What rows of weights of the states of a variable say."""
+    x, cardinality = as_floats(given), schema.cardinalities[variable]
+    if x.shape != (rows, cardinality) or not np.isfinite(x).all() or (x < 0).any():
+        raise EvidenceError(
+            f"The weights of {schema.call(variable)} must be finite, non-negative and of shape "
+            f"(rows, {cardinality}). Got an array of shape {x.shape}"
+            + ("." if x.shape != (rows, cardinality) else " with other entries.")
+        )
+    weights, codes = np.unique(x, axis=0, return_inverse=True)
+    return Column(weights, None, codes.reshape(-1))
