@@ -24,7 +24,6 @@ from expectedkernels.data.evidence import Evidence
 from expectedkernels.engine.blocks import Inner, inner_of_edges
 from expectedkernels.engine.layers import Level, Levels
 from expectedkernels.engine.passes import (
-    AnyLevels,
     Atoms,
     Up,
     chunk_rows,
@@ -41,14 +40,14 @@ LEAST_TENSOR_ROOM = {"float64": LEAST_ROOM, "float32": 20.0}
 """The same for tensors of either type."""
 
 
-def levels_of(circuit: Circuit) -> AnyLevels | None:
+def levels_of(circuit: Circuit) -> Levels | None:
     """The levels that passes go over, where the circuit is; None if passes cannot answer.
 
     They can with weights that are not negative nor too small, in NumPy or in torch, if no
     gradients are asked for.
     """
     if circuit.is_on_host:
-        levels: AnyLevels = circuit.levels
+        levels: Levels = circuit.levels
         return None if circuit.levels.signed or levels.room < LEAST_ROOM else levels
     like: Any = circuit.blocks[0].numbers
     kind = str(like.dtype).rpartition(".")[2]
@@ -65,7 +64,7 @@ def levels_of(circuit: Circuit) -> AnyLevels | None:
 
 
 def chunks(
-    levels: AnyLevels,
+    levels: Levels,
     n_rows: int,
     max_bytes: float = inf,
     per_row: int = 1,
@@ -79,7 +78,7 @@ def chunks(
 
 
 def evidence_chunks(
-    levels: AnyLevels, evidence: Evidence | None, max_bytes: float = inf, values_only: bool = False
+    levels: Levels, evidence: Evidence | None, max_bytes: float = inf, values_only: bool = False
 ) -> Iterator[tuple[slice, Any]]:
     """Rows of evidence that are worked on at once, and which these are; None is one row."""
     n = 1 if evidence is None else evidence.n_rows
@@ -88,7 +87,7 @@ def evidence_chunks(
         yield rows, evidence if whole else evidence.rows(rows)  # type: ignore[union-attr]
 
 
-def observed(circuit: Circuit, levels: AnyLevels, evidence: Evidence | None) -> Atoms:
+def observed(circuit: Circuit, levels: Levels, evidence: Evidence | None) -> Atoms:
     """What rows of evidence say of all atoms of a circuit on the host, for passes over levels.
 
     One row gives arrays of one axis less in NumPy, but not in torch.

@@ -26,8 +26,8 @@ from expectedkernels.data.evidence import Column, Evidence, as_evidence, is_batc
 from expectedkernels.data.schema import Schema
 from expectedkernels.data.tables import as_floats, as_table, is_frame
 from expectedkernels.engine.blocks import Inner, from_leaves
+from expectedkernels.engine.layers import Levels
 from expectedkernels.engine.passes import (
-    AnyLevels,
     Atoms,
     Up,
     chunk_rows,
@@ -99,7 +99,7 @@ def level_logs(circuit: Circuit, evidence: Evidence | None, max_bytes: float) ->
     return logs, np.concatenate(lost) if lost else ()
 
 
-def _captured(levels: AnyLevels, name: str, atoms: Atoms, run: Any) -> Any:
+def _captured(levels: Levels, name: str, atoms: Atoms, run: Any) -> Any:
     """What a pass gives for atoms; on a card it is captured."""
     states = atoms.values
     if not isinstance(states, States):

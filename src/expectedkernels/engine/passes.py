@@ -16,8 +16,6 @@ from expectedkernels.engine import numpy_ops, torch_ops
 from expectedkernels.engine.layers import Edges, Levels
 from expectedkernels.engine.torch_ops import TensorLevels
 
-AnyLevels = Levels
-
 CACHED_BYTES = 2**22
 """Rows are worked on in chunks whose values fit into so much memory: that of a cache."""
 LEVEL_ENTRIES, LARGEST_BYTES = 40_000, 2**26
@@ -26,7 +24,7 @@ FEWEST, MOST = 32, 1024
 """How many rows a chunk has at least and at most."""
 
 
-def operations(levels: AnyLevels) -> Any:
+def operations(levels: Levels) -> Any:
     """What works on the arrays of these levels."""
     return torch_ops if isinstance(levels, TensorLevels) else numpy_ops
 
@@ -73,7 +71,7 @@ class Up:
         What the logs of the roots' values are to be raised by.
     """
 
-    levels: AnyLevels
+    levels: Levels
     atoms: Atoms
     values: Any
     inputs: list[Any] = field(default_factory=list)
@@ -123,12 +121,12 @@ class Up:
         return reduce(or_, [mask.any() for mask in masks]) if masks else None
 
 
-def workspace(levels: AnyLevels) -> Any:
+def workspace(levels: Levels) -> Any:
     """Memory for passes over some levels, one after the other."""
     return operations(levels).Workspace(levels)
 
 
-def chunk_rows(levels: AnyLevels, max_bytes: float = inf, values_only: bool = False) -> int:
+def chunk_rows(levels: Levels, max_bytes: float = inf, values_only: bool = False) -> int:
     """How many rows are best worked on at once, up and down or (`values_only`) up."""
     if isinstance(levels, TensorLevels):
         if levels.is_remote:
@@ -143,7 +141,7 @@ def chunk_rows(levels: AnyLevels, max_bytes: float = inf, values_only: bool = Fa
 
 
 def up(
-    levels: AnyLevels,
+    levels: Levels,
     atoms: Atoms,
     work: Any = None,
     values_only: bool = False,
@@ -281,7 +279,7 @@ def _flow(values: Any, derivatives: Any, small: Any, exact: bool) -> Any:
 class EdgeCounts:
     """Expected counts of all weights of a circuit, level by level."""
 
-    def __init__(self, levels: AnyLevels) -> None:
+    def __init__(self, levels: Levels) -> None:
         self.levels = levels
         every: Any = levels.levels
         zeros = namespace(every[0].edges.weights).zeros_like

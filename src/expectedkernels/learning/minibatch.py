@@ -16,8 +16,8 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.conditioning import evidence_chunks, observed
 from expectedkernels.circuits.queries import certain, log_values
 from expectedkernels.engine import torch_ops
+from expectedkernels.engine.layers import Levels
 from expectedkernels.engine.passes import (
-    AnyLevels,
     Atoms,
     EdgeCounts,
     Up,
@@ -54,7 +54,7 @@ class Trained:
     """
 
     circuit: Circuit
-    levels: AnyLevels
+    levels: Levels
     floor: float
 
 
@@ -77,7 +77,7 @@ def start_of(
             "In NumPy, EM works in double precision. Single precision needs device='torch' or a "
             "card."
         )
-    levels: AnyLevels = circuit.levels
+    levels: Levels = circuit.levels
     widest = max(int(np.diff(level.all_edges.starts).max()) for level in circuit.levels.levels)
     lowest = min(float(np.exp(level.bounds[0].min())) for level in circuit.levels.levels)
     least = min(lowest, beta / (widest * (largest + beta)) if beta > 0 else 0.0)
