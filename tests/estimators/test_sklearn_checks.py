@@ -51,6 +51,13 @@ def test_scikit_learn_checks(estimator, check, monkeypatch):
     check(estimator)
 
 
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+def test_every_parameter_is_documented_once(estimator):
+    section = type(estimator).__doc__.split("Parameters\n----------\n")[1].split("\n\n")[0]
+    names = [line.partition(" :")[0] for line in section.splitlines() if line[:1].strip()]
+    assert sorted(names) == sorted(estimator.get_params(deep=False))
+
+
 def diabetes(n=120, rate=0.2, seed=0):
     X, y = load_diabetes(return_X_y=True)
     X, y = StandardScaler().fit_transform(X[:n]), (y[:n] - 150.0) / 80.0

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
+from inspect import cleandoc
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform
@@ -121,16 +123,29 @@ SMALLEST = 1e-10
 """The smallest weight of the size of functions that rates are chosen by."""
 
 
+def _described(kind: type) -> tuple[str, dict[str, str]]:
+    """The docstring of a class, and what it says of every parameter."""
+    doc = cleandoc(vars(kind).get("__doc__") or "")
+    section = doc.partition("Parameters\n----------\n")[2].partition("\n\n")[0]
+    return doc, {text.partition(" :")[0]: text for text in re.split(r"\n(?=\S)", section)}
+
+
 @dataclass_transform(kw_only_default=True, eq_default=False)
 def estimator(**advice: str) -> Callable[[type[T]], type[T]]:
     """A decorator for public estimators: their fields are the parameters of the constructor.
 
-    Parameters that earlier versions had raise, and say what to use now.
+    Those that their docstrings do not describe are described as in base classes. Parameters that
+    earlier versions had raise, and say what to use now.
     """
 
     def decorate(kind: type[T]) -> type[T]:
         made: Any = dataclass(kind, eq=False, repr=False, kw_only=True)
         made.__init__ = removed(**advice, **REMOVED_PARAMETERS)(made.__init__)
+        known = {k: text for base in made.__mro__[::-1] for k, text in _described(base)[1].items()}
+        doc, own = _described(made)
+        others = [known[f.name] for f in fields(made) if f.name not in own]
+        described = "\n".join(own.values())
+        made.__doc__ = doc.replace(described, "\n".join([described, *others]))
         return public(made)
 
     return decorate
@@ -139,6 +154,43 @@ def estimator(**advice: str) -> Callable[[type[T]], type[T]]:
 @dataclass(eq=False, repr=False, kw_only=True)
 class DensityEstimator(BaseEstimator):  # type: ignore[misc]
     """The part of an estimator that reads tables and learns their density.
+
+    Parameters
+    ----------
+    density : str, pair, Circuit, or object with `fit` and `circuit_`
+        The density of the columns, by name: "gaussian" (one normal distribution with all
+        covariances), "kernel" (such a one, narrower, around every training row), "gaussian_mixture"
+        (up to eight), "chow_liu", "strudel" or "mixture" (circuits over bins); mixtures with a
+        given number of components as pairs, such as ("gaussian_mixture", 3); or "auto": the average
+        of expectations under the first two, or under "gaussian" and "chow_liu" if all columns are
+        categorical. "gaussian" alone is faster, and its predictions are about as good. An object is
+        cloned and fitted to the states of all variables, integers with NaN. A circuit says itself
+        what numeric columns hold: its states, or real values.
+    n_bins : int
+        About how many states a numeric column has for densities over bins, which hold equally many
+        rows each. Columns of few distinct values keep these.
+    categorical_features : {"from_dtype"}, array-like or None
+        Categorical columns: those of a data frame (of pandas or polars) that hold categories, text
+        or bool; or a mask, numbers or names. Each is one-hot encoded for the kernel; a category
+        that was not seen in fit counts as missing.
+    groups : list of lists of columns, optional
+        Columns that are the one-hot bits of one categorical variable, or single columns of codes.
+        A row where the category is missing has NaN in all its bits. scikit-learn's OneHotEncoder
+        gives missing values a bit of their own instead, as if they were one more category: better
+        give the text column itself, which needs no encoder.
+    standardize : bool
+        Whether the kernel sees numeric columns, and regressors fit the target, with mean zero and
+        variance one (by the observed values in fit; see the notes of `ExpectedSVR`). False: both as
+        they are, as in scikit-learn.
+    n_jobs : int, optional
+        Number of threads for expected kernels. `joblib.parallel_config` may name another backend:
+        processes, or a cluster; answers are the same.
+    max_bytes : int
+        Memory for intermediate values. A kernel matrix of all training rows may take four times as
+        much, and at least 4 GiB; more rows raise DataError.
+    random_state : int, RandomState or None
+        For densities with random starts, and for rows drawn where there are many; None is the same
+        start always.
 
     Attributes
     ----------
@@ -300,6 +352,27 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
 @dataclass(eq=False, repr=False, kw_only=True)
 class KernelMachine(DensityEstimator):
     """A kernel machine that is fitted to, and predicts, rows with missing values.
+
+    Parameters
+    ----------
+    fit_missing : {"auto", "mean", "expected", "drop", "raise"}
+        What to do with incomplete rows in fit. The density learns from them too, and the machine
+        is fitted to their conditional means, or to expected kernels between rows (which are
+        positive semidefinite); "auto" is "expected" for single circuits and "mean" for all other
+        densities, of which "kernel" and "auto" take long for expected kernels: in every pair of
+        incomplete rows, all pairs of up to 500 components meet (15 seconds for 400 rows of five
+        columns). "drop" leaves them out, "raise" refuses them.
+    mask_kernel : None, float or "auto"
+        Whether it matters that a value is missing, as it may if being missing depends on the value
+        or on the target. A rate: the kernel between two rows is multiplied with
+        exp(-rate * number of variables that one of both lacks and the other shows). "auto" takes 0,
+        gamma or 4 gamma (as if columns were standardised, if they are not), by the squared
+        leave-one-out errors of kernel ridge regression (with alpha = 1 / 2C for a support vector
+        machine), and 0 unless these fall by 5 %. See the notes.
+    memory : path, joblib.Memory or None
+        Where densities, means of incomplete rows and expected kernels between rows are kept, so
+        that a search over C, epsilon or alpha makes them once for every fold. Not those of
+        objects that learn a circuit.
 
     Attributes
     ----------

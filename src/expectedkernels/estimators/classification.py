@@ -151,9 +151,6 @@ class ExpectedSVC(ClassifierMixin, CrossValidated):  # type: ignore[misc]
         When to stop.
     class_weight : dict, "balanced" or None
         How much errors in each class count.
-    density, n_bins, categorical_features, groups, standardize, \
-fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
-        As for `ExpectedSVR`.
 
     Attributes
     ----------

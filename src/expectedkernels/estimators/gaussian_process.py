@@ -121,9 +121,6 @@ class ExpectedGaussianProcessRegressor(RegressorMixin, PredictionIntervals):  # 
     standardize : bool
         Whether the kernel sees numeric columns with mean zero and variance one (by the observed
         values in fit). The target is the matter of `normalize_y`.
-    density, n_bins, categorical_features, groups, fit_missing, \
-mask_kernel, n_jobs, max_bytes, memory, random_state
-        As for `ExpectedSVR`.
 
     Attributes
     ----------

@@ -47,11 +47,15 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         deterministic circuit as density: no mixture); or a sample.
         The middle of a bin stands for it, except in samples.
     density : str, pair, Circuit, or object with `fit` and `circuit_`
-        As for `ExpectedSVR`. With "auto", means of numeric columns are those of the estimators'
+        One of "auto", "gaussian", "kernel", "gaussian_mixture", "chow_liu", "strudel", "mixture",
+        such a mixture with a number of components as a pair, a circuit, or an object that learns
+        one (see `ExpectedSVR`). With "auto", means of numeric columns are those of the estimators'
         default, the average of two densities; categories, "map" and samples are those of
         "chow_liu", a tree over bins.
-    n_bins, categorical_features, groups, max_bytes, random_state
-        As for `ExpectedSVR`. Samples do not heed max_bytes: with a seed they would depend on it.
+    max_bytes : int
+        Memory for intermediate values. Samples do not heed it: with a seed they would depend on it.
+    random_state : int, RandomState or None
+        For samples, and for densities with random starts; None is the same start always.
 
     Attributes
     ----------
@@ -358,9 +362,6 @@ class ExpectedKernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     normalize : bool
         Whether to multiply features with the inverse root of the landmarks' kernel matrix, so that
         inner products of features approximate expected kernels (the Nyström method).
-    density, n_bins, categorical_features, groups, standardize, n_jobs, max_bytes, \
-random_state
-        As for `ExpectedSVR`.
 
     Attributes
     ----------

@@ -53,10 +53,6 @@ class ExpectedKernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[
         How much the size of the functions counts.
     gamma : float, "scale" or "auto"
         The rate of the kernel ``exp(-gamma |x - x'|^2)``; "scale" as in scikit-learn's SVC.
-    density, n_bins, categorical_features, groups, standardize
-        As for `ExpectedSVR`.
-    fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
-        As for `ExpectedSVR`. The state also draws the rows for "auto" where there are many.
 
     Attributes
     ----------
@@ -309,57 +305,6 @@ class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
         The rate of the kernel ``exp(-gamma |x - x'|^2)``, as in scikit-learn's SVR.
     tol : float
         When to stop.
-    density : str, pair, Circuit, or object with `fit` and `circuit_`
-        The density of the columns, by name: "gaussian" (one normal distribution with all
-        covariances), "kernel" (such a one, narrower, around every training row), "gaussian_mixture"
-        (up to eight), "chow_liu", "strudel" or "mixture" (circuits over bins); mixtures with a
-        given number of components as pairs, such as ("gaussian_mixture", 3); or "auto": the average
-        of expectations under the first two, or under "gaussian" and "chow_liu" if all columns are
-        categorical. "gaussian" alone is faster, and its predictions are about as good. An object is
-        cloned and fitted to the states of all variables, integers with NaN. A circuit says itself
-        what numeric columns hold: its states, or real values.
-    n_bins : int
-        About how many states a numeric column has for densities over bins, which hold equally many
-        rows each. Columns of few distinct values keep these.
-    categorical_features : {"from_dtype"}, array-like or None
-        Categorical columns: those of a data frame (of pandas or polars) that hold categories, text
-        or bool; or a mask, numbers or names. Each is one-hot encoded for the kernel; a category
-        that was not seen in fit counts as missing.
-    groups : list of lists of columns, optional
-        Columns that are the one-hot bits of one categorical variable, or single columns of codes.
-        A row where the category is missing has NaN in all its bits. scikit-learn's OneHotEncoder
-        gives missing values a bit of their own instead, as if they were one more category: better
-        give the text column itself, which needs no encoder.
-    standardize : bool
-        Whether the kernel sees numeric columns, and the fit the target, with mean zero and variance
-        one (by the observed values in fit; see the notes). False: both as they are, as in
-        scikit-learn.
-    fit_missing : {"auto", "mean", "expected", "drop", "raise"}
-        What to do with incomplete rows in fit. The density learns from them too, and the machine
-        is fitted to their conditional means, or to expected kernels between rows (which are
-        positive semidefinite); "auto" is "expected" for single circuits and "mean" for all other
-        densities, of which "kernel" and "auto" take long for expected kernels: in every pair of
-        incomplete rows, all pairs of up to 500 components meet (15 seconds for 400 rows of five
-        columns). "drop" leaves them out, "raise" refuses them.
-    mask_kernel : None, float or "auto"
-        Whether it matters that a value is missing, as it may if being missing depends on the value
-        or on the target. A rate: the kernel between two rows is multiplied with
-        exp(-rate * number of variables that one of both lacks and the other shows). "auto" takes 0,
-        gamma or 4 gamma (as if columns were standardised, if they are not), by the squared
-        leave-one-out errors of kernel ridge regression (with alpha = 1 / 2C for a support vector
-        machine), and 0 unless these fall by 5 %. See the notes.
-    n_jobs : int, optional
-        Number of threads for expected kernels. `joblib.parallel_config` may name another backend:
-        processes, or a cluster; answers are the same.
-    max_bytes : int
-        Memory for intermediate values. A kernel matrix of all training rows may take four times as
-        much, and at least 4 GiB; more rows raise DataError.
-    memory : path, joblib.Memory or None
-        Where densities, means of incomplete rows and expected kernels between rows are kept, so
-        that a search over C, epsilon or alpha makes them once for every fold. Not those of
-        objects that learn a circuit.
-    random_state : int, RandomState or None
-        For densities with random starts; None is the same start always.
 
     Attributes
     ----------
@@ -519,9 +464,6 @@ class ExpectedKernelRidge(RegressorMixin, PredictionIntervals):  # type: ignore[
         The bandwidth of the kernel ``exp(-gamma |x - x'|^2)``. None with alpha="auto" is the best
         of five values around "scale", and else, like "auto", one over the number of columns, as in
         scikit-learn's KernelRidge.
-    density, n_bins, categorical_features, groups, standardize, \
-fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
-        As for `ExpectedSVR`.
 
     Attributes
     ----------
