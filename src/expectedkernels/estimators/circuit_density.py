@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -39,6 +39,10 @@ from expectedkernels.kernels.gram import (
     on_atoms,
 )
 
+if TYPE_CHECKING:
+    from expectedkernels.estimators.densities import NormalDensity
+
+AnyDensity: TypeAlias = "CircuitDensity | NormalDensity | AverageDensity"
 FARTHEST = 1e100
 """Deviations beyond this are as good as this, of values of real variables."""
 SPAN_ROWS = 512
@@ -92,47 +96,6 @@ def _rule(density: CircuitDensity, i: int) -> tuple[Any, Any, Any]:
         parts.append((centre[atom] + away, np.outer(w, s).ravel(), np.full(away.size, atom)))
     values, weights, atoms = (np.concatenate(each) for each in zip(*parts, strict=True))
     return values, weights, atoms
-
-
-class AnyDensity(Protocol):
-    """What machines ask of a density."""
-
-    @property
-    def variables(self) -> list[Variable]:
-        """Which columns belong together, and what their states are."""
-
-    @property
-    def circuit(self) -> Any:
-        """The circuit, None if there is none."""
-
-    def rows(self, Z: Any) -> Any:
-        """Rows as the density reads them, for the methods below."""
-
-    def check(self, rows: Any, names: Any = None) -> None:
-        """Raise if the density knows that a row is impossible."""
-
-    def mean(self, f: Expansion, rows: Any, resources: Resources) -> Any:
-        """The expectations of functions given rows, (rows, outputs)."""
-
-    def variance(
-        self, f: Expansion, rows: Any, mean: Any, resources: Resources, prior: Prior | None = None
-    ) -> Any:
-        """The variances of functions given rows, with those of a process: (rows, outputs)."""
-
-    def gram(self, rates: Any, A: Any, B: Any = None, resources: Resources | None = None) -> Any:
-        """The expected kernels between rows, (rows of A, rows of B)."""
-
-    def means(self, Z: Any) -> Any:
-        """The rows with the expected values of what is missing."""
-
-    def draws(self, Z: Any, n: int, rng: Any) -> Any:
-        """Completions of the rows, (n, rows, columns)."""
-
-    def nodes(self, rows: Any) -> list[Nodes]:
-        """The nodes of every variable, given what rows show of the others."""
-
-    def alone(self, i: int) -> AnyDensity:
-        """The density of one variable, of tables of its columns only."""
 
 
 class Rows:

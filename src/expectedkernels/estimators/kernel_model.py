@@ -135,17 +135,17 @@ def read_machine(model: Any) -> Machine:
         advice = " Give its last step, and X as the steps before transform it."
     elif hasattr(model, "best_estimator_"):
         advice = " Give its best_estimator_."
-    raise KernelError(
-        f"Expected prediction is supported for {SUPPORTED}. Got a {type(model).__name__}.{advice}"
-    )
+    raise unsupported(f"{type(model).__name__}.{advice}")
+
+
+def unsupported(found: str) -> KernelError:
+    """The error for a model that is no sum of RBF kernels."""
+    return KernelError(f"Expected prediction is supported for {SUPPORTED}. Got a {found}")
 
 
 def _require_rbf(model: Any) -> None:
     if model.kernel != "rbf":
-        raise KernelError(
-            f"Expected prediction is supported for {SUPPORTED}. "
-            f"Got a {type(model).__name__} with kernel={model.kernel!r}."
-        )
+        raise unsupported(f"{type(model).__name__} with kernel={model.kernel!r}.")
 
 
 def _dense(x: Any) -> Any:
@@ -212,16 +212,9 @@ def read_gp_kernel(kernel: Any, n_columns: int) -> tuple[float, Any, float]:
     terms = _terms(kernel, n_columns)
     smooth = [(amplitude, rates) for amplitude, rates, white in terms if not white]
     if len(smooth) != 1 or not smooth[0][1].any():
-        _refuse_gp_kernel(kernel)
+        raise unsupported(f"GaussianProcessRegressor with kernel {kernel}.")
     noise = sum(amplitude for amplitude, _, white in terms if white)
     return smooth[0][0], smooth[0][1], float(noise)
-
-
-def _refuse_gp_kernel(kernel: Any) -> None:
-    raise KernelError(
-        f"Expected prediction is supported for {SUPPORTED}. "
-        f"Got a GaussianProcessRegressor with kernel {kernel}."
-    )
 
 
 def _terms(kernel: Any, n_columns: int) -> list[tuple[float, Any, bool]]:
@@ -242,8 +235,7 @@ def _terms(kernel: Any, n_columns: int) -> list[tuple[float, Any, bool]]:
             for a, r, v in _terms(kernel.k1, n_columns)
             for b, s, w in _terms(kernel.k2, n_columns)
         ]
-    _refuse_gp_kernel(kernel)
-    return []
+    raise unsupported(f"GaussianProcessRegressor with kernel {kernel}.")
 
 
 READERS: list[tuple[Any, Callable[[Any], Machine]]] = [

@@ -261,15 +261,13 @@ def _by_completions(
     parts = []
     if len(complete):
         known = answers(Z[complete])
-        parts.append((complete, (known, np.zeros_like(known))))
+        parts.append((known, np.zeros_like(known)))
     if len(incomplete):
-        circuit = density.circuit
-        parts.append((incomplete, expected_answers(answers, rows, circuit, n, kernel, rng)))
+        parts.append(expected_answers(answers, rows, density.circuit, n, kernel, rng))
     if not parts:
         return np.zeros(0), np.zeros(0)
-    order = np.argsort(np.concatenate([places for places, _ in parts]))
-    both = zip(*(values for _, values in parts), strict=True)
-    return tuple(np.concatenate(some)[order] for some in both)
+    order = np.argsort(np.concatenate([complete, incomplete]))
+    return tuple(np.concatenate(some)[order] for some in zip(*parts, strict=True))
 
 
 def coded_density(
@@ -301,12 +299,9 @@ def coded_density(
 def _guessed_groups(cards: Sequence[int | None], n_columns: int) -> list[Any]:
     if len(cards) == n_columns:
         return list(range(n_columns))
-    if None not in cards and sum(c or 0 for c in cards) == n_columns:
-        stops = np.cumsum([c or 0 for c in cards])
-        return [
-            list(range(stop - (c or 0), stop))
-            for c, stop in zip(cards, stops.tolist(), strict=True)
-        ]
+    stops = np.cumsum([c or 0 for c in cards])
+    if None not in cards and stops[-1] == n_columns:
+        return np.split(np.arange(n_columns), stops[:-1])
     raise DataError(
         f"The circuit must be over {n_columns} variables, one for every column of the model, or "
         f"have {n_columns} states in all, one for every one-hot column. Got a circuit over "

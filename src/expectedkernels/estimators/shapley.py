@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import combinations
 from math import comb
 from typing import TYPE_CHECKING, Any
 
@@ -76,70 +77,61 @@ def by_subsets(worth: Worth, active: Any, interactions: bool = False) -> Shares:
             f"more than {MOST_PLAYERS}. Put columns together by the 'players' parameter, or use "
             "method='permutations'."
         )
-    parts = []
-    for rows, who in _alike(active, lambda k: 2**k):
+
+    def of_rows(rows: Any, who: Any) -> Any:
         # nobody first, all last
         subsets = (np.arange(2 ** len(who))[:, None] >> np.arange(len(who))) & 1 == 1
-        v = worth(rows, _of_all(subsets, who, active.shape[1]))
-        values = _placed(np.einsum("sk,rso->rko", _weights(subsets), v), who, active.shape[1])
-        pairs = _pairs(subsets, v, who, active.shape[1]) if interactions else None
-        parts.append((rows, Shares(values, v[:, 0], v[:, -1], None, pairs)))
-    return _together(parts, len(active))
+        v = worth(rows, _among(subsets, who, active.shape[1], 1))
+        pairs = _pairs(subsets, v) if interactions else None
+        return np.einsum("sk,rso->rko", _weights(subsets), v), v[:, 0], v[:, -1], None, pairs
+
+    return _by_batches(active, lambda k: 2**k, of_rows)
 
 
 def by_orders(worth: Worth, active: Any, n_orders: int, rng: Any) -> Shares:
     """Unbiased values from random orders and their reverses, with standard errors over pairs."""
-    half, m, parts = (n_orders + 1) // 2, active.shape[1], []
-    for rows, who in _alike(active, lambda k: 2 * half * max(1, k)):
+    half = (n_orders + 1) // 2
+
+    def of_rows(rows: Any, who: Any) -> Any:
         k = len(who)
         rank = rng.permuted(np.tile(np.arange(k), (half, 1)), axis=1)
         rank = np.stack([rank, k - 1 - rank], axis=1).reshape(-1, k)
-        before = rank[:, None, :] < np.arange(k + 1)[None, :, None]
-        first, number = distinct(before.reshape(-1, k))
-        v = worth(rows, _of_all(before.reshape(-1, k)[first], who, m))
+        before = (rank[:, None, :] < np.arange(k + 1)[None, :, None]).reshape(-1, k)
+        first, number = distinct(before)
+        v = worth(rows, _among(before[first], who, active.shape[1], 1))
         steps = v[:, number].reshape(len(rows), 2 * half, k + 1, -1)
         gains = np.take_along_axis(np.diff(steps, axis=2), rank[None, :, :, None], axis=2)
         gains = gains.reshape(len(rows), half, 2, k, -1).mean(axis=2)
         errors = gains.std(axis=1, ddof=1) / np.sqrt(half)
-        values, errors = (_placed(x, who, m) for x in (gains.mean(axis=1), errors))
-        parts.append((rows, Shares(values, steps[:, 0, 0], steps[:, 0, -1], errors)))
-    return _together(parts, len(active))
+        return gains.mean(axis=1), steps[:, 0, 0], steps[:, 0, -1], errors, None
+
+    return _by_batches(active, lambda k: 2 * half * max(1, k), of_rows)
 
 
-def _alike(active: Any, n_coalitions: Callable[[int], int]) -> Iterator[tuple[Any, Any]]:
-    """Numbers of rows with the same active players, and these, batch by batch."""
-    first, number = distinct(active)
+def _by_batches(active: Any, n_coalitions: Callable[[int], int], of_rows: Any) -> Shares:
+    """The shares of all rows, from batches of rows with the same active players."""
+    (first, number), m = distinct(active), active.shape[1]
+    places, parts = [], []
     for group, row in enumerate(first):
         members, who = np.flatnonzero(number == group), np.flatnonzero(active[row])
-        size = max(1, BATCH // n_coalitions(len(who)))
-        for start in range(0, len(members), size):
-            yield members[start : start + size], who
+        for span in spans(len(members), max(1, BATCH // n_coalitions(len(who)))):
+            values, base, total, errors, pairs = of_rows(members[span], who)
+            values, errors, pairs = (
+                None if x is None else _among(x, who, m, axes)
+                for x, axes in ((values, 1), (errors, 1), (pairs, 2))
+            )
+            places.append(members[span])
+            parts.append((values, base, total, errors, pairs))
+    back = np.argsort(np.concatenate(places))
+    each = zip(*parts, strict=True)
+    return Shares(*(None if x[0] is None else np.concatenate(x)[back] for x in each))
 
 
-def _of_all(shown: Any, who: Any, m: int) -> Any:
-    every = np.zeros((len(shown), m), dtype=np.bool_)
-    every[:, who] = shown
+def _among(found: Any, who: Any, m: int, axes: int) -> Any:
+    """What there is of some players, along some axes after the first, among all of them."""
+    every = np.zeros((len(found), *[m] * axes, *found.shape[1 + axes :]), dtype=found.dtype)
+    every[(slice(None), *np.ix_(*[who] * axes))] = found
     return every
-
-
-def _placed(found: Any, who: Any, m: int) -> Any:
-    """What some players get, among all of them."""
-    every = np.zeros((len(found), m, found.shape[2]))
-    every[:, who] = found
-    return every
-
-
-def _together(parts: list[tuple[Any, Shares]], n: int) -> Shares:
-    """The shares of all rows, from those of batches of them."""
-    rows = np.concatenate([rows for rows, _ in parts])
-    back = np.empty(n, dtype=np.intp)
-    back[rows] = np.arange(n)
-
-    def joined(name: str) -> Any:
-        arrays = [getattr(shares, name) for _, shares in parts]
-        return None if arrays[0] is None else np.concatenate(arrays)[back]
-
-    return Shares(*map(joined, ("values", "base", "total", "errors", "pairs")))
 
 
 def _weights(subsets: Any) -> Any:
@@ -150,21 +142,19 @@ def _weights(subsets: Any) -> Any:
     return np.where(subsets, joins[size - 1][:, None], -joins[size][:, None])
 
 
-def _pairs(subsets: Any, v: Any, who: Any, n_players: int) -> Any:
+def _pairs(subsets: Any, v: Any) -> Any:
     """The Shapley interaction indices of all pairs, zero on the diagonal.
 
     sum over S without i and j of |S|! (m - |S| - 2)! / (m - 1)!
     (v(S + i + j) - v(S + i) - v(S + j) + v(S))
     """
     m = subsets.shape[1]
-    pairs = np.zeros((len(v), n_players, n_players, v.shape[2]))
+    pairs = np.zeros((len(v), m, m, v.shape[2]))
     share = np.array([1.0 / ((m - 1) * comb(m - 2, s)) for s in range(m - 1)])
-    for i in range(m):
-        for j in range(i):
-            both = subsets[:, i].astype(np.intp) + subsets[:, j]
-            weight = share[subsets.sum(axis=1) - both] * np.where(both == 1, -1.0, 1.0)
-            index = np.einsum("s,rso->ro", weight, v)
-            pairs[:, who[i], who[j]] = pairs[:, who[j], who[i]] = index
+    for i, j in combinations(range(m), 2):
+        both = subsets[:, i].astype(np.intp) + subsets[:, j]
+        weight = share[subsets.sum(axis=1) - both] * np.where(both == 1, -1.0, 1.0)
+        pairs[:, i, j] = pairs[:, j, i] = np.einsum("s,rso->ro", weight, v)
     return pairs
 
 
@@ -192,16 +182,12 @@ def independent_shares(
             u, e = _kernels(expansion, single, variable.columns, Z[index], resources)
             shown[:, player] *= u
             hidden[:, player] *= u if player == m else e
-        parts.append(_shares(expansion, shown, hidden))
+        values = [_one_row(u, e, expansion.coef) for u, e in zip(shown, hidden, strict=True)]
+        base, total = (
+            k.prod(axis=1) @ expansion.coef + expansion.intercept for k in (hidden, shown)
+        )
+        parts.append((np.stack(values), base, total))
     return Shares(*(np.concatenate(each) for each in zip(*parts, strict=True)))
-
-
-def _shares(expansion: Expansion, shown: Any, hidden: Any) -> tuple[Any, Any, Any]:
-    """The values of rows, and the worth of nobody and of all."""
-    coef, intercept = expansion.coef, expansion.intercept
-    values = np.stack([_one_row(u, e, coef) for u, e in zip(shown, hidden, strict=True)])
-    base, total = (k.prod(axis=1) @ coef + intercept for k in (hidden, shown))
-    return values, base, total
 
 
 def _one_row(u: Any, e: Any, coef: Any) -> Any:
