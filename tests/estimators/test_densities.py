@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.stats import multivariate_normal
 
+from expectedkernels.estimators import densities
 from expectedkernels.estimators.densities import LEFT_OUT, NormalDensity
 from expectedkernels.estimators.encoding import Variable
 from expectedkernels.estimators.kernel_expansion import Expansion, Prior, Resources
@@ -123,3 +124,14 @@ def test_draws_means_and_nodes_agree():
     drawn = p.draws(z[None], 4000, np.random.default_rng(0))[:, 0]
     assert (drawn[:, [0, 2]] == z[[0, 2]]).all()
     assert abs(drawn[:, 1].mean() - share @ x[:, 1]) < 4 * drawn[:, 1].std() / 63
+
+
+@pytest.mark.parametrize("largest", [600.0, -1e9])
+def test_rows_of_one_pattern_have_the_same_kernels_as_each_alone(monkeypatch, largest):
+    monkeypatch.setattr(densities, "LARGEST_EXPONENT", largest)
+    p, f = density(5, True, 7), functions(2)
+    Z = np.random.default_rng(3).normal(size=(6, 3))
+    Z[:, 1:] = np.nan
+    Z[0, 0] = 40.0  # far from all components
+    alone = [p.mean(f, z[None], Resources())[0] for z in Z]
+    np.testing.assert_allclose(p.mean(f, Z, Resources()), alone, rtol=1e-12)

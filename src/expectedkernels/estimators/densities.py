@@ -64,6 +64,9 @@ SAME = 1e-9
 """Shares that differ by less, relative to their size, are equal up to rounding."""
 DOUBTFUL = 1e4
 """A variance is made anew from covariances if not larger than its rounding error by this factor."""
+MANY_ROWS, LARGEST_EXPONENT = 4, 600.0
+"""So many rows of a pattern share the exponentials of pairs of components and points, unless some
+others are out of range."""
 CHUNK_ENTRIES = 2**21
 EPS = float(np.finfo(np.float64).eps)
 HERMITE = np.polynomial.hermite_e.hermegauss(7)
@@ -334,11 +337,37 @@ def embed(mixture: NormalMixture, Z: Any, rates: Any, points: Any) -> Any:
         if mixture.means.shape[0] == 1:
             found[part.rows] = axes[0].kernels(part.means[:, 0], seen)
             continue
-        for r, row in enumerate(part.rows):
-            found[row] = sum(
+        rest = list(range(len(part.rows)))
+        if len(axes) == 1 and len(part.rows) >= MANY_ROWS:
+            found[part.rows], direct = _shared_kernels(axes[0], part, seen)
+            rest = np.flatnonzero(direct).tolist()
+        for r in rest:
+            found[part.rows[r]] = sum(
                 shares @ axes[at].kernels(means, seen) for means, shares, at in _kept(part, r)
             )
     return found
+
+
+def _shared_kernels(axes: Axes, part: Given, points: Any) -> tuple[Any, Any]:
+    """E k(x, s) where components have one covariance, (rows, points), and rows it fails for.
+
+    Means are sums of one part for the row, a, and one for the component, b, so that
+    |a + b - t|^2 = |b - t|^2 + 2 a b - 2 a t + |a|^2: only the first has to do with pairs.
+    """
+    scale = 1.0 / np.sqrt(1.0 + 2.0 * axes.a)
+    turn, a = axes.turn * scale, part.means.mean(axis=1)
+    b, middle = (part.means[0] - a[0]) @ turn, a.mean(axis=0)
+    a, t = (a - middle) @ turn, (points - middle) @ turn
+    logs = np.full(part.shares.shape, -np.inf)
+    for r, own in enumerate(part.shares):
+        kept, shares = kept_components(own)
+        logs[r, kept] = np.log(shares)
+    logs -= 2.0 * a @ b.T
+    top = logs.max(axis=1, keepdims=True)
+    outer = 2.0 * a @ t.T + top - np.einsum("ri,ri->r", a, a)[:, None]
+    direct = outer.max(axis=1) > LARGEST_EXPONENT
+    kernels = np.exp(logs - top) @ np.exp(-_squares(b, t))
+    return kernels * np.exp(np.minimum(outer, LARGEST_EXPONENT)) * np.prod(scale), direct
 
 
 def _spreads(
