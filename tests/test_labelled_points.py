@@ -96,7 +96,7 @@ def test_columns_of_lists_in_polars():
 @pytest.mark.parametrize(
     ("learn", "match"),
     [
-        (lambda: ek.learn_strudel(FRAME, X_valid=ROWS), "X_valid must be a data frame, too"),
+        (lambda: ek.learn_strudel(FRAME, X_valid=ROWS), "so must be X_valid and all chunks"),
         (lambda: ek.learn_chow_liu(FRAME, cardinalities=[2]), "one per column, 8 in all"),
         (lambda: ek.learn_mixture(3, FRAME), r"'n_components' .*\.\.\. \(a DataFrame\) instead"),
         (lambda: ek.FactorGraph([2], None), "factors of a factor graph are a list. Got NoneType"),

@@ -132,8 +132,8 @@ def test_what_is_no_array_of_numbers_is_told(X, match):
 @pytest.mark.parametrize(
     ("X", "match"),
     [
-        ((row for row in [[0, 1]]), "X must be an array of numbers.* Got a generator"),
-        ({"rain": ["no"]}, "X must be an array .* Got a mapping .* Give a data frame"),
+        ((row for row in [[0, 1]]), "must be arrays of numbers.* Got a generator"),
+        ({"rain": ["no"]}, "must be arrays .* Got a mapping .* Give a data frame"),
         ([{"rain": "no"}], "Got a list of mappings"),
         (pd.Series([0, 1]), r"or X.to_frame\(\)"),
         (pd.DataFrame({"a": [np.inf, 1.0], "b": [0, 1]}), r"Got inf in row 0, column 0 \('a'\)"),
