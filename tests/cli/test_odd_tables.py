@@ -467,3 +467,13 @@ def test_names_in_parquet_files_are_distinct():
     done = invoke("convert", "t.parquet", "-")
     assert done.exit_code == 1
     assert "names of columns must be distinct, found 'a' twice" in done.stderr
+
+
+def test_tables_of_too_many_rows_are_told_what_commands_take(monkeypatch, folder):
+    monkeypatch.setattr("expectedkernels.estimators.kernel_expansion.MATRICES", 1e-12)
+    (folder / "t.csv").write_text("x,y\n" + "1,2\n2,3\n4,1\n" * 3)
+    found = invoke("predict", "t.csv", "--train", "t.csv", "--target", "y")
+    assert found.exit_code == 1
+    assert "t.csv has 9 rows to learn from" in found.stderr
+    assert "random sample of its rows" in found.stderr
+    assert "max_bytes" not in found.stderr

@@ -110,7 +110,15 @@ def fit(
     types = {"number": float, "bool": bool, "label": str}
     X, y = X[observed], np.asarray(column.values)[observed].astype(types[column.kind])
     note(f"Fitting {kind.__name__} to {len(X)} rows ...")
-    model.fit(X, y)
+    try:
+        model.fit(X, y)
+    except DataError as error:
+        if "max_bytes" not in str(error):  # which no command takes
+            raise
+        raise DataError(
+            f"{files.capitalized(raw.path)} has {len(X)} rows to learn from, and the matrix of all "
+            "pairs of them takes too much memory. Give a table with a random sample of its rows."
+        ) from error
     forms = {c.name: forms[c.name] for c in features}
     return Fitted(model, raw.path, forms, marks, target, len(X))
 
