@@ -177,13 +177,14 @@ def weighted_units(block: Any, weights: Any, what: str, advice: str) -> Any:
     """
     weights, matrix = sparse.csr_array(weights), block.matrix
     matrix = block.csr if matrix is None else matrix
+    n_used, sizes = 0, np.zeros(0)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        found, sizes = weights @ matrix, abs(weights) @ abs(matrix)
-    used = ((weights != 0).astype(np.int64) @ (matrix != 0).astype(np.int64)) > 0
-    if (weights.data == 1.0).all():  # what is passed on keeps its digits, however small it is
-        sizes = used
-    numbers = found.data if sparse.issparse(found) else found
-    require_range(numbers, used.sum(), sizes, what, advice)
+        found = weights @ matrix
+        if (weights.data != 1.0).any():  # what is passed on keeps its digits, however small it is
+            sizes = abs(weights) @ abs(matrix)
+            used = (weights != 0).astype(np.int64) @ (matrix != 0).astype(np.int64)
+            n_used = (used > 0).sum()
+    require_range(found.data if sparse.issparse(found) else found, n_used, sizes, what, advice)
     return block.with_numbers(found)
 
 
