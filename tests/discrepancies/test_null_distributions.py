@@ -127,8 +127,10 @@ def test_chains_of_functions_are_those_of_the_conditionals():
     )
     X = fg.sample(50, rng=0)
     function = ek.Target(fg.log_score, fg.cardinalities)
-    models = (sampled_model(target, (), None, "test") for target in (fg, function))
-    ends = [gibbs_sweeps(model.sites, X, np.random.default_rng(0)) for model in models]
+    ends = [
+        gibbs_sweeps(target, sampled_model(target, (), None, "test").sites, X, null_generator(0))
+        for target in (fg, function)
+    ]
     np.testing.assert_array_equal(*ends)
 
 

@@ -21,6 +21,7 @@ from expectedkernels.arrays import (
     as_generator,
     cumulative,
     drawn,
+    from_logs,
     on_host,
     require_memory,
     spans,
@@ -749,19 +750,35 @@ def null_drawer(target: Any, points: Any, null: str, rng: Any) -> tuple[str, Cal
             "from the samples and keep the level all the same."
         )
     sites = sampled_model(target, (), None, "kdsd_test").sites
-    root = gibbs_sweeps(sites[::-1], points, rng)  # the reversed chain
-    return "gibbs", lambda m: gibbs_sweeps(sites, np.tile(root, (m, 1)), rng).reshape(m, *shape)
+    root = gibbs_sweeps(target, sites[::-1], points, rng)  # the reversed chain
+
+    def chains(m: int) -> Any:
+        return gibbs_sweeps(target, sites, np.tile(root, (m, 1)), rng).reshape(m, *shape)
+
+    return "gibbs", chains
 
 
-def gibbs_sweeps(sites: list[Site], points: Any, rng: Any) -> Any:
+def gibbs_sweeps(target: Any, sites: list[Site], points: Any, rng: Any) -> Any:
     """Points after some sweeps of Gibbs updates."""
     rows = points.astype(np.intp)
+    at = np.arange(len(rows))
+    here = target.log_prob(rows) if isinstance(target, Target) else None
     for site in SWEEPS * sites:
-        u = rng.random(len(rows))
+        v, u = site.variable, rng.random(len(rows))
         if isinstance(site, TableSite):
-            rows[:, site.variable] = site.draw(rows, u)
-        else:  # not remembered: many rows hardly ever meet the same states twice
-            rows[:, site.variable] = drawn(site.evaluated(rows), u)
+            rows[:, v] = site.draw(rows, u)
+        elif here is None:  # not remembered: many rows hardly ever meet the same states twice
+            rows[:, v] = drawn(site.evaluated(rows), u)
+        else:  # the function is called for the other states only
+            n_others = target.cardinalities[v] - 1
+            others = np.tile(rows, (n_others, 1))
+            others[:, v] += np.repeat(np.arange(1, n_others + 1), len(rows))
+            others[:, v] %= n_others + 1
+            logs = np.empty((len(rows), n_others + 1))
+            logs[at, rows[:, v]] = here
+            logs[np.tile(at, n_others), others[:, v]] = target.log_prob(others)
+            rows[:, v] = drawn(cumulative(from_logs(logs)), u)
+            here = logs[at, rows[:, v]]
     return rows.astype(np.float64)
 
 
