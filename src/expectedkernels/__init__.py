@@ -35,12 +35,12 @@ _MODULES = {
     "expectation": "expected_kernel explain monte_carlo_expected_kernel",
     "io": "load save",
     "io.bif": "read_bif",
-    "io.unit_lists": "read_jpc read_psdd write_jpc write_psdd",
+    "io.unit_lists": "read_jpc read_psdd read_vtree write_jpc write_psdd write_vtree",
     "io.uai": "read_uai read_uai_evidence write_uai",
-    "io.vtree_format": "read_vtree write_vtree",
     "kernels.empirical": "Empirical median_gamma",
-    "kernels.kernel": "Delta ExpHamming Kernel Laplacian RBF TableKernel",
-    "kernels.kernel_circuit": "KernelCircuit is_kernel_compatible",
+    "kernels.kernel": (
+        "Delta ExpHamming Kernel KernelCircuit Laplacian RBF TableKernel is_kernel_compatible"
+    ),
     "kernels.target": "Target",
     "learning.chow_liu": "learn_chow_liu",
     "learning.em": "em",
@@ -113,8 +113,7 @@ _MOVED = {
     "estimators.kernel_model": "estimators.machines estimators.scaling",
     "estimators.regression": "estimators.least_squares estimators.regressors",
     "kernels.empirical": "kernels.rows",
-    "kernels.kernel": "kernels.library",
-    "kernels.kernel_circuit": "kernels.circuit",
+    "kernels.kernel": "kernels.circuit kernels.library",
     "models.clique_tree": "compilation.plan compilation.tables",
     "models.compiler": "compilation.tensors",
     "models.factor_graph": (

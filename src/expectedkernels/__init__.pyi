@@ -110,11 +110,9 @@ from expectedkernels.io.uai import (
 from expectedkernels.io.unit_lists import (
     read_jpc as read_jpc,
     read_psdd as read_psdd,
+    read_vtree as read_vtree,
     write_jpc as write_jpc,
     write_psdd as write_psdd,
-)
-from expectedkernels.io.vtree_format import (
-    read_vtree as read_vtree,
     write_vtree as write_vtree,
 )
 from expectedkernels.kernels.empirical import (
@@ -126,11 +124,9 @@ from expectedkernels.kernels.kernel import (
     Delta as Delta,
     ExpHamming as ExpHamming,
     Kernel as Kernel,
+    KernelCircuit as KernelCircuit,
     Laplacian as Laplacian,
     TableKernel as TableKernel,
-)
-from expectedkernels.kernels.kernel_circuit import (
-    KernelCircuit as KernelCircuit,
     is_kernel_compatible as is_kernel_compatible,
 )
 from expectedkernels.kernels.target import (

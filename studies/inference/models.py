@@ -15,7 +15,7 @@ from expectedkernels.datasets import asia, ising_grid
 from expectedkernels.io import read_model
 from expectedkernels.models.factor_graph import FactorGraph
 from expectedkernels.sampling.gibbs import collapsed_gibbs
-from expectedkernels.stein.zeros import determined_variables
+from expectedkernels.stein.kdsd import determined_variables
 
 GRID_FILE = "ising_4x4.uai"
 """The grid of the paper, in the data folder or in its folder `uai`."""

@@ -26,8 +26,7 @@ from expectedkernels.kernels.empirical import (
     sample_weights,
     shared_schema,
 )
-from expectedkernels.kernels.kernel import Kernel
-from expectedkernels.kernels.kernel_circuit import is_kernel_compatible
+from expectedkernels.kernels.kernel import Kernel, is_kernel_compatible
 from expectedkernels.models import converted
 
 ROUNDING = 2.0**-49

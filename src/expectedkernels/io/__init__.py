@@ -21,11 +21,12 @@ from expectedkernels.io.unit_lists import (
     read_jpc,
     read_psdd,
     read_spn,
+    read_vtree,
     write_jpc,
     write_psdd,
     write_spn,
+    write_vtree,
 )
-from expectedkernels.io.vtree_format import read_vtree, write_vtree
 from expectedkernels.models.factor_graph import FactorGraph
 from expectedkernels.vtree import Vtree
 

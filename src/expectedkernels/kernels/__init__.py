@@ -1,8 +1,17 @@
 """Kernels as circuits: `ek.kernels`."""
 
 from expectedkernels.kernels.empirical import median_gamma
-from expectedkernels.kernels.kernel import RBF, Delta, ExpHamming, Kernel, Laplacian, TableKernel
-from expectedkernels.kernels.kernel_circuit import KernelCircuit, is_kernel_compatible, kernel_input
+from expectedkernels.kernels.kernel import (
+    RBF,
+    Delta,
+    ExpHamming,
+    Kernel,
+    KernelCircuit,
+    Laplacian,
+    TableKernel,
+    is_kernel_compatible,
+    kernel_input,
+)
 
 __all__ = [
     "RBF",

@@ -18,7 +18,7 @@ from expectedkernels.circuits.drawing import (
 )
 from expectedkernels.circuits.graph import Unit
 from expectedkernels.display import Layout, short
-from expectedkernels.kernels.kernel_circuit import KernelCircuit
+from expectedkernels.kernels.kernel import KernelCircuit
 from expectedkernels.models import converted
 from expectedkernels.models.factor_graph import FactorGraph, model_layout
 from expectedkernels.plotting.style import SAMPLED, new_axes, plot_gram, save

@@ -8,13 +8,13 @@ from expectedkernels.sampling.weights import (
     smoothed_weights,
 )
 from expectedkernels.stein.bbis import SteinSamples
+from expectedkernels.stein.kdsd import determined_variables
 from expectedkernels.stein.stein_kernel import (
     CollapsedSteinKernel,
     PartitionSteinKernel,
     SteinKernel,
     is_strictly_positive_definite,
 )
-from expectedkernels.stein.zeros import determined_variables
 
 __all__ = [
     "CollapsedSteinKernel",

@@ -28,18 +28,7 @@ from expectedkernels.sampling.weights import (
     simplex_weights,
     smoothed_weights,
 )
-from expectedkernels.stein.stein_kernel import (
-    OPERATORS,
-    CollapsedSteinKernel,
-    PartitionSteinKernel,
-    SteinKernel,
-    ZerosMet,
-    is_strictly_positive_definite,
-    partition_cost,
-    shared_grams,
-)
-from expectedkernels.stein.weighted_samples import WeightedSamples
-from expectedkernels.stein.zeros import (
+from expectedkernels.stein.kdsd import (
     ADVICE,
     REMEDIES,
     UPDATES,
@@ -51,6 +40,17 @@ from expectedkernels.stein.zeros import (
     warn_of_classes,
     warn_of_zeros,
 )
+from expectedkernels.stein.stein_kernel import (
+    OPERATORS,
+    CollapsedSteinKernel,
+    PartitionSteinKernel,
+    SteinKernel,
+    ZerosMet,
+    is_strictly_positive_definite,
+    partition_cost,
+    shared_grams,
+)
+from expectedkernels.stein.weighted_samples import WeightedSamples
 
 RULES = ("default", "raw", "smoothed", "signed", "uniform")
 """How weights can be made of a Gram matrix."""

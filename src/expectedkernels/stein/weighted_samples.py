@@ -45,8 +45,8 @@ from expectedkernels.kernels.kernel import Delta, Kernel
 from expectedkernels.kernels.target import Target, TargetLike, as_target, values_of
 from expectedkernels.models.factor_graph import FactorGraph
 from expectedkernels.sampling.gibbs import every_state
+from expectedkernels.stein.kdsd import stein_kernels, stein_problem, warn_of_classes
 from expectedkernels.stein.stein_kernel import OPERATORS, gram_columns
-from expectedkernels.stein.zeros import stein_kernels, stein_problem, warn_of_classes
 
 if TYPE_CHECKING:
     from arviz import InferenceData
