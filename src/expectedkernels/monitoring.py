@@ -15,8 +15,9 @@ from expectedkernels.checks import DataError, check_count, check_real, public_in
 from expectedkernels.circuits.build import stack
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.operands import CircuitSide
-from expectedkernels.data.schema import Schema, joint_column
+from expectedkernels.data.schema import Schema, joint_columns
 from expectedkernels.data.tables import (
+    Columns,
     FrameColumn,
     array_column,
     as_table,
@@ -118,21 +119,15 @@ def read_windows(name: str, tables: Sequence[Any], n_bins: int, pseudocount: flo
     """
     check_count(name, "n_bins", n_bins, 2, error=DataError)
     check_real(name, "pseudocount", pseudocount, error=DataError)
-    parts: list[list[FrameColumn]] = []
-    plain = None
-    for number, table in enumerate(map(as_table, tables), 1):
-        columns, own = _columns(table, number)
-        if plain is None:
-            plain = Schema((None,) * len(columns), own)
-        parts.append(plain.ordered(columns, own, f"Window {number}") if parts else columns)
-    names = None if plain is None else plain.names
-    sizes = tuple(len(columns[0].values) for columns in parts)
+    windows = [_columns(table, number) for number, table in enumerate(map(as_table, tables), 1)]
+    columns = joint_columns(windows, "Window {}")
+    names, sizes = windows[0].names, tuple(map(len, windows))
     if min(sizes) < 2:
         raise DataError(
             f"Every window needs at least two rows. Window {sizes.index(min(sizes)) + 1} has "
             f"{min(sizes)}."
         )
-    found = [_states(joint_column(column), n_bins) for column in zip(*parts, strict=True)]
+    found = [_states(column, n_bins) for column in columns]
     codes, labels = zip(*found, strict=True)
     states, cards = np.stack(codes, axis=1), list(map(len, labels))
     schema = Schema(tuple(cards), names, labels)
@@ -140,7 +135,7 @@ def read_windows(name: str, tables: Sequence[Any], n_bins: int, pseudocount: flo
     return Windows(states, sizes, schema, pooled, pseudocount)
 
 
-def _columns(table: Any, number: int) -> tuple[list[FrameColumn], Any]:
+def _columns(table: Any, number: int) -> Columns:
     if is_frame(table):
         columns, names = frame_columns(table), column_names(table)
     else:
@@ -155,7 +150,7 @@ def _columns(table: Any, number: int) -> tuple[list[FrameColumn], Any]:
         columns, names = [array_column(str(i), x) for i, x in enumerate(array.T)], None
     if not columns:
         raise DataError(f"Window {number} has no columns.")
-    return columns, names
+    return Columns(tuple(columns), names)
 
 
 def _states(column: FrameColumn, n_bins: int) -> tuple[Any, tuple[Any, ...]]:

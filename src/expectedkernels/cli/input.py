@@ -1,12 +1,13 @@
-"""Tables and models that commands read."""
+"""Tables and models that commands read, and estimators fitted to tables."""
 
 from __future__ import annotations
 
 import csv
 import re
+import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from gzip import compress
 from io import StringIO
 from pathlib import Path
@@ -16,13 +17,14 @@ from typing import Any
 import numpy as np
 import typer
 
+import expectedkernels as ek
 from expectedkernels import io
 from expectedkernels.checks import CircuitError, DataError, ParseError, PropertyError, Verdict
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.graph import Graph
 from expectedkernels.circuits.properties import Properties, properties
-from expectedkernels.cli.options import TABLES, warn
-from expectedkernels.data.schema import Schema, frame_schema, joint_column, listed
+from expectedkernels.cli.options import TABLES, note, warn
+from expectedkernels.data.schema import Schema, frame_schema, joint_columns, listed
 from expectedkernels.data.tables import (
     Columns,
     FrameColumn,
@@ -31,6 +33,7 @@ from expectedkernels.data.tables import (
     edges_of,
     in_bins,
     is_missing,
+    match_labels,
 )
 from expectedkernels.io import suffix_of, table_files
 from expectedkernels.io.table_files import AMONG_NUMBERS, POINT, TEXT, TRUTH, RawColumn, RawTable
@@ -66,11 +69,10 @@ def read_tables(
 ) -> list[Columns]:
     """The columns of tables in files (-: standard input): the same, of one type in all of them."""
     files = {path: leave_out(read_file(path, missing), without) for path in dict.fromkeys(paths)}
-    named = next((table for table in files.values() if table.names is not None), None)
-    if named is not None:
+    if named := next((table for table in files.values() if table.named), None):
         files = {path: _named_like(table, named) for path, table in files.items()}
-    first, *others = files.values()
-    for table in others:
+    first = next(iter(files.values()))
+    for table in files.values():
         known, found = ([column.name for column in x.columns] for x in (first, table))
         if sorted(found) != sorted(known):
             raise DataError(
@@ -79,18 +81,14 @@ def read_tables(
             )
     forms = table_files.forms_of(list(files.values()))
     frames = {path: table_files.frame_of(table, forms) for path, table in files.items()}
-    parts: dict[str, list[FrameColumn]] = {}
-    for column in (column for frame in frames.values() for column in frame.columns):
-        parts.setdefault(column.name, []).append(column)
-    warn_of_text(
-        " and ".join(table.path for table in files.values()), map(joint_column, parts.values())
-    )
+    joint = joint_columns(list(frames.values()), "Table {}")
+    warn_of_text(" and ".join(table.path for table in files.values()), joint)
     return [frames[path] for path in paths]
 
 
 def _named_like(table: RawTable, other: RawTable) -> RawTable:
     """A table without names with those of another one of as many columns."""
-    if table.names is not None or len(table.columns) != len(other.columns):
+    if table.named or len(table.columns) != len(other.columns):
         return table
     pairs = zip(table.columns, other.columns, strict=True)
     return replace(table, columns=tuple(replace(mine, name=its.name) for mine, its in pairs))
@@ -111,7 +109,10 @@ def leave_out(table: RawTable, without: Sequence[str] | None) -> RawTable:
             f"{capitalized(table.path)} has no column {unknown[0]!r} to leave out. It has "
             f"{listed(known)}."
         )
-    return select(table, [name for name in known if name not in set(without or ())])
+    kept = tuple(column for column in table.columns if column.name not in (without or ()))
+    if not kept:
+        raise DataError("There is no column left.")
+    return replace(table, columns=kept)
 
 
 def capitalized(path: str) -> str:
@@ -119,50 +120,36 @@ def capitalized(path: str) -> str:
     return path.capitalize() if path == STANDARD_INPUT else path
 
 
-def select(table: RawTable, names: Iterable[str]) -> RawTable:
-    """Some columns of a table, in this order."""
-    kept = tuple(table[name] for name in names)
-    if not kept:
-        raise DataError("There is no column left.")
-    named = table.names is not None
-    return replace(table, columns=kept, names=tuple(c.name for c in kept) if named else None)
-
-
-def missing_mask(column: FrameColumn) -> Any:
-    """Where a column has no value."""
-    if column.kind == "number":
-        return np.isnan(column.values)
-    return np.array([value is None for value in column.values], dtype=np.bool_)
-
-
 def warn_of_text(path: str, columns: Iterable[FrameColumn]) -> None:
     """Name, in one warning, columns of text that are probably no categories, and the remedy."""
-    numbers: dict[str, str] = {}
-    mixed: dict[str, list[str]] = {}
-    dates, identifiers = [], []
+    remedies = [
+        f"{ADVICE[0].lower()}{ADVICE[1:]}",
+        "name cells without a value:",
+        "write dates as numbers, such as days or months",
+        "",
+    ]
+    suspects = []
     for column in columns:
         words = [] if column.kind != "label" else list(map(str, column.distinct))
+        dates = sum(DATE.fullmatch(word) is not None for word in words)
         if look_numeric(words):
-            numbers[column.name] = next(filter(LIKE_NUMBER.fullmatch, words))
-        elif odd := among_numbers(words):
-            mixed[column.name] = odd[:MAX_SHOWN]
-        elif words and sum(DATE.fullmatch(word) is not None for word in words) > 0.9 * len(words):
-            dates.append(column.name)
+            example = next(filter(LIKE_NUMBER.fullmatch, words))
+            suspects.append((0, column.name, f"numbers written as text: {example!r}"))
+        elif odd := among_numbers(words)[:MAX_SHOWN]:
+            suspects.append((1, column.name, f"words among numbers: {quoted(odd)}"))
+            remedies[1] += "".join(f" --missing {quote(word)}" for word in odd)
+        elif words and dates > 0.9 * len(words):
+            suspects.append((2, column.name, "dates or times"))
         elif many_words(column):
-            identifiers.append(column.name)
-    suspects = [f"{name!r} (numbers written as text: {word!r})" for name, word in numbers.items()]
-    suspects += [f"{name!r} (words among numbers: {quoted(x)})" for name, x in mixed.items()]
-    suspects += [f"{name!r} (dates or times)" for name in dates]
-    suspects += [f"{name!r} (identifiers or free text)" for name in identifiers]
+            suspects.append((3, column.name, "identifiers or free text"))
     if not suspects:
         return
-    leave = " ".join(f"--without {quote(x)}" for x in (*numbers, *mixed, *dates, *identifiers))
-    others = [f"{ADVICE[0].lower()}{ADVICE[1:]}"] if numbers else []
-    marks = [f"--missing {quote(word)}" for found in mixed.values() for word in found]
-    others += [f"name cells without a value: {' '.join(marks)}"] if marks else []
-    others += ["write dates as numbers, such as days or months"] if dates else []
+    suspects.sort(key=lambda suspect: suspect[0])
+    listing = ", ".join(f"{name!r} ({reason})" for _, name, reason in suspects)
+    leave = " ".join(f"--without {quote(name)}" for _, name, _ in suspects)
+    others = [remedies[i] for i in sorted({i for i, _, _ in suspects} - {3})]
     remedy = "; or ".join([f"Leave them out: {leave}", *others])
-    warn(f"{path}: text is categories, probably not meant for {', '.join(suspects)}. {remedy}.")
+    warn(f"{path}: text is categories, probably not meant for {listing}. {remedy}.")
 
 
 def look_numeric(words: Collection[str]) -> bool:
@@ -183,7 +170,7 @@ def look_numeric(words: Collection[str]) -> bool:
 
 def many_words(column: FrameColumn) -> str | None:
     """How many different words a column of text has, None if these are few."""
-    distinct, present = len(column.distinct), int((~missing_mask(column)).sum())
+    distinct, present = len(column.distinct), int((~column.missing).sum())
     few = distinct <= max(FEW_CATEGORIES, present / 2)
     if column.kind != "label" or (few and not FEW_ROWS <= present == distinct):
         return None
@@ -209,12 +196,9 @@ def coded(tables: Sequence[Columns], path: str, bins: int) -> tuple[Schema, list
     Text is states, and so are numbers of up to `bins` distinct values; others are divided into as
     many bins, with equal shares of the rows.
     """
-    first = tables[0]
-    plain = Schema((None,) * len(first.columns), first.names)
-    parts = [plain.ordered(list(table.columns), table.names, path) for table in tables]
     path = STANDARD_INPUT if path == "-" else path
-    joint = [_discretised(joint_column(column), bins, path) for column in zip(*parts, strict=True)]
-    schema = frame_schema(joint, first.names, None, MOST_STATES)
+    joint = [_discretised(column, bins, path) for column in joint_columns(tables, "Table {}")]
+    schema = frame_schema(joint, tables[0].names, None, MOST_STATES)
     codes = np.stack([schema.read_column(v, column) for v, column in enumerate(joint)], axis=1)
     stops = np.cumsum([len(table) for table in tables])
     return schema, np.split(codes, stops[:-1])
@@ -258,17 +242,26 @@ def rows_for(circuit: Circuit, table: RawTable) -> Any:
                 f"out: {' '.join(f'--without {quote(name)}' for name in more)}"
             )
     columns: Any = schema.ordered(list(table.columns), table.names, capitalized(table.path))  # type: ignore[arg-type]
-    table = replace(table, columns=tuple(columns))
-    forms = table_files.forms_of([table])
-    forms = {c.name: _form_by(schema, v, forms[c.name]) for v, c in enumerate(columns)}
-    read = table_files.frame_of(table, forms).columns
-    read = tuple(_in_states(schema, v, column) for v, column in enumerate(read))
-    return np.stack([schema.read_column(v, column) for v, column in enumerate(read)], axis=1)
+    table, labels = replace(table, columns=tuple(columns)), map(schema.labels, range(len(columns)))
+    read = enumerate(_labelled_columns(table, list(labels)))
+    return np.stack([schema.read_column(v, column) for v, column in read], axis=1)
 
 
-def _form_by(schema: Schema, variable: int, form: str) -> str:
+def _labelled_columns(table: RawTable, labels: Sequence[Any]) -> list[FrameColumn]:
+    """The columns in the words of variables with these labels: numbers as names of bins."""
+    own, names = table_files.forms_of([table]), [column.name for column in table.columns]
+    forms = {x: _form_by(words, own[x]) for x, words in zip(names, labels, strict=True)}
+    pairs = zip(table_files.frame_of(table, forms).columns, labels, strict=True)
+    return [
+        in_bins(column, edges, words)
+        if column.kind == "number" and (edges := edges_of(words)) is not None
+        else column
+        for column, words in pairs
+    ]
+
+
+def _form_by(labels: Sequence[Any] | None, form: str) -> str:
     """The type of the column of a variable: that of its labels, whatever the column looks like."""
-    labels = schema.labels(variable)
     if edges_of(labels) is not None:
         return form
     if labels is not None and all(isinstance(label, bool) for label in labels):
@@ -278,30 +271,26 @@ def _form_by(schema: Schema, variable: int, form: str) -> str:
     return POINT if form == TEXT else form
 
 
-def _in_states(schema: Schema, variable: int, column: FrameColumn) -> FrameColumn:
-    """A column in the words of a variable: numbers as names of bins."""
-    labels = schema.labels(variable)
-    if labels is None or column.kind != "number":
-        return column
-    edges = edges_of(labels)
-    return column if edges is None else in_bins(column, edges, labels)
-
-
 def evidence_of(circuit: Circuit, given: Sequence[str] | None) -> Any:
     """The row of evidence that words such as rain=yes stand for, NaN where nothing is known."""
-    row = np.full(circuit.n_variables, np.nan)
+    row, schema = np.full(circuit.n_variables, np.nan), circuit.schema
     said: dict[int, str] = {}
     for words in given or ():
         name, value = _name_and_value(circuit, words)
         variable = variable_of(circuit, name)
-        if not RawColumn(name, [value]).words:
+        cell = RawTable("--given", (RawColumn(name, [value]),))
+        if not cell[name].words:
             raise DataError(f"Nothing is said of {name!r} in {words!r}. Leave it out.")
         if variable in said:
             raise typer.BadParameter(
                 f"{name!r} can be given once. Got {said[variable]!r} and {words!r}."
             )
         said[variable] = words
-        row[variable] = _state(circuit.schema, variable, RawColumn(name, [value]))
+        [column] = _labelled_columns(cell, [schema.labels(variable)])
+        if schema.cardinalities[variable] is None:
+            [row[variable]] = schema.read_column(variable, column)
+        else:
+            row[variable] = schema.state(variable, as_label(column.values[0]))
     return row
 
 
@@ -320,17 +309,6 @@ def variable_of(circuit: Circuit, name: str) -> int:
     word = name.strip()
     numbered = circuit.names is None and word.isdecimal()
     return circuit.schema.variable(int(word) if numbered else word)
-
-
-def _state(schema: Schema, variable: int, cell: RawColumn) -> float:
-    """The state or number in a cell."""
-    table = RawTable("--given", (cell,), None)
-    form = _form_by(schema, variable, table_files.forms_of([table])[cell.name])
-    [column] = table_files.frame_of(table, {cell.name: form}).columns
-    if schema.cardinalities[variable] is None:
-        return float(schema.read_column(variable, column)[0])
-    [key] = _in_states(schema, variable, column).values
-    return float(schema.state(variable, as_label(key)))
 
 
 def write_rows(columns: Mapping[str, Any], out: str, *, header: bool = True) -> None:
@@ -353,19 +331,14 @@ def write_rows(columns: Mapping[str, Any], out: str, *, header: bool = True) -> 
     delimiter = "\t" if suffix_of(out) == ".tsv" else ","
     writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
     writer.writerows([columns] if header else [])
-    writer.writerows(zip(*map(_cells, columns.values()), strict=True))
+    values = (x.values if isinstance(x, RawColumn) else x for x in columns.values())
+    cells = (map(table_files.text_of, column) for column in values)
+    writer.writerows(zip(*cells, strict=True))
     if out == "-":
         typer.echo(text.getvalue(), nl=False)
         return
     contents = text.getvalue().encode()
     Path(out).write_bytes(compress(contents, mtime=0) if out.endswith(".gz") else contents)
-
-
-def _cells(column: Any) -> list[str]:
-    if isinstance(column, RawColumn) and column.is_text:
-        return column.content
-    values = column.values if isinstance(column, RawColumn) else column
-    return list(map(table_files.text_of, values))
 
 
 def _arrow(pa: Any, column: Any) -> Any:
@@ -378,16 +351,251 @@ def _arrow(pa: Any, column: Any) -> Any:
 def decoded(circuit: Circuit, rows: Any) -> dict[str, list[Any]]:
     """Columns of labels, codes and numbers, by their names, of rows of a circuit."""
     schema = circuit.schema
-    names = list(schema.names or (f"x{v}" for v in range(schema.n_variables)))
-    columns: list[list[Any]] = []
+    columns: dict[str, list[Any]] = {}
     for v, column in enumerate(np.asarray(rows, dtype=np.float64).T):
         labels = schema.labels(v)
-        if schema.cardinalities[v] is None:
-            columns.append(column.tolist())
-        else:
-            codes = column.astype(np.intp).tolist()
-            columns.append(codes if labels is None else [labels[code] for code in codes])
-    return dict(zip(names, columns, strict=True))
+        values = column if schema.cardinalities[v] is None else column.astype(np.intp)
+        name = f"x{v}" if schema.names is None else schema.names[v]
+        columns[name] = [x if labels is None else labels[x] for x in values.tolist()]
+    return columns
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """An estimator, and what is needed to read tables for it.
+
+    Attributes
+    ----------
+    model : fitted estimator
+    path : str
+        The file of the table that it was fitted to, or its own.
+    forms : dict from names to types
+        The columns that it predicts from, in their order.
+    marks : list of str
+        Text of cells without a value.
+    target : str
+        What it predicts.
+    rows : int
+        How many rows it was fitted to; 0 if that is not known.
+    """
+
+    model: Any
+    path: str
+    forms: dict[str, str]
+    marks: list[str]
+    target: str = "prediction"
+    rows: int = 0
+
+    @property
+    def size(self) -> str:
+        """How large it is, in words."""
+        kind = type(self.model).__name__
+        return f"{f'{self.rows} rows' if self.rows else kind}, {len(self.forms)} columns"
+
+    @property
+    def classes(self) -> list[str] | None:
+        """The names of the classes, None if numbers are predicted."""
+        if not hasattr(self.model, "classes_"):
+            return None
+        return [str(as_label(name)) for name in self.model.classes_.tolist()]
+
+
+def fit_predictor(
+    path: str,
+    target: str,
+    classify: bool,
+    without: Sequence[str] | None,
+    missing: Sequence[str] | None,
+    seed: int,
+) -> Fitted:
+    """A regressor for a target of numbers, a classifier for others, fitted to a table."""
+    raw, marks = leave_out(read_file(path, missing), without), list(missing or ())
+    forms = table_files.forms_of([raw])
+    if target not in forms:
+        names = listed(forms)
+        raise DataError(
+            f"{capitalized(raw.path)} has no column {target!r} to predict. It has {names}."
+        )
+    forms[target] = TEXT if classify else forms[target]
+    if not classify:
+        _check_target(raw, target, forms[target])
+    table = table_files.frame_of(raw, forms)
+    column = next(c for c in table.columns if c.name == target)
+    observed = ~column.missing
+    if not observed.any():
+        raise DataError(f"Column {target!r} of {raw.path} has no values to learn from.")
+    if not observed.all():
+        warn(f"{raw.path}: {(~observed).sum()} rows have no {target!r}, and are left out.")
+    features = [c for c in table.columns if c.name != target]
+    if not features:
+        raise DataError(
+            f"{capitalized(raw.path)} has no column beside {target!r} to predict it from."
+        )
+    warn_of_text(raw.path, features)
+    labels = column.kind != "number"
+    if labels and (many := many_words(column)):
+        warn(f"{raw.path}: {many}. They are taken for names of classes: few rows say what each is.")
+        warnings.filterwarnings("ignore", "The number of unique classes")  # which says the same
+    kind: Any = ek.ExpectedKernelClassifier if labels else ek.ExpectedKernelRidge
+    X, categorical = objects(features, raw.path)
+    model = kind(alpha="auto", categorical_features=categorical or None, random_state=seed)
+    types = {"number": float, "bool": bool, "label": str}
+    X, y = X[observed], np.asarray(column.values)[observed].astype(types[column.kind])
+    note(f"Fitting {kind.__name__} to {len(X)} rows ...")
+    try:
+        model.fit(X, y)
+    except DataError as error:
+        if "max_bytes" not in str(error):  # which no command takes
+            raise
+        raise DataError(
+            f"{capitalized(raw.path)} has {len(X)} rows to learn from, and the matrix of all "
+            "pairs of them takes too much memory. Give a table with a random sample of its rows."
+        ) from error
+    forms = {c.name: forms[c.name] for c in features}
+    return Fitted(model, raw.path, forms, marks, target, len(X))
+
+
+def save_fitted(fitted: Fitted, out: str) -> None:
+    """Write an estimator to a file, with what is needed to read tables for it."""
+    model, names = fitted.model, list(fitted.forms)
+    if fitted.classes is None and fitted.rows > 1:  # calibrated once, and not in every command
+        model.predict_interval(np.full((1, len(names)), None, dtype=object))
+    model.columns_ = replace(model.columns_, names=names)
+    model.feature_names_in_ = np.array(names, dtype=object)
+    model.table_ = {"target": fitted.target, "forms": fitted.forms, "missing": fitted.marks}
+    io.save(model, out)
+
+
+def load_fitted(path: str, missing: Sequence[str] | None) -> Fitted:
+    """The estimator in a file, also one that was fitted and saved elsewhere."""
+    model = io.FORMATS[".skops"][0](path)  # whatever its name is
+    if not hasattr(model, "columns_"):
+        raise DataError(f"{path} holds a {type(model).__name__}, which is not of expectedkernels.")
+    names = list(map(str, model.columns_.names))
+    if hasattr(model, "feature_names_in_"):
+        del model.feature_names_in_  # rows are arrays here, of columns in this order
+    about = getattr(model, "table_", {})
+    forms = about.get("forms") or {
+        name: TEXT if i in model.columns_.categories else "" for i, name in enumerate(names)
+    }
+    marks = [*about.get("missing", ()), *(missing or ())]
+    return Fitted(model, path, forms, marks, about.get("target", "prediction"))
+
+
+def fit_imputer(raw: RawTable, strategy: str, seed: int) -> Fitted:
+    """An imputer, fitted to a table."""
+    forms = table_files.forms_of([raw])
+    table = table_files.frame_of(raw, forms)
+    warn_of_text(raw.path, table.columns)
+    empty = [column.name for column in table.columns if column.missing.all()]
+    if empty:
+        warn(f"{raw.path}: without a value, and left as they are: {', '.join(empty)}.")
+        warnings.filterwarnings("ignore", "Columns without a value in fit")  # the same, in numbers
+    X, categorical = objects(table.columns, raw.path)
+    options: Any = {"categorical_features": categorical or None, "random_state": seed}
+    imputer = ek.CircuitImputer(strategy, **options).fit(X)
+    return Fitted(imputer, raw.path, forms, list(raw.columns[0].marks))
+
+
+def as_imputer(fitted: Fitted, strategy: str, seed: int) -> Fitted:
+    """An imputer with the density of the columns that an estimator predicts from."""
+    model = fitted.model
+    if isinstance(model, ek.CircuitImputer):
+        return replace(fitted, model=model.set_params(strategy=strategy, random_state=seed))
+    imputer: Any = ek.CircuitImputer(strategy, density=model.density, random_state=seed)
+    for name in ("n_features_in_", "columns_", "density_", "circuit_", "_unseen"):
+        setattr(imputer, name, getattr(model, name))
+    imputer._tree = None
+    imputer._require_circuit("--strategy mean")
+    return replace(fitted, model=imputer)
+
+
+def read_like(
+    raw: RawTable, fitted: Fitted, *, partly: bool = False
+) -> tuple[Any, dict[str, str], list[Any]]:
+    """The rows of a file as an array for an estimator; types of columns; where these have no value.
+
+    Parameters
+    ----------
+    raw : RawTable
+    fitted : Fitted
+    partly : bool
+        Whether some columns may be absent: nothing is known of them then.
+    """
+    names = list(fitted.forms)
+    absent = [name for name in names if name not in {column.name for column in raw.columns}]
+    if absent and (not partly or absent == names):
+        raise DataError(
+            f"{capitalized(raw.path)} lacks columns of {fitted.path}: {listed(absent)}. "
+            "Where nothing is known, add columns without values."
+        )
+    own = table_files.forms_of([raw])
+    numeric = {TEXT: POINT, TRUTH: POINT}
+    forms = {
+        name: fitted.forms[name] or numeric.get(form, form)
+        for name, form in own.items()
+        if name in names
+    }
+    found = {column.name: column for column in table_files.frame_of(raw, forms).columns}
+    nothing = np.full(len(raw), np.nan)
+    columns = [found.get(name, FrameColumn(name, "number", nothing)) for name in names]
+    levels = fitted.model.columns_.categories
+    read = [_in_levels(column, levels.get(i), raw.path) for i, column in enumerate(columns)]
+    return objects(read, raw.path)[0], forms, [column.missing for column in columns]
+
+
+def _in_levels(column: FrameColumn, levels: Any, path: str) -> FrameColumn:
+    """A column with the categories of training, if it has any; others are missing."""
+    if levels is None:
+        return column
+    if column.kind == "number":
+        return FrameColumn(column.name, "label", [None] * len(column.values))
+    levels = [as_label(level) for level in levels.tolist() if level is not None]
+    found = match_labels(levels, column.distinct)
+    known = {x: levels[i] for x, i in zip(column.distinct, found, strict=True) if i >= 0}
+    if unseen := [x for x in column.distinct if x not in known]:
+        warn(
+            f"{path}: column {column.name!r} has categories that the training table has not: "
+            f"{quoted(unseen)}. They are treated as missing."
+        )
+    return FrameColumn(column.name, "label", [known.get(x) for x in column.values])
+
+
+def objects(columns: Sequence[FrameColumn], path: str) -> tuple[Any, list[int]]:
+    """Columns as an array, and the numbers of those that hold categories."""
+    for column in columns:
+        if column.kind == "number" and np.isinf(column.values).any():
+            row = int(np.argmax(np.isinf(column.values)))
+            raise DataError(
+                f"Column {column.name!r} of {path} is infinite in row {row}. Leave cells empty "
+                "where nothing is known."
+            )
+    categorical = [i for i, column in enumerate(columns) if column.kind != "number"]
+    if not categorical:
+        return np.column_stack([column.values for column in columns]), []
+    return np.stack([np.array(column.values, dtype=object) for column in columns], 1), categorical
+
+
+def _check_target(raw: RawTable, target: str, form: str) -> None:
+    """Refuse a target of numbers that are written as text, or have words among them."""
+    place, classes = f"Column {target!r} of {raw.path}", "with --classify, all are names of classes"
+    column = raw[target]
+    odd: Sequence[str] = list(table_files.marks_among_numbers(column, form))
+    if form == TEXT and not odd:
+        words = column.words or set(map(str, column.values)) - {"None"}
+        if look_numeric(words):
+            shown = next(filter(LIKE_NUMBER.fullmatch, sorted(words)))
+            raise DataError(
+                f"{place} holds numbers that are written as text, such as {shown!r}. "
+                f"{ADVICE}; {classes}."
+            )
+        odd = among_numbers(words)
+    if odd:
+        remedy = " ".join(f"--missing {quote(word)}" for word in odd[:MAX_SHOWN])
+        raise DataError(
+            f"{place} holds {quoted(odd)} among numbers. Where nothing is known, leave "
+            f"cells empty or add {remedy}; {classes}."
+        )
 
 
 CIRCUITS = (".npz", ".psdd", ".jpc", ".spn")
@@ -475,16 +683,11 @@ def sizes(circuit: Any) -> dict[str, str]:
         found["parameters"] = circuit.n_parameters
         found |= {} if circuit.n_roots == 1 else {"roots": circuit.n_roots}
     words = {name: str(count) for name, count in found.items()}
-    return {"variables": variables_in_words(tuple(cards.values())), **words}
-
-
-def variables_in_words(cardinalities: tuple[int | None, ...]) -> str:
-    """How many variables there are, and with how many states."""
-    counts = Counter(-1 if card is None else card for card in cardinalities)
+    counts = Counter(-1 if card is None else card for card in cards.values())
     names = {-1: "real", 2: "binary"}
     kinds = [f"{n} {names.get(card, f'with {card} states')}" for card, n in sorted(counts.items())]
     shown = kinds if len(kinds) <= 6 else [*kinds[:5], f"... up to {max(counts)} states"]
-    return f"{len(cardinalities)} ({', '.join(shown)})"
+    return {"variables": f"{len(cards)} ({', '.join(shown)})", **words}
 
 
 def sum_in_words(circuit: Circuit) -> str:
@@ -515,28 +718,22 @@ def circuit_properties(circuit: Circuit) -> Any:
 
 def convert_file(source: str, out: str, missing: list[str] | None) -> None:
     """Write what is in a file into another one, in the format that its name says."""
-    kinds: list[tuple[str, tuple[str, ...], Callable[[str], Any]]] = [
-        ("circuit", CIRCUITS, read_distribution),
-        ("model", MODELS, io.read_model),
-    ]
-    for kind, suffixes, read in kinds:
-        if suffix_of(source) in suffixes:
-            _check(source, out, kind, suffixes)
-            io.save(read(source), out)
-            return
-    _check(source, out, "table", (*TABLES, "-"))
+    known = {"circuit": CIRCUITS, "model": MODELS}
+    kind = next((x for x in known if suffix_of(source) in known[x]), "table")
+    suffixes = known.get(kind, (*TABLES, "-"))
+    if suffix_of(out) not in suffixes and not out.endswith(suffixes):
+        advice = (
+            " `compile` makes a circuit of a model." if kind == "model" and is_model(out) else ""
+        )
+        raise CircuitError(
+            f"{source} holds a {kind}, which is written to files that end in "
+            f"{', '.join(suffixes)}. Got {out} instead.{advice}"
+        )
+    if kind != "table":
+        io.save(read_distribution(source) if kind == "circuit" else io.read_model(source), out)
+        return
     table = read_file(source, missing)
     if suffix_of(out) in (".parquet", ".pq"):
         table_files.warn_of_numbers(table.path, table.columns, table_files.forms_of([table]))
     columns = {column.name: column for column in table.columns}
-    write_rows(columns, out, header=table.names is not None)
-
-
-def _check(source: str, out: str, kind: str, suffixes: tuple[str, ...]) -> None:
-    if suffix_of(out) in suffixes or out in suffixes or out.endswith(suffixes):
-        return
-    advice = " `compile` makes a circuit of a model." if kind == "model" and is_model(out) else ""
-    raise CircuitError(
-        f"{source} holds a {kind}, which is written to files that end in {', '.join(suffixes)}. "
-        f"Got {out} instead.{advice}"
-    )
+    write_rows(columns, out, header=table.named)

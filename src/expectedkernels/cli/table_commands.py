@@ -14,7 +14,7 @@ from expectedkernels.cli import options as opt
 from expectedkernels.cli.options import Answer, fail, in_columns, note, refuse_twice, warn
 
 if TYPE_CHECKING:
-    from expectedkernels.cli.fitting import Fitted
+    from expectedkernels.cli.input import Fitted
 
 
 Rows = Annotated[str, opt.InFile(help="The rows: a table (-: standard input).")]
@@ -47,13 +47,13 @@ def fit(
     `predict`, `explain` and `impute` read it with --model. The file holds the types and levels of
     the columns as well. Needs skops.
     """
-    from expectedkernels.cli import fitting
+    from expectedkernels.cli.input import fit_predictor, save_fitted
     from expectedkernels.io.skops_format import require_skops
 
     require_skops()
     began = perf_counter()
-    fitted = fitting.fit(table, target, classify, without, missing, seed)
-    fitting.save(fitted, str(out))
+    fitted = fit_predictor(table, target, classify, without, missing, seed)
+    save_fitted(fitted, str(out))
     seconds = perf_counter() - began
     task, rows = _task(fitted), fitted.rows
     found = {"rows": rows, "columns": list(fitted.forms), "target": target, "task": task}
@@ -83,11 +83,11 @@ def _fitted(
         raise typer.BadParameter("Give either --model, or --train and --target.")
     if model is not None and classify:
         raise typer.BadParameter("--classify is for --train: a model knows its classes.")
-    from expectedkernels.cli import fitting
+    from expectedkernels.cli.input import fit_predictor, load_fitted
 
     if model is not None:
-        return fitting.load(model, missing)
-    return fitting.fit(str(train), str(target), classify, without, missing, seed)
+        return load_fitted(model, missing)
+    return fit_predictor(str(train), str(target), classify, without, missing, seed)
 
 
 def predict(
@@ -125,8 +125,7 @@ def predict(
         raise typer.BadParameter("--json prints, and --out writes a table: give one of them")
     refuse_twice(rows, train)
     fitted = _fitted(model, train, target, classify, without, missing, seed)
-    from expectedkernels.cli.fitting import read_like
-    from expectedkernels.cli.input import leave_out, read_file, write_rows
+    from expectedkernels.cli.input import leave_out, read_file, read_like, write_rows
 
     name = fitted.target
     if fitted.classes is None and proba:
@@ -217,25 +216,24 @@ def impute(
     refuse_twice(rows, train)
     if model is not None and train is not None:
         raise typer.BadParameter("Give --model or --train, and not both.")
-    from expectedkernels.cli import fitting
-    from expectedkernels.cli.input import leave_out, read_file, write_rows
+    from expectedkernels.cli import input as files
 
     if model is not None:
-        fitted = fitting.as_imputer(fitting.load(model, missing), strategy.value, seed)
-        raw = read_file(rows, fitted.marks)
-        leave_out(raw, without)
+        fitted = files.as_imputer(files.load_fitted(model, missing), strategy.value, seed)
+        raw = files.read_file(rows, fitted.marks)
+        files.leave_out(raw, without)
     else:
-        raw = read_file(rows, missing)
-        table = leave_out(raw if train is None else read_file(train, missing), without)
-        fitted = fitting.fit_imputer(table, strategy.value, seed)
-    X, forms, gaps = fitting.read_like(raw, fitted, partly=True)
+        raw = files.read_file(rows, missing)
+        table = files.leave_out(raw if train is None else files.read_file(train, missing), without)
+        fitted = files.fit_imputer(table, strategy.value, seed)
+    X, forms, gaps = files.read_like(raw, fitted, partly=True)
     note(f"Filling in {len(X)} rows ...")
     done = fitted.model.transform(X)
     columns = {column.name: column for column in raw.columns}
     for i, name in enumerate(fitted.forms):
         if name in columns:
             columns[name] = columns[name].filled(done[:, i].tolist(), gaps[i], forms[name])
-    write_rows(columns, out, header=raw.names is not None)
+    files.write_rows(columns, out, header=raw.named)
 
 
 def explain(
@@ -262,8 +260,7 @@ def explain(
     """
     refuse_twice(rows, train)
     fitted = _fitted(model, train, target, classify, without, missing, seed)
-    from expectedkernels.cli.fitting import read_like
-    from expectedkernels.cli.input import read_file
+    from expectedkernels.cli.input import read_file, read_like
 
     raw = read_file(rows, fitted.marks)
     X = read_like(raw, fitted)[0]

@@ -19,6 +19,7 @@ from expectedkernels.checks import (
     is_int,
 )
 from expectedkernels.data.tables import (
+    Columns,
     FrameColumn,
     Label,
     as_label,
@@ -241,41 +242,35 @@ class Schema:
 
     def read_column(self, variable: int, column: FrameColumn) -> Any:
         """The codes (or numbers) of the column of a variable, NaN where a value is missing."""
-        labels = self.labels(variable)
-        if column.kind == "number":
-            return _read_numbers(column, labels)
-        card = self.cardinalities[variable]
-        present = [value for value in dict.fromkeys(column.values) if value is not None]
+        card, labels, values = self.cardinalities[variable], self.labels(variable), column.values
+        if column.kind == "number":  # stands for labels that are numbers; else they are codes
+            if labels is None or not _could_be_codes(labels):
+                return values
+            present, values = column.distinct, values.tolist()
+        else:
+            present = [value for value in dict.fromkeys(values) if value is not None]
         known = () if card is None else labels or range(card)
         codes: dict[Any, Any] = dict(zip(present, match_labels(known, present), strict=True))
         for value in present:
-            if codes[value] < 0:
-                row = column.values.index(value)
-                codes[value] = self._frame_code(variable, column, value, row)
-        codes[None] = np.nan
-        return np.asarray([codes[value] for value in column.values], dtype=np.float64)
-
-    def _frame_code(self, variable: int, column: FrameColumn, value: Label, row: int) -> float:
-        if self.cardinalities[variable] is None:
-            if isinstance(value, (int, float)):
-                return float(value)
-        elif self.labels(variable) is None and isinstance(value, str):
+            if codes[value] >= 0:
+                continue
+            real = value if isinstance(value, (int, float)) else None
+            codes[value] = real if card is None else _plain_code(labels, card, value)
+            if codes[value] is not None:
+                continue
+            row = values.index(value)
+            if card is not None and labels is None and isinstance(value, str):
+                raise DataError(
+                    f"The column {column.name!r} holds text (row {row}: {value!r}), but the states "
+                    f"of {self.call(variable)} have no labels. Give codes 0, 1, ..., or a model "
+                    "with states (learned from a frame, or named by with_names)."
+                )
+            wanted = "a real number" if card is None else f"one of {listed(known)}"
             raise DataError(
-                f"The column {column.name!r} holds text (row {row}: {value!r}), but the states of "
-                f"{self.call(variable)} have no labels. Give codes 0, 1, ..., or a model with "
-                "states (learned from a frame, or named by with_names)."
+                f"The column {column.name!r} must hold {wanted}, or nothing. "
+                f"Got {value!r} in row {row}."
             )
-        else:
-            found = _plain_code(self.labels(variable), self.cardinalities[variable], value)
-            if found is not None:
-                return float(found)
-        card = self.cardinalities[variable]
-        known = self.labels(variable) or range(card or 0)
-        wanted = "a real number" if card is None else f"one of {listed(known)}"
-        raise DataError(
-            f"The column {column.name!r} must hold {wanted}, or nothing. "
-            f"Got {value!r} in row {row}."
-        )
+        return np.asarray([codes.get(value, np.nan) for value in values], dtype=np.float64)
 
     def frame(self, rows: Any, index: Any = None) -> Any:
         """Rows of codes and numbers as a data frame of pandas, with names and labels.
@@ -341,14 +336,12 @@ def frame_schema(
         How many distinct values a column of labels may have.
     numbers : bool
     """
-    cards: list[int | None] = []
-    states: list[Any] = []
-    for number, column in enumerate(columns):
-        given = None if cardinalities is None else cardinalities[number]
-        card, labels = _column_states(column, given, max_states, numbers)
-        cards.append(card)
-        states.append(labels)
-    return Schema(tuple(cards), None if names is None else tuple(names), tuple(states))
+    pairs = [
+        _column_states(column, card, max_states, numbers)
+        for column, card in zip(columns, cardinalities or [None] * len(columns), strict=True)
+    ]
+    cards, states = tuple(card for card, _ in pairs), tuple(labels for _, labels in pairs)
+    return Schema(cards, None if names is None else tuple(names), states)
 
 
 def _column_states(
@@ -389,6 +382,16 @@ def _hold_codes(found: Sequence[Any]) -> bool:
     return found[0] >= 0 and (found[-1] <= 1 or (found[0] == 0 and found[-1] < 2 * len(found)))
 
 
+def joint_columns(tables: Sequence[Columns], what: str) -> list[FrameColumn]:
+    """The columns of all tables together, in the order of the first; `what` calls a table {}."""
+    plain = Schema((None,) * len(tables[0].columns), tables[0].names)
+    others = [
+        plain.ordered(list(table.columns), table.names, what.format(number))
+        for number, table in enumerate(tables[1:], 2)
+    ]
+    return [joint_column(parts) for parts in zip(tables[0].columns, *others, strict=True)]
+
+
 def joint_column(parts: Sequence[FrameColumn]) -> FrameColumn:
     """One column of several tables, one after the other; labels that mean the same are one."""
     first = parts[0]
@@ -411,24 +414,6 @@ def joint_column(parts: Sequence[FrameColumn]) -> FrameColumn:
     if len({isinstance(label, str) for label in labels}) == 2:
         values = [None if x is None else str(x) for x in values]
     return FrameColumn(first.name, kind, values)
-
-
-def _read_numbers(column: FrameColumn, labels: Sequence[Label] | None) -> Any:
-    """Numbers stand for labels that are numbers; else they are codes."""
-    values = column.values
-    if labels is None or are_codes(labels) or not look_like_numbers(labels):
-        return values
-    codes = match_labels(labels, column.distinct)
-    if -1 in codes:
-        value = column.distinct[codes.index(-1)]
-        raise DataError(
-            f"The column {column.name!r} must hold one of {listed(labels)}, or nothing. "
-            f"Got {value:g} in row {int(np.flatnonzero(values == value)[0])}."
-        )
-    out = np.full(len(values), np.nan)
-    known = ~np.isnan(values)
-    out[known] = np.asarray(codes)[np.searchsorted(column.distinct, values[known])]
-    return out
 
 
 def _plain_code(labels: Sequence[Label] | None, card: int | None, key: Any) -> int | None:
@@ -556,17 +541,8 @@ def match(one: Schema, other: Schema, union: bool = False) -> Matching:
             )
         variables = tuple(other.variable(name) for name in one.names)
     matched = [_match_states(one, v, other, w, union) for v, w in enumerate(variables)]
-    schema = Schema(
-        tuple(card for card, _, _, _ in matched),
-        one.names if one.names is not None else other.names,
-        tuple(labels for _, labels, _, _ in matched),
-    )
-    return Matching(
-        schema,
-        variables,
-        tuple(second for _, _, _, second in matched),
-        tuple(first for _, _, first, _ in matched),
-    )
+    cards, labels, mine, theirs = (tuple(part[i] for part in matched) for i in range(4))
+    return Matching(Schema(cards, one.names or other.names, labels), variables, theirs, mine)
 
 
 def _match_states(one: Schema, v: int, other: Schema, w: int, union: bool) -> Any:

@@ -58,6 +58,13 @@ class FrameColumn:
     values: Any
     categories: list[Label] | None = None
 
+    @property
+    def missing(self) -> Any:
+        """Where the column has no value."""
+        if self.kind == "number":
+            return np.isnan(self.values)
+        return np.array([value is None for value in self.values], dtype=np.bool_)
+
     @cached_property
     def distinct(self) -> list[Label]:
         """What the column holds, sorted, without what is missing; categories in their order."""
@@ -443,10 +450,8 @@ def _checked_objects(array: Any, given: Any, what: str) -> Any:
         _refuse(found, "Give an array of shape (rows, variables)." if what == ARRAYS else "", what)
     entries = array.reshape(-1).tolist()
     for entry in entries:
-        if isinstance(entry, (str, bytes)):
-            _refuse(f"text, {entry!r}", FRAMES if what == ARRAYS else "", what)
-        if isinstance(entry, complex):
-            _refuse(f"complex numbers, {entry!r}", "Give their real parts.", what)
+        if isinstance(entry, (str, bytes, complex)):
+            _check_kind(np.asarray(entry), what)
     numbers = [np.nan if is_missing(entry) else entry for entry in entries]
     return np.asarray(numbers, dtype=np.float64).reshape(array.shape)
 
@@ -550,7 +555,6 @@ def _columns(names: Sequence[Any], columns: Sequence[Any]) -> Columns:
 
 DIGITS = 6
 """Bins end at numbers of so many digits, unless their ends differ in later ones only."""
-FIRST_BIN, BIN = re.compile(r"below (\S+)"), re.compile(r"(\S+) to (\S+)")
 
 
 def binned(column: FrameColumn, n_bins: int) -> FrameColumn:
@@ -605,13 +609,8 @@ def edges_of(labels: Sequence[Any] | None) -> Any:
     >>> edges_of(["below 0.5", "0.5 to 2", "2 or more"]).tolist()
     [0.5, 2.0]
     """
-    if not labels or not isinstance(labels[0], str) or not FIRST_BIN.fullmatch(labels[0]):
+    begins = [str(label).split(" ")[0] for label in labels or ()][1:]
+    if not begins or not all(map(is_number, begins)):
         return None
-    found = [FIRST_BIN.fullmatch(labels[0])]
-    found += [BIN.fullmatch(str(label)) for label in labels[1:-1]]
-    try:
-        edges = np.array([float(match[match.lastindex or 1]) for match in found if match])
-    except ValueError:
-        return None
-    same = len(edges) == len(labels) - 1 and bin_names(edges) == tuple(labels)
-    return edges if same else None
+    edges = np.array(begins, dtype=np.float64)
+    return edges if bin_names(edges) == tuple(labels or ()) else None

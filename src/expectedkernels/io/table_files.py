@@ -59,9 +59,7 @@ class TableSource(Source):
         for encoding in ("utf-16",) if marked else ("utf-8-sig", "cp1252"):
             with suppress(UnicodeDecodeError):
                 text = data.decode(encoding)
-                if encoding == "utf-8-sig":
-                    return text
-                if "\0" in text:
+                if "\0" in text and encoding != "utf-8-sig":
                     break
                 if encoding == "cp1252":
                     warnings.warn(
@@ -100,7 +98,13 @@ def read_cells(source: Source) -> Cells:
             "expected a table in a text file, found zero bytes, as in UTF-16 without its mark and "
             "in spreadsheets. Save it as CSV in UTF-8"
         )
-    rows = list(_rows(source, _delimiter(source.text)))
+    rows: list[tuple[int, list[str]]] = []
+    delimiter = _delimiter(source.text)
+    try:
+        rows += _records(source.text, delimiter) if delimiter else source.records(comment=None)
+    except csv.Error as error:
+        message = f"cannot tell cells apart ({error}); is a quote not closed?"
+        raise source.error(message, rows[-1][0] + 1 if rows else 1) from None
     header = bool(rows) and _is_header(rows[0][1], [cells for _, cells in rows[1 : SAMPLE + 1]])
     if len(rows) <= header:
         raise source.error(f"expected rows, found {'only a header' if header else 'an empty file'}")
@@ -143,32 +147,17 @@ def _records(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
             yield reader.line_num, cells
 
 
-def _rows(source: Source, delimiter: str | None) -> Iterator[tuple[int, list[str]]]:
-    if delimiter is None:
-        yield from source.records(comment=None)
-        return
-    line = 0
-    try:
-        for line, cells in _records(source.text, delimiter):
-            yield line, cells
-    except csv.Error as error:
-        raise source.error(
-            f"cannot tell cells apart ({error}); is a quote not closed?", line + 1
-        ) from None
-
-
 def _is_header(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
     """Whether the first line holds names: words, or years above columns of something else."""
     words = [cell.strip() for cell in first]
     if not all(map(_is_number, words)):
         return True
-    years = [i for i, word in enumerate(words) if word]
-    if len(years) < 2 or len({*words} - {""}) < len(years):
+    years = {word: i for i, word in enumerate(words) if word}
+    if not 2 <= len(years) == len(words) - words.count(""):
         return False
-    columns = [[words[i]] + [cells[i].strip() for cells in below if i < len(cells)] for i in years]
-    return all(
-        YEAR.fullmatch(year) and any(cell and not YEAR.fullmatch(cell) for cell in cells)
-        for year, *cells in columns
+    columns = [[cells[i].strip() for cells in below if i < len(cells)] for i in years.values()]
+    return all(map(YEAR.fullmatch, years)) and all(
+        any(cell and not YEAR.fullmatch(cell) for cell in cells) for cells in columns
     )
 
 
@@ -205,15 +194,12 @@ def form_of(words: Collection[str]) -> str:
     >>> form_of(["2,621", "715.75"]), form_of(["3,14", "2"]), form_of(["2,621", "3,300"])
     ('number', 'number with decimal comma', 'text')
     """
-    numbers = [word for word in words if word.lower() not in AMONG_NUMBERS]
     if not words:
         return POINT
+    numbers = [word for word in words if word.lower() not in AMONG_NUMBERS]
     fits = [form for form in (POINT, COMMA) if all(number_of(w, form) is not None for w in numbers)]
-    if not numbers or not fits:
-        return TEXT
-    if len(fits) > 1 and any("," in word for word in numbers):
-        return TEXT
-    return fits[0]
+    unclear = not numbers or (len(fits) > 1 and any("," in word for word in numbers))
+    return TEXT if unclear or not fits else fits[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,19 +263,16 @@ def read_table(path: PathLike) -> DataTable:
             codes[cell] = x = np.nan if missing else number_or_none(word)
             if missing or (x is not None and 0 <= x < LARGEST_CODE and x % 1 == 0):
                 continue
-            advice = "discretise real values first, for instance into bins"
-            if x is None:
-                advice = "encode categories as 0, 1, 2, ... first"
-            elif x < 0:
-                advice = "codes start at 0"
-            elif LARGEST_CODE <= x < np.inf:
-                advice = "larger ones than 2**53 are not held exactly"
+            remedies = {
+                "encode categories as 0, 1, 2, ... first": x is None,
+                "codes start at 0": x is not None and x < 0,
+                "larger ones than 2**53 are not held exactly": x and LARGEST_CODE <= x < np.inf,
+                "discretise real values first, for instance into bins": True,
+            }
+            remedy = next(advice for advice, fits in remedies.items() if fits)
             name = "" if names is None else f" ({shown(names[i])})"
-            raise source.error(
-                f"expected integer codes 0, 1, 2, ... in column {i + 1}{name}, found "
-                f"{shown(word)}; {advice}",
-                lines[row],
-            )
+            place = f"in column {i + 1}{name}, found {shown(word)}"
+            raise source.error(f"expected integer codes 0, 1, 2, ... {place}; {remedy}", lines[row])
     X = np.array([[codes[cell] for cell in cells] for cells in columns], dtype=np.float64)
     return DataTable(X.T.copy(), names)
 
@@ -371,13 +354,18 @@ class RawTable:
     ----------
     path : str
     columns : tuple of RawColumn
-    names : tuple of str, or None
-        None if columns are only numbered.
+    named : bool
+        Whether columns are not only numbered.
     """
 
     path: str
     columns: tuple[RawColumn, ...]
-    names: tuple[str, ...] | None
+    named: bool = True
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The names of the columns, None if these are only numbered."""
+        return tuple(column.name for column in self.columns) if self.named else None
 
     def __len__(self) -> int:
         return len(self.columns[0].content)
@@ -426,7 +414,16 @@ def read_raw(path: PathLike, data: bytes | None = None, marks: Collection[str] =
     else:
         source = TableSource(path, data)
         words, columns, _ = read_cells(source)
-        names = None if words is None else _names(source, words)
+        names = None
+        if words is not None:
+            names = tuple(word or f"column {i + 1}" for i, word in enumerate(words))
+            for name in (name for name, word in zip(names, words, strict=True) if not word):
+                warnings.warn(
+                    f"{source.path}: a column has no name, and is called {name!r}. If it numbers "
+                    "the rows, leave it out.",
+                    UserWarning,
+                    stacklevel=2,
+                )
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         line = 1 if isinstance(source, TableSource) else None
@@ -435,20 +432,7 @@ def read_raw(path: PathLike, data: bytes | None = None, marks: Collection[str] =
         )
     called = names or map(str, range(len(columns)))
     found = (RawColumn(name, content, marks) for name, content in zip(called, columns, strict=True))
-    return RawTable(source.path, tuple(found), names)
-
-
-def _names(source: Source, words: list[str]) -> tuple[str, ...]:
-    names = tuple(word or f"column {i + 1}" for i, word in enumerate(words))
-    for name, word in zip(names, words, strict=True):
-        if not word:
-            warnings.warn(
-                f"{source.path}: a column has no name, and is called {name!r}. If it numbers the "
-                "rows, leave it out.",
-                UserWarning,
-                stacklevel=3,
-            )
-    return names
+    return RawTable(source.path, tuple(found), names is not None)
 
 
 def forms_of(tables: Sequence[RawTable]) -> dict[str, str]:
@@ -489,7 +473,7 @@ def frame_of(table: RawTable, forms: Mapping[str, str]) -> Columns:
     known = [column for column in table.columns if column.name in forms]
     warn_of_numbers(table.path, known, forms)
     columns = tuple(_read(table.path, c, forms[c.name]) for c in known)
-    return Columns(columns, None if table.names is None else tuple(c.name for c in known))
+    return Columns(columns, replace(table, columns=tuple(known)).names)
 
 
 def warn_of_numbers(path: str, columns: Sequence[RawColumn], forms: Mapping[str, str]) -> None:
@@ -524,54 +508,53 @@ def marks_among_numbers(column: RawColumn, form: str) -> dict[str, int]:
 
 def _read(path: str, column: RawColumn, form: str) -> FrameColumn:
     """The values of a column of a type."""
-    cells, marks = column.content, column.marks
-    if not column.is_text:
-        found = _frame_column(column)
-        values = found.values
-        if found.kind == "number" and form in (POINT, COMMA):
-            numbers = [x for x in map(number_of, marks) if x is not None]
-            return replace(found, values=np.where(np.isin(values, numbers), np.nan, values))
-        if found.kind == "bool" and form == TRUTH:
-            return found
-        if found.kind == "label" and form == TEXT:
-            return replace(found, values=[None if x in marks else x for x in values])
-        cells = ["" if is_missing(x) else str(as_label(x)) for x in values]
-    read: dict[str, Any] = {}
-    for row, cell in enumerate(cells):
-        if cell not in read:
-            read[cell] = _value(path, column.name, row, cell.strip(), form, marks)
-    entries = [read[cell] for cell in cells]
-    if form in (POINT, COMMA):
-        return FrameColumn(column.name, "number", np.array(entries, dtype=np.float64))
-    return FrameColumn(column.name, "bool" if form == TRUTH else "label", entries)
-
-
-def _value(path: str, name: str, row: int, word: str, form: str, marks: Collection[str]) -> Any:
-    missing = word in MISSING or word in marks
-    if form == TEXT:
-        return None if missing else word
-    if form == TRUTH:
-        found = None if missing else TRUTH_VALUES.get(word.lower())
-        if found is None and not missing:
-            raise DataError(
-                f"Column {name!r} of {path} holds {word!r} in row {row}, where true or false is "
-                "expected."
-            )
+    name, cells, marks = column.name, column.content, column.marks
+    kind = {TEXT: "label", TRUTH: "bool"}.get(form, "number")
+    found = None if column.is_text else _frame_column(column)
+    if found is None or found.kind != kind:
+        if found is not None:
+            cells = ["" if is_missing(x) else str(as_label(x)) for x in found.values]
+        read: dict[str, Any] = {}
+        for row, cell in enumerate(cells):
+            if cell in read:
+                continue
+            try:
+                read[cell] = _value(cell.strip(), form, marks)
+            except DataError as error:
+                place = f"Column {name!r} of {path} holds {cell.strip()!r} in row {row}"
+                raise DataError(f"{place}, {error}") from None
+        found = FrameColumn(name, kind, [read[cell] for cell in cells])
+    elif kind == "label":
+        return replace(found, values=[None if x in marks else x for x in found.values])
+    if kind != "number":
         return found
-    if missing or word.lower() in AMONG_NUMBERS:
-        return np.nan
+    values = np.asarray(found.values, dtype=np.float64)
+    numbers = [x for x in map(number_of, marks) if x is not None]
+    return replace(found, values=np.where(np.isin(values, numbers), np.nan, values))
+
+
+def _value(word: str, form: str, marks: Collection[str]) -> Any:
+    """What a word of a column stands for, None if it says that there is no value."""
+    if word in MISSING or word in marks:
+        return None
+    if form == TEXT:
+        return word
+    if form == TRUTH:
+        if word.lower() not in TRUTH_VALUES:
+            raise DataError("where true or false is expected.")
+        return TRUTH_VALUES[word.lower()]
     number = number_of(word, form)
-    if number is None:
-        raise DataError(
-            f"Column {name!r} of {path} holds {word!r} in row {row}, where numbers are expected. "
-            f"If it says that nothing is known: --missing {word!r}."
-        )
-    return np.nan if number in map(number_of, marks) else number
+    if number is None and word.lower() not in AMONG_NUMBERS:
+        advice = f"If it says that nothing is known: --missing {word!r}."
+        raise DataError(f"where numbers are expected. {advice}")
+    return number
 
 
 def text_of(x: Any, point: str = ".") -> str:
     """A value as text: whole numbers without a point, nothing for what is missing."""
     x = x.item() if isinstance(x, np.generic) else x
+    if isinstance(x, str):
+        return x
     if is_missing(x):
         return ""
     if not isinstance(x, float):

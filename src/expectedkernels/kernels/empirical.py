@@ -15,8 +15,9 @@ from expectedkernels.checks import DataError, public
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.graph import Unit
 from expectedkernels.data.evidence import as_points, refuse_flat
-from expectedkernels.data.schema import Schema, frame_schema, joint_column
+from expectedkernels.data.schema import Schema, frame_schema, joint_columns
 from expectedkernels.data.tables import (
+    Columns,
     as_floats,
     column_names,
     column_numbers,
@@ -302,12 +303,9 @@ def shared_schema(*frames: Any) -> Schema:
 
     Columns of numbers are taken as they are.
     """
-    names = column_names(frames[0])
-    first = frame_columns(frames[0])
-    plain = Schema((None,) * len(first), names)
-    others = [plain.ordered(frame_columns(f), column_names(f), "A frame") for f in frames[1:]]
-    columns = [joint_column(parts) for parts in zip(first, *others, strict=True)]
-    return frame_schema(columns, names, max_states=len(columns[0].values) + 2, numbers=True)
+    tables = [Columns(tuple(frame_columns(frame)), column_names(frame)) for frame in frames]
+    columns, most = joint_columns(tables, "A frame"), sum(map(len, tables)) + 2
+    return frame_schema(columns, tables[0].names, max_states=most, numbers=True)
 
 
 MOST_POINTS = 1000
