@@ -5,20 +5,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.sparse.csgraph import connected_components
 
+import expectedkernels as ek
 from circuit_oracles import drawn_deterministic, drawn_distribution, log_joint
-from expectedkernels import (
-    Circuit,
-    FactorGraph,
-    ReducibleWarning,
-    SizeError,
-    asia,
-    collapsed_gibbs,
-    factorized,
-    gibbs,
-    ising_grid,
-    mixture,
-    stein,
-)
 from expectedkernels.sampling import gibbs as sites
 from expectedkernels.sampling.gibbs import count_classes, moves_of_factors, sampled_model
 from factor_graphs import equal_chain, factor_graphs, scores
@@ -29,7 +17,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 def joint(target):
     """The unnormalised probabilities of all states, one axis per variable."""
-    if isinstance(target, FactorGraph):
+    if isinstance(target, ek.FactorGraph):
         return scores(target).reshape(target.cardinalities)
     return np.exp(log_joint(target))
 
@@ -82,16 +70,16 @@ def test_collapsed_conditionals_of_factor_graphs(model, seed, entries):
 def test_collapsed_conditionals_of_models_that_cannot_be_compiled(model, seed):
     rng = np.random.default_rng(seed)
     collapsed = np.flatnonzero(rng.random(model.n_variables) < 0.5).tolist()
-    compile_model = FactorGraph.compile
+    compile_model = ek.FactorGraph.compile
 
     def refuse(self, *args, **options):
         if "max_bytes" not in options:
-            raise SizeError("too large")
+            raise ek.SizeError("too large")
         return compile_model(self, *args, **options)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sites, "TABLE_STATES", 0)
-        patch.setattr(FactorGraph, "compile", refuse)
+        patch.setattr(ek.FactorGraph, "compile", refuse)
         found = sampled_model(model, collapsed, None, "gibbs")
         assert_conditionals(found, joint(model), collapsed)
 
@@ -110,15 +98,15 @@ def test_conditionals_of_circuits(seed, deterministic, collapse, states):
 def test_conditionals_are_evaluated_once(monkeypatch):
     monkeypatch.setattr(sites, "TABLE_STATES", 0)
     rows = []
-    log_likelihood = Circuit.log_likelihood
+    log_likelihood = ek.Circuit.log_likelihood
 
     def counted(self, X):
         rows.append(len(X))
         return log_likelihood(self, X)
 
-    monkeypatch.setattr(Circuit, "log_likelihood", counted)
-    circuit, _ = ising_grid(2, 2, rng=0).compile()
-    gibbs(circuit, 500, rng=0, chains=10)
+    monkeypatch.setattr(ek.Circuit, "log_likelihood", counted)
+    circuit, _ = ek.ising_grid(2, 2, rng=0).compile()
+    ek.gibbs(circuit, 500, rng=0, chains=10)
     # four variables with eight states of the others, two values each; and the starts
     assert sum(rows) <= 4 * 8 * 2 + 10
 
@@ -126,17 +114,21 @@ def test_conditionals_are_evaluated_once(monkeypatch):
 @pytest.mark.parametrize("scan", ["systematic", "random"])
 @pytest.mark.parametrize("chains", [1, 3, 20])
 def test_all_ways_to_draw_give_the_same_chain(chains, scan, monkeypatch):
-    grid = ising_grid(2, 3, rng=0, cardinality=3)
+    grid = ek.ising_grid(2, 3, rng=0, cardinality=3)
     circuit, _ = grid.compile()
     options = {"rng": 7, "scan": scan, "chains": chains}
-    X = gibbs(grid, 40, 5, 3, **options)
-    hidden = collapsed_gibbs(grid, 40, [1, 4], 5, 3, **options)
+    X = ek.gibbs(grid, 40, 5, 3, **options)
+    hidden = ek.collapsed_gibbs(grid, 40, [1, 4], 5, 3, **options)
+    np.testing.assert_array_equal(ek.collapsed_gibbs(grid, 40, [], 5, 3, **options), X)
+    np.testing.assert_array_equal(ek.gibbs(circuit, 40, 5, 3, **options), X)
+    again = ek.collapsed_gibbs(circuit, 40, [1, 4], 5, 3, **options)
+    np.testing.assert_array_equal(again, hidden)
     monkeypatch.setattr(sites, "SITE_ENTRIES", 0)
     monkeypatch.setattr(sites, "REMEMBERED", 10)
     monkeypatch.setattr(sites, "TABLE_STATES", 0)
-    np.testing.assert_array_equal(gibbs(grid, 40, 5, 3, **options), X)
-    np.testing.assert_array_equal(gibbs(circuit, 40, 5, 3, **options), X)
-    np.testing.assert_array_equal(collapsed_gibbs(grid, 40, [1, 4], 5, 3, **options), hidden)
+    for target in (grid, circuit):
+        np.testing.assert_array_equal(ek.gibbs(target, 40, 5, 3, **options), X)
+    np.testing.assert_array_equal(ek.collapsed_gibbs(grid, 40, [1, 4], 5, 3, **options), hidden)
 
 
 def classes(possible):
@@ -174,14 +166,14 @@ def test_classes_of_factor_graphs(model, seed, states):
 
 
 def test_classes_of_groups_multiply():
-    pairs = FactorGraph([2] * 40, [((i, i + 1), np.eye(2)) for i in range(0, 40, 2)])
+    pairs = ek.FactorGraph([2] * 40, [((i, i + 1), np.eye(2)) for i in range(0, 40, 2)])
     moves = moves_of_factors(pairs.potential.factors)
     assert moves.classes == 2**20
-    assert stein.irreducible(pairs, collapsed=range(0, 40, 2))
+    assert ek.stein.irreducible(pairs, collapsed=range(0, 40, 2))
 
 
 def test_remedies_sum_out_what_others_determine():
-    network = asia()
+    network = ek.asia()
     moves = sampled_model(network, (), None, "gibbs").moves()
     assert moves.classes == 2
     assert [network.names[v] for v in moves.remedy] == ["either"]
@@ -191,12 +183,12 @@ def test_remedies_sum_out_what_others_determine():
 
 
 def test_evidence_fixes_variables():
-    grid = ising_grid(2, 2, rng=0)
+    grid = ek.ising_grid(2, 2, rng=0)
     assert sampled_model(grid, (), {0: 1, 3: 0}, "gibbs").fixed == {0: 1, 3: 0}
 
 
 def test_zeros_of_circuits_too_large_for_products(monkeypatch):
-    halves = [factorized([[1.0, 0.0]] * 20), factorized([[0.0, 1.0]] * 20)]
+    halves = [ek.factorized([[1.0, 0.0]] * 20), ek.factorized([[0.0, 1.0]] * 20)]
     monkeypatch.setattr(sites, "PRODUCT_PAIRS", 0)
-    with pytest.warns(ReducibleWarning, match=r"The model has zeros. They may split"):
-        gibbs(mixture(halves), 3, rng=0)
+    with pytest.warns(ek.ReducibleWarning, match=r"The model has zeros. They may split"):
+        ek.gibbs(ek.mixture(halves), 3, rng=0)
