@@ -1,8 +1,11 @@
-"""The fixed point of bridge sampling and its variance, from logs of two samples."""
+"""Estimates of partition functions, against exact ones and fixed points of the bridge."""
+
+import warnings
 
 import numpy as np
 import pytest
 
+import expectedkernels as ek
 from expectedkernels.stein.bridge import _bridge, _mean_variance
 
 
@@ -55,3 +58,150 @@ def test_variances_of_means_of_chains(memory, least):
     # the larger of three estimates is too large if values are independent, and a fifth too small
     # where the longest memory leaves about a dozen independent ones
     assert least * exact < np.mean(found) < 1.5 * exact
+
+
+GRID = ek.ising_grid(3, 3, rng=1)
+
+SAMPLES = ek.gibbs(GRID, 600, burn_in=50, thin=5, rng=0, progress=False)
+
+
+def test_a_perfect_proposal_has_no_error():
+    circuit, log_z = GRID.compile()
+    found = ek.log_partition_estimate(GRID, SAMPLES, proposal=circuit, rng=0)
+    assert found.log_z == pytest.approx(log_z, abs=1e-9)
+    assert found.standard_error == pytest.approx(0.0, abs=1e-9)
+
+
+def test_large_constants_do_not_matter():
+    found = [ek.log_partition_estimate(GRID, SAMPLES, rng=0)]
+    shifted = ek.Target(lambda X: GRID.log_score(X) + 1e4, GRID.cardinalities)
+    found.append(ek.log_partition_estimate(shifted, SAMPLES, rng=0))
+    assert found[1].log_z - 1e4 == pytest.approx(found[0].log_z, abs=1e-8)
+    assert found[1].standard_error == pytest.approx(found[0].standard_error, rel=1e-6)
+
+
+@pytest.mark.parametrize("weights", [None, "default"])
+def test_intervals_hold_the_truth(weights):
+    truth, held, errors = GRID.log_partition(), 0, []
+    for seed in range(10):
+        samples = ek.gibbs(GRID, 200, burn_in=50, thin=5, rng=seed, progress=False)
+        found = ek.log_partition_estimate(GRID, samples, weights=weights, rng=seed)
+        low, high = found.interval(0.99)
+        held += low < truth < high
+        errors.append(found.log_z - truth)
+    assert held >= 9
+    assert np.sqrt(np.mean(np.square(errors))) < 0.15
+
+
+def points(rng):
+    """Nearly all mass at one state."""
+    return ek.FactorGraph([2] * 5, [((v,), [1.0, 4e-3 * rng.exponential()]) for v in range(5)])
+
+
+def sharp(rng):
+    """A grid with strong interactions: a few states have nearly all mass."""
+    grid = ek.ising_grid(2, 3, rng=rng)
+    return ek.FactorGraph(grid.cardinalities, [(f.scope, f.table**6) for f in grid.factors])
+
+
+def fields(rng):
+    """An Ising model with strong fields."""
+    edges = [(v, v + 1) for v in range(7)]
+    tables = [(edge, np.exp([[0.8, -0.8], [-0.8, 0.8]])) for edge in edges]
+    return ek.FactorGraph([2] * 8, tables + [((v,), np.exp(rng.normal(size=2))) for v in range(8)])
+
+
+@pytest.mark.parametrize("n", [20, 60])
+@pytest.mark.parametrize("model", [points, sharp, fields])
+@pytest.mark.parametrize("uniform", [False, True])
+def test_intervals_hold_the_truth_of_concentrated_targets(model, n, uniform):
+    held, told, runs = 0, 0, 120
+    for seed in range(runs):
+        target = model(np.random.default_rng(seed))
+        proposal = ek.factorized([[0.5, 0.5]] * target.n_variables) if uniform else None
+        samples = target.sample(n, rng=seed)
+        with warnings.catch_warnings():
+            warnings.filterwarnings(
+                "ignore", "The samples of the target and the draws", RuntimeWarning
+            )
+            found = ek.log_partition_estimate(target, samples, proposal=proposal, rng=seed)
+        assert found.standard_error > 0
+        if np.isfinite(found.standard_error):
+            low, high = found.interval(0.95)
+            held += low <= target.log_partition() <= high
+            told += 1
+    assert held >= 0.93 * told
+    assert told >= (0.4 if uniform else 1.0) * runs
+
+
+def test_equal_samples_do_not_show_that_nothing_else_is_possible():
+    certain = ek.FactorGraph([2] * 3, [((v,), [1.0, 1e-9]) for v in range(3)])
+    for seed in range(10):
+        found = ek.log_partition_estimate(certain, np.zeros((40, 3)), rng=seed)
+        assert 0.03 < found.standard_error < 0.3
+        assert found.log_z == pytest.approx(0.0, abs=2 * found.standard_error)
+
+
+def test_a_proposal_that_does_not_meet_the_samples_tells_nothing():
+    certain = ek.FactorGraph([2] * 20, [((v,), [1.0, 1e-3]) for v in range(20)])
+    proposal = ek.factorized([[0.5, 0.5]] * 20)
+    with pytest.warns(RuntimeWarning, match=r"hardly overlap .* of 40\), .* cannot be told. Give"):
+        found = ek.log_partition_estimate(certain, np.zeros((40, 20)), proposal=proposal, rng=0)
+    assert found.standard_error == np.inf
+    assert found.interval() == (-np.inf, np.inf)
+
+
+def test_circuits_and_networks_are_targets():
+    p = ek.factorized([[2.0, 6.0], [1.0, 1.0]], normalized=False)
+    X = p.normalize().sample(100, rng=0)
+    assert ek.log_partition_estimate(p, X, rng=0).log_z == pytest.approx(np.log(16.0), abs=0.05)
+    network = ek.asia()
+    X = network.sample(300, rng=0)
+    assert ek.log_partition_estimate(network, X, rng=0).log_z == pytest.approx(0.0, abs=0.3)
+
+
+def test_weights_count():
+    rng = np.random.default_rng(0)
+    X = rng.integers(2, size=(4000, 9))
+    weights = np.exp(GRID.log_score(X) - GRID.log_score(X).max())
+    q = ek.factorized([[0.5, 0.5]] * 9)
+    found = ek.log_partition_estimate(GRID, X, proposal=q, weights=weights, rng=1)
+    assert found.log_z == pytest.approx(GRID.log_partition(), abs=4 * found.standard_error)
+    weighted = ek.WeightedSamples(GRID, X, weights / weights.sum())
+    assert ek.log_partition_estimate(GRID, weighted, proposal=q, rng=1) == pytest.approx(found)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"weights": "raw"}, ek.DataError, r"'weights' parameter .* must be 'default'"),
+        ({"weights": [1.0]}, ek.DataError, r"600 numbers .* Got an array of shape \(1,\)"),
+        ({"proposal": GRID}, ek.PropertyError, r"proposal must be a Circuit. Got FactorGraph"),
+        (
+            {"proposal": ek.factorized([[0.5, 0.5]] * 3)},
+            ek.PropertyError,
+            r"must have the variables of the target",
+        ),
+        (
+            {"proposal": ek.factorized([[1.0, 0.0]] * 9)},
+            ek.DataError,
+            r"The sample in row \d+ has probability zero",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(options, error, message):
+    with pytest.raises(error, match=message):
+        ek.log_partition_estimate(GRID, SAMPLES, **options)
+
+
+def test_too_few_and_incomplete_samples_are_refused():
+    with pytest.raises(ek.DataError, match=r"at least 20 samples"):
+        ek.log_partition_estimate(GRID, SAMPLES[:5])
+    holes = SAMPLES.astype(float)
+    holes[0, 0] = np.nan
+    with pytest.raises(ek.DataError, match=r"from complete samples. Got NaN"):
+        ek.log_partition_estimate(GRID, holes)
+    with pytest.raises(ek.DataError, match=r"target and the samples are swapped"):
+        ek.log_partition_estimate(SAMPLES, GRID)
+    with pytest.raises(ek.DataError, match=r"Got function instead. Wrap it: Target"):
+        ek.log_partition_estimate(lambda X: X.sum(axis=1), SAMPLES)

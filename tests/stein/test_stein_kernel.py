@@ -1,11 +1,18 @@
-"""Columns of Gram matrices of Stein kernels against the whole matrix."""
+"""Stein kernels against their definitions, and columns of their Gram matrices."""
 
 import numpy as np
 import pytest
+from hypothesis import given, settings, strategies as st
 
 import expectedkernels as ek
+from assertions import assert_close
+from expectedkernels import SteinKernel
 from expectedkernels.stein import stein_kernel as stein_columns
 from expectedkernels.stein.stein_kernel import gram_columns
+from factor_graphs import factor_graphs, scores
+from oracles import worlds
+from stein_oracles import stein_gram, stein_size
+from strategies import kernels, points, rngs
 
 CARDS = [2, 3, 4]
 TABLES = [np.eye(n) + 0.2 + 0.05 * np.add.outer(np.arange(n), np.arange(n)) for n in CARDS]
@@ -39,3 +46,143 @@ def test_values_too_large_are_told():
     stein = ek.SteinKernel(steep, ek.ExpHamming())
     with pytest.raises(ek.KernelError, match="too large for a float"):
         gram_columns(stein, np.array([[0.0, 0.0]]))
+
+
+@st.composite
+def positive_models(draw):
+    """A positive factor graph and a kernel with its twin."""
+    model = draw(factor_graphs(max_worlds=100, zeros=False))
+    vtree = ek.Vtree.random(model.n_variables, draw(rngs))
+    return model, draw(kernels(model.cardinalities, vtree, definite=True, signed=True))
+
+
+@settings(max_examples=60)
+@given(positive_models(), rngs)
+def test_it_is_its_definition(problem, rng):
+    model, twin = problem
+    cards = model.cardinalities
+    p, X = scores(model), worlds(cards)
+    expected, size = stein_gram(p, cards, twin.naive), stein_size(p, cards, twin.naive)
+    stein = SteinKernel(model, twin.kernel)
+    for gram in (stein(X), SteinKernel(model.compile()[0], twin.kernel)(X)):
+        assert_close(gram, expected, size)
+        assert_close(p @ gram, np.zeros(len(X)), p @ size)
+        assert np.linalg.eigvalsh(gram).min() >= -1e-10 * size.max()
+    some = rng.integers(len(X), size=7)
+    assert_close(stein(X[some], X), expected[some], size[some])
+
+
+@settings(max_examples=30)
+@given(positive_models(), rngs)
+def test_new_points_extend_it(problem, rng):
+    model, twin = problem
+    X = points(rng, model.cardinalities, 9)
+    stein = SteinKernel(model, twin.kernel)
+    size = np.abs(stein(X)).max()
+    assert_close(stein.extended(stein(X[:4]), X[:4], X[4:]), stein(X), size)
+    with pytest.raises(ek.DataError, match="must be square"):
+        stein.extended(np.eye(3), X[:4], X[4:])
+
+
+def test_zeros_raise_or_restrict():
+    asia = ek.asia()
+    X = worlds(asia.cardinalities)
+    p = np.exp(asia.log_score(X))
+    support = X[p > 0]
+    with pytest.raises(ek.PropertyError, match="The target has zeros: shifting variable"):
+        SteinKernel(asia, ek.ExpHamming())(support)
+    gram = SteinKernel(asia, ek.ExpHamming(), zeros="restrict")(support)
+    assert np.abs(p[p > 0] @ gram).max() < 1e-12 * np.abs(gram).max()
+    # what it cannot see: the masses of the two parts of the support
+    either = support[:, 5] == 0
+    for part in (either, ~either):
+        within = np.where(part, p[p > 0], 0.0)
+        assert np.abs(within @ gram).max() < 1e-12 * np.abs(gram).max()
+    with pytest.raises(ek.DataError, match=r"The target is zero at row 0 of the samples, \[0"):
+        SteinKernel(asia, ek.ExpHamming(), zeros="restrict")(X[p == 0])
+
+
+@settings(max_examples=25)
+@given(factor_graphs(max_worlds=60), rngs, st.data())
+def test_gibbs_operators_are_their_definition(model, rng, data):
+    # zeros are allowed, and all values are bounded
+    vtree = ek.Vtree.random(model.n_variables, rng)
+    twin = data.draw(kernels(model.cardinalities, vtree, definite=True, signed=True))
+    cards = model.cardinalities
+    every = worlds(cards)
+    possible = scores(model) > 0
+    p = scores(model) / scores(model).sum()
+    K = twin.naive(every, every)
+    total = np.zeros((possible.sum(), possible.sum()))
+    for i in range(len(cards)):
+        alike = (np.delete(every, i, axis=1)[:, None] == np.delete(every, i, axis=1)).all(axis=2)
+        means = alike * p
+        means = np.eye(len(p)) - means / np.maximum(means.sum(axis=1, keepdims=True), 1e-300)
+        total += means[possible] @ K @ means[possible].T
+    size = np.abs(K).max() * 4 * len(cards)
+    for target in (model, model.compile()[0]):
+        gram = SteinKernel(target, twin.kernel, operator="gibbs")(every[possible])
+        assert_close(gram, total, size)
+        assert_close(p[possible] @ gram, np.zeros(len(gram)), size)
+    assert np.abs(gram).max() <= size
+    if not possible.all():
+        with pytest.raises(ek.DataError, match="The target is zero at row 0"):
+            SteinKernel(model, twin.kernel, operator="gibbs")(every[~possible])
+
+
+def test_strictness_is_seen():
+    cards = [2, 3]
+    for kernel in (ek.ExpHamming(), ek.Delta(), ek.RBF(0.5), 2.0 * ek.Laplacian(1.0)):
+        assert ek.stein.is_strictly_positive_definite(kernel, cards)
+    flat = ek.TableKernel([np.eye(2), np.ones((3, 3))])
+    verdict = ek.stein.is_strictly_positive_definite(flat, cards)
+    assert not verdict
+    assert "variable 1" in verdict.reason
+    assert ek.stein.is_strictly_positive_definite(flat + ek.Delta(), cards)
+    same, ones = (
+        [ek.kernels.kernel_input(v, table) for v in (0, 1)]
+        for table in (np.eye(2), np.ones((2, 2)))
+    )
+    a, b, c = (ek.Product(list(pair)) for pair in ((same[0], ones[1]), (ones[0], same[1]), same))
+    split, whole = (ek.KernelCircuit(ek.Sum([a, x], [1.0, 1.0])) for x in (b, c))
+    assert "no term" in ek.stein.is_strictly_positive_definite(split, [2, 2]).reason
+    assert ek.stein.is_strictly_positive_definite(whole, [2, 2])
+    with pytest.raises(ek.KernelError, match=r"over 2 variables\. It is used on 3"):
+        ek.stein.is_strictly_positive_definite(ek.KernelCircuit(c), [2, 2, 2])
+    negative = ek.TableKernel([np.array([[1.0, 2.0], [2.0, 1.0]])])
+    assert not ek.stein.is_strictly_positive_definite(negative, [2])
+
+
+def test_mistakes():
+    p = ek.factorized([[0.5, 0.5]])
+    with pytest.raises(ek.KernelError, match="must be an expectedkernels kernel"):
+        SteinKernel(p, "rbf")
+    with pytest.raises(ek.KernelError, match="'zeros' parameter of a Stein kernel"):
+        SteinKernel(p, ek.Delta(), zeros="ignore")
+    for operator in ("hmc", ["gibbs"]):
+        with pytest.raises(ek.KernelError, match="'operator' parameter of a Stein kernel must be"):
+            SteinKernel(p, ek.Delta(), operator=operator)
+    with pytest.raises(ek.DataError, match="must be a FactorGraph"):
+        SteinKernel(3, ek.Delta())
+    with pytest.raises(ek.PropertyError, match="Variable 0 of the target is real"):
+        SteinKernel(ek.gaussian_mixture([1.0], [[0.0]], [[1.0]]), ek.RBF(1.0))
+    with pytest.raises(ek.DataError, match=r"integers in 0\.\.1"):
+        SteinKernel(p, ek.Delta())([[2]])
+    steep = ek.FactorGraph([2], [((0,), [1e-300, 1.0]), ((0,), [1e-300, 1.0])])
+    with pytest.raises(ek.DataError, match="grows by more than can be written"):
+        SteinKernel(steep, ek.Delta())([[0]])
+
+
+def test_values_beyond_the_largest_float_are_refused():
+    rare = ek.FactorGraph([2, 2], [((0,), [1e-200, 1.0]), ((0, 1), [[1.0, 2.0], [3.0, 4.0]])])
+    circuit, _ = rare.compile()
+    flat, _ = ek.FactorGraph([2, 2], []).compile(circuit.vtree)
+    X = [[0, 0], [1, 1]]
+    for kernel in (ek.ExpHamming(), ek.Delta()):
+        with pytest.raises(ek.KernelError, match=r"Stein kernel is too large for a float.*'gibbs'"):
+            ek.kdsd(X, rare, kernel)
+        with pytest.raises(ek.KernelError, match=r"discrepancy is too large for a float.*'gibbs'"):
+            ek.kdsd(flat, circuit, kernel)
+        with pytest.raises(ek.KernelError, match=r"two samples is too large for a float.*'gibbs'"):
+            ek.CollapsedSteinKernel(circuit, kernel)([[0, np.nan], [1, np.nan]])
+        assert np.abs(SteinKernel(rare, kernel, operator="gibbs")(X)).max() < 4
