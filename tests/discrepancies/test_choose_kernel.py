@@ -91,3 +91,126 @@ def test_a_kernel_that_gradients_chose_on_other_rows_keeps_the_level(monkeypatch
         k = ek.choose_kernel(X[:20], p, ek.ExpHamming([0.2] * 8), method="gradient")
         rejected += ek.mmd_test(X[20:], p, k, n_null=19, rng=seed).p_value <= 0.05
     assert rejected <= 4  # of twenty: one is expected
+
+
+RATES = [ek.RBF(rate) for rate in (1e-3, 2.0, 1e6)]
+
+
+def alike(n=300, seed=0):
+    """Samples of two sources with equal means and covariances, one with two modes."""
+    rng = np.random.default_rng(seed)
+    modes = rng.choice([-0.95, 0.95], size=(n, 1)) + np.sqrt(1 - 0.95**2) * rng.normal(size=(n, 1))
+    return rng.normal(size=(n, 1)), modes
+
+
+def ratio(k, X, Y):
+    """The unbiased estimate of the squared discrepancy over its standard error."""
+    value, variance = 0.0, 0.0
+    for own, other in ((X, Y), (Y, X)):
+        inside = k(own) * (1 - np.eye(len(own)))
+        means = inside.sum(axis=1) / (len(own) - 1) - k(own, other).mean(axis=1)
+        value += means.mean()
+        variance += 4 * np.var(means, ddof=1) / len(own)
+    return value / np.sqrt(variance)
+
+
+def test_the_kernel_of_two_samples():
+    X, Y = alike()
+    assert ek.choose_kernel(X, Y, RATES) is max(RATES, key=lambda k: ratio(k, X, Y))
+    assert ek.choose_kernel(X, Y, RATES) is RATES[1]
+    assert isinstance(ek.choose_kernel(X, Y), ek.RBF)
+
+
+def test_the_kernel_against_a_model():
+    p, q = (ek.random_circuit(ek.Vtree.balanced(6), 2, rng=seed) for seed in (0, 1))
+    X = q.sample(150, rng=0)
+    kernels = [ek.ExpHamming(rate) for rate in (0.01, 0.5, 10.0)]
+    ratios = []
+    for k in kernels:
+        test = ek.mmd_test(X, p, k, n_null=1, rng=0)
+        ratios.append(test.statistic / test.standard_error)
+    assert ek.choose_kernel(X, p, kernels) is kernels[int(np.argmax(ratios))]
+    assert isinstance(ek.choose_kernel(X, p), ek.ExpHamming)
+    assert isinstance(ek.choose_kernel(ek.asia().sample(30, rng=0), ek.asia()), ek.ExpHamming)
+
+
+def test_choosing_does_not_depend_on_the_scale_of_kernels():
+    X, Y = alike()
+    scaled = [1e-9 * RATES[0], 1e9 * RATES[1], 1e-5 * RATES[2]]
+    assert ek.choose_kernel(X, Y, scaled) is scaled[1]
+
+
+def test_a_kernel_that_was_chosen_on_other_rows_keeps_the_level():
+    rejected = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        X, Y = rng.normal(size=(2, 60, 1))
+        k = ek.choose_kernel(X[:30], Y[:30], RATES)
+        rejected += ek.mmd_two_sample_test(X[30:], Y[30:], k, n_null=19, rng=seed).p_value <= 0.05
+    assert rejected <= 6  # of forty: two are expected
+
+
+def test_parameters_with_gradients_are_numbers_here():
+    torch = pytest.importorskip("torch")
+    p = ek.factorized([[0.5, 0.5], [0.3, 0.7]])
+    X = p.sample(40, rng=0)
+    k, twin = ek.RBF(torch.tensor(0.25, requires_grad=True)), ek.RBF(0.25)
+    assert ek.choose_kernel(X, p, [k]) is k
+    assert ek.mmd_test(X, p, k, n_null=9, rng=0).statistic == pytest.approx(
+        ek.mmd_test(X, p, twin, n_null=9, rng=0).statistic, rel=1e-12
+    )
+    assert ek.mmd_two_sample_test(X[:20], X[20:], k, n_null=9, rng=0).p_value == (
+        ek.mmd_two_sample_test(X[:20], X[20:], twin, n_null=9, rng=0).p_value
+    )
+
+
+@pytest.fixture
+def dependent():
+    """Independent fair bits, and a source in which the first two are mostly equal."""
+    pytest.importorskip("torch")
+    rest = [[0.5, 0.5]] * 6
+    p = ek.factorized([[0.5, 0.5]] * 8)
+    parts = [ek.factorized([[x, 1 - x]] * 2 + rest) for x in (0.02, 0.98)]
+    return p, ek.mixture([p, *parts], [0.3, 0.35, 0.35])
+
+
+def test_gradients_find_the_variables_that_differ(dependent):
+    p, q = dependent
+    kernels = [ek.ExpHamming(np.full(8, rate)) for rate in (0.1, 0.4)]
+    X, fresh = q.sample(160, rng=0), q.sample(2000, rng=1)
+    chosen = ek.choose_kernel(X, p, kernels)
+    moved = ek.choose_kernel(X, p, kernels, method="gradient")
+    assert moved.gamma[:2].min() > 2 * moved.gamma[2:].max()
+    tests = [ek.mmd_test(fresh, p, k, n_null=1, rng=0) for k in (chosen, moved)]
+    ratios = [test.statistic / test.standard_error for test in tests]
+    assert ratios[1] > 1.2 * ratios[0]
+
+
+def test_gradients_of_two_samples():
+    pytest.importorskip("torch")
+    X, Y = alike(400)
+    k = ek.choose_kernel(X, Y, [ek.RBF(0.05)], method="gradient")
+    assert k.gamma > 0.2
+    mixed = ek.choose_kernel(X, Y, 0.5 * ek.RBF(0.5) + ek.Laplacian(0.5), method="gradient")
+    assert repr(mixed).startswith("(")
+
+
+def test_mistakes():
+    X, Y = two()
+    with pytest.raises(ek.DataError, match="'method' parameter of choose_kernel"):
+        ek.choose_kernel(X, Y, method="random")
+    with pytest.raises(ek.DataError, match=r"at least four are needed\. Got 3"):
+        ek.choose_kernel(X[:3], Y, method="gradient")
+    with pytest.raises(ek.KernelError, match=r"Delta\(\), the best kernel here, has no rate"):
+        ek.choose_kernel(X, Y, ek.Delta(), method="gradient")
+    p = ek.factorized([[0.5, 0.5], [0.3, 0.7]])
+    with pytest.raises(ek.DataError, match="at least one kernel"):
+        ek.choose_kernel(X, Y, [])
+    with pytest.raises(ek.DataError, match="at least two samples"):
+        ek.choose_kernel(X[:1], Y)
+    with pytest.raises(ek.DataError, match="at least two samples"):
+        ek.choose_kernel([[0, 1]], p)
+    with pytest.raises(ek.KernelError, match="must be an expectedkernels kernel"):
+        ek.choose_kernel(X, Y, ["rbf"])
+    with pytest.raises(ek.DataError, match="NaN in row 0"):
+        ek.choose_kernel(np.full((3, 2), np.nan), p)

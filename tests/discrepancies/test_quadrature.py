@@ -1,9 +1,10 @@
-"""The choice of points for quadrature against the definition, and the points to choose from."""
+"""Weights of points, and the points that are chosen, against enumeration."""
 
 import numpy as np
 import pytest
 
 import expectedkernels as ek
+from assertions import assert_close
 from expectedkernels.discrepancies.quadrature import candidate_points, sequential_choice
 from expectedkernels.stein.weighted_samples import greedy_choice
 from oracles import distribution, worlds
@@ -51,3 +52,103 @@ def test_candidates_are_all_possible_states_if_they_are_few():
     assert 500 < len(draws) <= 1000
     xor = ek.mixture([ek.factorized([[1.0, 0.0]] * 2), ek.factorized([[0.0, 1.0]] * 2)])
     assert candidate_points(xor, 1, None).tolist() == [[0, 0], [1, 1]]
+
+
+def embedded(chances, X):
+    """The embedding at points and the mean of the kernel, by enumeration."""
+    every = worlds(CARDS)
+    return chances @ K(every, X), chances @ K(every) @ chances
+
+
+@pytest.mark.parametrize("evidence", [None, {1: 2}, {1: {0, 2}, 3: [0.2, 0.5]}])
+@pytest.mark.parametrize("normalize", [False, True])
+def test_weights_and_variance_are_those_of_enumeration(evidence, normalize):
+    p, X = model(), worlds(CARDS)[::5]
+    chances = distribution(p if evidence is None else p.condition(evidence))
+    mu, total = embedded(chances, X)
+    gram, ones = K(X), np.ones(len(X))
+    wanted = np.linalg.solve(gram, mu)
+    if normalize:  # the conditions of Lagrange
+        edge = np.block([[gram, ones[:, None]], [ones[None, :], np.zeros((1, 1))]])
+        wanted = np.linalg.solve(edge, np.append(mu, 1.0))[:-1]
+    weights, variance = ek.quadrature(p, X, K, evidence=evidence, normalize=normalize, jitter=0.0)
+    assert_close(weights, wanted, scale=1.0)
+    assert_close(variance, wanted @ gram @ wanted - 2 * wanted @ mu + total, scale=1.0)
+    if normalize:
+        assert_close(weights.sum(), 1.0)
+
+
+def test_the_variance_bounds_the_error_of_functions_and_is_reached():
+    p, X, every = model(1), worlds(CARDS)[::7], worlds(CARDS)
+    chances = distribution(p)
+    weights, variance = ek.quadrature(p, X, K)
+    # the function for which the bound is an equality, up to its norm
+    worst = K(every) @ chances - K(every, X) @ weights
+    error = chances @ worst - weights @ worst[::7]
+    assert_close(error, variance, scale=1.0)
+    rng, gram = np.random.default_rng(0), K(every)
+    for coefficients in rng.normal(size=(20, len(every))):
+        f = gram @ coefficients
+        norm = np.sqrt(coefficients @ gram @ coefficients)
+        assert abs(chances @ f - weights @ f[::7]) <= norm * np.sqrt(variance) + 1e-12
+
+
+def test_equal_points_share_their_weight():
+    p = model()
+    weights, _ = ek.quadrature(p, [[0, 0, 0, 0], [0, 0, 0, 0], [1, 1, 1, 1]], K)
+    alone, _ = ek.quadrature(p, [[0, 0, 0, 0], [1, 1, 1, 1]], K)
+    np.testing.assert_allclose(weights[0], weights[1], rtol=1e-5)
+    np.testing.assert_allclose(weights[:2].sum(), alone[0], rtol=1e-5)
+    with pytest.raises(ek.KernelError, match=r"linearly dependent .* more than jitter=0"):
+        ek.quadrature(p, [[0, 0, 0, 0], [0, 0, 0, 0]], K, jitter=0.0)
+
+
+def test_models_frames_and_functions():
+    asia = ek.asia()
+    circuit, _ = asia.compile()
+    X = circuit.sample(6, rng=0)
+    wanted, variance = ek.quadrature(circuit, X)
+    frame = circuit.sample(6, rng=0, as_frame=True)[list(asia.names)[::-1]]
+    for given in (X, frame):
+        found = ek.quadrature(asia, given)
+        np.testing.assert_allclose(found.weights, wanted, atol=1e-9)
+        assert_close(found.variance, variance, scale=1.0)
+    function = ek.Target(asia.log_score, asia.cardinalities, asia.names)
+    np.testing.assert_allclose(ek.quadrature(function, X).weights, wanted, atol=1e-9)
+
+
+def test_real_variables():
+    p = ek.gaussian_mixture([0.4, 0.6], [[0.0], [3.0]], [[1.0], [0.5]])
+    X = np.linspace(-3.0, 6.0, 19)[:, None]
+    weights, variance = ek.quadrature(p, X, ek.RBF(0.5))
+    assert 0.0 <= variance < 1e-6
+    np.testing.assert_allclose(weights @ np.cos(X[:, 0]), _mean_cosine(), atol=1e-3)
+
+
+def _mean_cosine():
+    return 0.4 * np.exp(-0.5) + 0.6 * np.exp(-0.25) * np.cos(3.0)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "match"),
+    [
+        (
+            lambda: ek.quadrature(model(), [[0, 0, np.nan, 0]]),
+            ek.DataError,
+            "NaN in row 0, col.* 2",
+        ),
+        (lambda: ek.quadrature(K, [[0]]), ek.DataError, "is of a model. Got a kernel"),
+        (lambda: ek.quadrature([[0, 1]], [[0, 1]]), ek.DataError, "must be a Circuit, a Factor"),
+        (lambda: ek.quadrature(model(), [[0, 0]]), ek.DataError, r"shape \(samples, 4\)"),
+        (lambda: ek.quadrature(model(), [[0] * 4], jitter=-1), ek.DataError, "'jitter'"),
+        (
+            lambda: ek.quadrature(model(), [[0] * 4], ek.TableKernel([-np.eye(c) for c in CARDS])),
+            ek.KernelError,
+            "Quadrature needs a positive definite kernel",
+        ),
+        (lambda: ek.quadrature(model(), [[0] * 4], evidence={0: 5}), ek.CircuitError, "5"),
+    ],
+)
+def test_mistakes_are_told(make, error, match):
+    with pytest.raises(error, match=match):
+        make()
