@@ -14,6 +14,16 @@ def random_rows(rng, cardinalities, n):
     return np.where(rng.random(noise.shape) < 0.7, near, noise)
 
 
+def dependent_rows(rng, cardinalities, n):
+    """Rows whose columns depend on each other."""
+    columns = [rng.integers(cardinalities[0], size=n)]
+    for card in cardinalities[1:]:
+        other = columns[rng.integers(len(columns))]
+        noise = rng.integers(card, size=n)
+        columns.append(np.where(rng.random(n) < 0.6, other % card, noise))
+    return np.stack(columns, axis=1)
+
+
 def steps(*args, **options):
     """The circuit, and what the callback was told."""
     told = []
@@ -31,3 +41,17 @@ def assert_same_circuit(p, q):
         np.testing.assert_array_equal(a.index("left"), b.index("left"))
         np.testing.assert_array_equal(a.index("right"), b.index("right"))
         np.testing.assert_array_equal(a.csr.toarray(), b.csr.toarray())
+
+
+def table(n=300, missing=0.0, seed=0):
+    """Rows of four variables that depend on each other."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(3, size=(n, 4)).astype(float)
+    X[:, 1] = np.where(rng.random(n) < 0.8, X[:, 0], X[:, 1])
+    X[:, 2] = np.where(rng.random(n) < 0.7, X[:, 1], X[:, 2])
+    return np.where(rng.random(X.shape) < missing, np.nan, X)
+
+
+def pieces(X, size=60):
+    """The rows in chunks."""
+    return [X[i : i + size] for i in range(0, len(X), size)]

@@ -134,22 +134,6 @@ def test_deterministic_circuits_are_fitted_in_one_iteration(seed, pseudocount):
     same_parameters(fit(q, X, pseudocount=pseudocount), q)
 
 
-@pytest.mark.parametrize("form", ["dense", "sparse"])
-def test_weights_are_repetitions(form):
-    p = ek.random_circuit(6, 4, rng=1, cardinalities=3, density=None if form == "dense" else 0.4)
-    rng = np.random.default_rng(0)
-    X = p.sample(50, rng)
-    X[rng.random(X.shape) < 0.2] = NAN
-    times = rng.integers(0, 4, size=50)
-    a = fit(p, X, 3, sample_weight=times)
-    b = fit(p, np.repeat(X, times, axis=0), 3)
-    same_parameters(a, b)
-    mean = times.mean()
-    a = fit(p, X, 3, sample_weight=times, pseudocount=0.5)
-    b = fit(p, np.repeat(X, times, axis=0), 3, pseudocount=0.5 * mean)
-    same_parameters(a, b)
-
-
 def test_deep_circuits():
     n = 1000
     rng = np.random.default_rng(0)

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 import expectedkernels as ek
+from learning_searches import pieces, table
 
 RNG = np.random.default_rng(0)
 N = 240
@@ -16,10 +17,6 @@ GAPS = np.where(RNG.random(X.shape) < 0.1, np.nan, X)
 WEIGHTS = np.where(np.arange(N) // 60 == 1, 0.0, RNG.integers(4, size=N) / 3)
 """The rows from 60 to 119 do not count, nor do some others."""
 QUIET = {"progress": False}
-
-
-def pieces(X, size=60):
-    return [X[i : i + size] for i in range(0, len(X), size)]
 
 
 def framed(X):
@@ -176,15 +173,6 @@ def test_weights_and_batches_of_dask_collections():
 
 
 NAMES = ["a", "b", "c", "d"]
-
-
-def table(n=300, missing=0.0, seed=0):
-    """Rows of four variables that depend on each other."""
-    rng = np.random.default_rng(seed)
-    X = rng.integers(3, size=(n, 4)).astype(float)
-    X[:, 1] = np.where(rng.random(n) < 0.8, X[:, 0], X[:, 1])
-    X[:, 2] = np.where(rng.random(n) < 0.7, X[:, 1], X[:, 2])
-    return np.where(rng.random(X.shape) < missing, np.nan, X)
 
 
 def frame(X):

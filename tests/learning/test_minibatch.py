@@ -16,6 +16,7 @@ from expectedkernels.learning import minibatch as epochs
 from expectedkernels.learning.em import layer_counts, pattern_counts
 from expectedkernels.learning.minibatch import circuit_of, start_of, stepped
 from expectedkernels.learning.training_data import Data
+from learning_searches import pieces
 
 P = ek.random_circuit(Vtree.random(12, rng=1), 18, rng=1, cardinalities=4, density=0.5)
 START = ek.random_circuit(P.vtree, 18, rng=5, cardinalities=4, density=0.7)
@@ -129,10 +130,6 @@ ROWS = GENERATOR.integers(3, size=(N, 4)).astype(float)
 ROWS[:, 1] = np.where(GENERATOR.random(N) < 0.8, ROWS[:, 0], ROWS[:, 1])
 GAPS = np.where(GENERATOR.random(ROWS.shape) < 0.1, np.nan, ROWS)
 QUIET = {"progress": False}
-
-
-def pieces(ROWS, size=60):
-    return [ROWS[i : i + size] for i in range(0, len(ROWS), size)]
 
 
 def assert_alike(found, wanted, **tolerances):

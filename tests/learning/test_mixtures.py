@@ -140,17 +140,6 @@ def test_one_component_is_the_closed_form(seed, pseudocount):
     assert_close(q.log_likelihood(X), expected.log_likelihood(X), scale=1.0)
 
 
-@pytest.mark.parametrize("holes", [0.0, 0.2])
-def test_the_likelihood_never_decreases(holes):
-    X = rows(150)
-    p = structure_of(X)
-    X[np.random.default_rng(1).random(X.shape) < holes] = NAN
-    options = {"structure": p, "pseudocount": 0.0}
-    found = [learned(X, 3, iterations=i, **options).log_likelihood(X).mean() for i in range(6)]
-    assert np.diff(found).min() > -1e-10
-    assert found[-1] > found[0]
-
-
 def test_weights_are_repetitions():
     X = rows(100)
     times = np.random.default_rng(0).integers(0, 4, size=100)

@@ -24,6 +24,7 @@ from expectedkernels.learning.training_data import (
     distinct_rows,
     mutual_information,
 )
+from learning_searches import dependent_rows, pieces, table
 from strategies import domains, rngs
 
 
@@ -53,19 +54,9 @@ def test_distinct_rows_are_counted(rng, n, d):
     assert all((found[row] == expected[row]).all() for row in found)
 
 
-def random_rows(rng, cardinalities, n):
-    """Rows whose columns depend on each other."""
-    columns = [rng.integers(cardinalities[0], size=n)]
-    for card in cardinalities[1:]:
-        other = columns[rng.integers(len(columns))]
-        noise = rng.integers(card, size=n)
-        columns.append(np.where(rng.random(n) < 0.6, other % card, noise))
-    return np.stack(columns, axis=1)
-
-
 @given(rngs, domains(min_variables=2, max_variables=4), st.sampled_from([0.0, 0.3, 1.0]))
 def test_mutual_information_by_definition(rng, cardinalities, alpha):
-    X = random_rows(rng, cardinalities, 20)
+    X = dependent_rows(rng, cardinalities, 20)
     weights = rng.integers(0, 4, size=20).astype(float)
     weights[0] = 1.0
     found = mutual_information(PairCounts(X, cardinalities, weights), alpha)
@@ -79,7 +70,7 @@ def test_mutual_information_by_definition(rng, cardinalities, alpha):
 
 @given(rngs, domains(min_variables=2, max_variables=4), st.sampled_from([0.0, 1.0]))
 def test_missing_values_leave_out_pairs(rng, cardinalities, alpha):
-    X = random_rows(rng, cardinalities, 25)
+    X = dependent_rows(rng, cardinalities, 25)
     X[rng.random(X.shape) < 0.3] = -1
     weights = rng.gamma(1.0, size=25)
     counts = PairCounts(X, cardinalities, weights)
@@ -109,19 +100,6 @@ def test_mutual_information_comes_in_parts_for_many_states(monkeypatch):
     parts = mutual_information(PairCounts(X, cardinalities, np.ones(50)))
     np.testing.assert_allclose(parts, whole, atol=1e-15)
     np.testing.assert_allclose(whole[1], 0.0, atol=1e-15)
-
-
-def table(n=300, missing=0.0, seed=0):
-    """Rows of four variables that depend on each other."""
-    rng = np.random.default_rng(seed)
-    X = rng.integers(3, size=(n, 4)).astype(float)
-    X[:, 1] = np.where(rng.random(n) < 0.8, X[:, 0], X[:, 1])
-    X[:, 2] = np.where(rng.random(n) < 0.7, X[:, 1], X[:, 2])
-    return np.where(rng.random(X.shape) < missing, np.nan, X)
-
-
-def pieces(X, size=70):
-    return [X[i : i + size] for i in range(0, len(X), size)]
 
 
 def test_counts_of_parts_add_up():
