@@ -137,15 +137,11 @@ def test_rows_without_a_label_are_told(nothing):
 def test_text_without_names_comes_with_advice():
     X, y = table(kind="str", tame=bool)
     keep = make_column_transformer((SimpleImputer(), ["size"]), remainder="passthrough")
-    with pytest.raises(
-        ek.DataError, match=r"Column 1 holds text.*set_output\(transform='pandas'\)"
-    ):
-        ek.ExpectedSVR(density="chow_liu").fit(keep.fit_transform(X), y)
+    model = ek.ExpectedSVR(density="chow_liu")
+    with pytest.raises(ek.DataError, match=r"Column 1 holds text.*set_output\(transform='pandas'"):
+        model.fit(keep.fit_transform(X), y)
     keep.set_output(transform="pandas")
-    assert (
-        len(ek.ExpectedSVR(density="chow_liu").fit(keep.fit_transform(X), y).columns_.categories)
-        == 2
-    )
+    assert len(model.fit(keep.fit_transform(X), y).columns_.categories) == 2
 
 
 def test_bits_for_missing_values_are_told():
@@ -174,9 +170,8 @@ def test_text_that_differs_in_most_rows_is_told():
     with pytest.warns(UserWarning, match="Column 'size' holds text.*look like numbers: convert"):
         ek.ExpectedSVR(density="chow_liu").fit(written, y)
     chosen = ["name", "kind", "tame"]
-    ek.ExpectedSVR(categorical_features=chosen, density="chow_liu").fit(
-        named, y
-    )  # which does not warn
+    model = ek.ExpectedSVR(categorical_features=chosen, density="chow_liu")
+    model.fit(named, y)  # which does not warn
     ek.ExpectedSVR(density="chow_liu").fit(named.astype({"name": "category"}), y)  # nor does this
 
 
@@ -257,6 +252,7 @@ def test_what_a_mask_hides_is_missing():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (lambda X: X.assign(b=pd.date_range("2020", periods=12)), "Column 'b' holds dates"),
         (lambda X: X.assign(b=[pd.Timestamp(0).date()] * 12), "'b' holds a date in row 0, where"),
         (lambda X: X.assign(b=pd.period_range("2020", periods=12)), "'b' holds a Period in row 0"),
         (lambda X: X.to_dict("records"), r"becomes one by pandas.DataFrame\(rows\)"),
@@ -264,7 +260,7 @@ def test_what_a_mask_hides_is_missing():
         (lambda X: pl.from_pandas(X).lazy(), r"a LazyFrame, without rows yet. Give X.collect\(\)"),
         (lambda X: X.set_axis(["a", "a"], axis=1), "must be distinct. 'a' is the name of several"),
     ],
-    ids=["dates", "periods", "dicts", "dict", "lazy", "twice"],
+    ids=["dates", "objects", "periods", "dicts", "dict", "lazy", "twice"],
 )
 def test_what_looks_like_a_table_is_told_what_to_be(change, message):
     X, y = small()

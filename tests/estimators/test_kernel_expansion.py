@@ -9,19 +9,11 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.gaussian_process.kernels import RBF
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVR
 
 import expectedkernels as ek
-from expectedkernels import (
-    CircuitImputer,
-    ExpectedGaussianProcessRegressor,
-    ExpectedKernelFeatures,
-    ExpectedKernelRidge,
-    ExpectedSVC,
-    ExpectedSVR,
-    expected_prediction,
-)
 from expectedkernels.circuits.evidence_forms import side_in
 from expectedkernels.estimators import circuit_density
 from expectedkernels.estimators.circuit_density import Rows
@@ -29,6 +21,7 @@ from expectedkernels.estimators.kernel_expansion import Expansion, Resources
 from expectedkernels.estimators.prediction import coded_density
 from expectedkernels.kernels.gram import at_known, expected
 from normal_densities import products_of_normals
+from oracles import Table
 
 CARDS = [3, 2, 4]
 RATES = np.array([0.3, 0.7, 0.2])
@@ -156,8 +149,8 @@ def holed(n=40, seed=0):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda **options: ExpectedKernelRidge(alpha=0.1, **options),
-        lambda **options: ExpectedGaussianProcessRegressor(alpha=0.1, optimizer=None, **options),
+        lambda **options: ek.ExpectedKernelRidge(alpha=0.1, **options),
+        lambda **options: ek.ExpectedGaussianProcessRegressor(alpha=0.1, optimizer=None, **options),
     ],
     ids=["ridge", "process"],
 )
@@ -186,7 +179,7 @@ def test_blocks_of_incomplete_rows_do_not_change_answers(monkeypatch, make, real
 
 def test_blocks_of_complete_rows_do_not_change_kernels(monkeypatch):
     X, _ = holed()
-    model = ExpectedKernelFeatures(20, gamma=0.5, normalize=True, random_state=0)
+    model = ek.ExpectedKernelFeatures(20, gamma=0.5, normalize=True, random_state=0)
     expected = model.fit_transform(X)
     seen = []
     pieces = circuit_density.chunks
@@ -203,7 +196,7 @@ def test_blocks_of_complete_rows_do_not_change_kernels(monkeypatch):
 
 def test_distances_of_far_points_keep_their_digits():
     rng = np.random.default_rng(0)
-    model = ExpectedSVR(gamma=1.0, standardize=False, density="chow_liu")
+    model = ek.ExpectedSVR(gamma=1.0, standardize=False, density="chow_liu")
     model.fit(rng.normal(size=(30, 2)), rng.normal(size=30))
     points = np.array([[1e8, 0.5], [1e300, 0.0], [0.0, 1.0]])
     rows = Rows(model.density_, np.array([[1e8 + 1, NAN], [1e300, 0.0], [-1e300, NAN], [0.0, 0.5]]))
@@ -237,9 +230,9 @@ def test_rows_of_one_pattern_are_worked_on_in_parts(monkeypatch):
 
 BACKENDS = ["threading", "multiprocessing", "loky", "dask"]
 REGRESSORS = {
-    "svr": ExpectedSVR,
-    "ridge": ExpectedKernelRidge,
-    "process": partial(ExpectedGaussianProcessRegressor, optimizer=None),
+    "svr": ek.ExpectedSVR,
+    "ridge": ek.ExpectedKernelRidge,
+    "process": partial(ek.ExpectedGaussianProcessRegressor, optimizer=None),
 }
 
 
@@ -271,14 +264,14 @@ def answers():
             model = make(n_bins=4, random_state=0).fit(train, y)
             mean, std = model.predict(holed, return_std=True)
             found[name, rows] = np.stack([mean, std])
-    svc = ExpectedSVC(n_bins=4, random_state=0).fit(holed, classes)
+    svc = ek.ExpectedSVC(n_bins=4, random_state=0).fit(holed, classes)
     found["svc"] = svc.decision_function(holed)
-    features = ExpectedKernelFeatures(9, normalize=True, n_bins=4, random_state=0)
+    features = ek.ExpectedKernelFeatures(9, normalize=True, n_bins=4, random_state=0)
     found["features"] = features.fit(holed).transform(holed)
-    found["imputer"] = CircuitImputer("mean", n_bins=4, random_state=0).fit_transform(holed)
-    model = ExpectedSVR(density=products_of_normals(X)).fit(X, y)
+    found["imputer"] = ek.CircuitImputer("mean", n_bins=4, random_state=0).fit_transform(holed)
+    model = ek.ExpectedSVR(density=products_of_normals(X)).fit(X, y)
     found["normals"] = np.stack(model.predict(holed, return_std=True))
-    predicted = expected_prediction(SVR().fit(X, y), model.circuit_, holed, return_std=True)
+    predicted = ek.expected_prediction(SVR().fit(X, y), model.circuit_, holed, return_std=True)
     found["expected_prediction"] = np.stack(predicted)
     return found
 
@@ -360,12 +353,103 @@ def test_searches_may_have_workers_whose_models_have_workers(outer):
     _, holed, y, _ = table()
     grid = {"C": [0.1, 1.0]}
     with small_tasks():
-        alone = GridSearchCV(ExpectedSVR(n_bins=4), grid, cv=2).fit(holed, y)
+        alone = GridSearchCV(ek.ExpectedSVR(n_bins=4), grid, cv=2).fit(holed, y)
         with named(outer):
-            shared = GridSearchCV(ExpectedSVR(n_bins=4, n_jobs=2), grid, cv=2, n_jobs=2)
+            shared = GridSearchCV(ek.ExpectedSVR(n_bins=4, n_jobs=2), grid, cv=2, n_jobs=2)
             shared.fit(holed, y)
         name = "mean_test_score"
         np.testing.assert_allclose(
             shared.cv_results_[name], alone.cv_results_[name], rtol=1e-11, atol=1e-11
         )
         np.testing.assert_allclose(shared.predict(holed), alone.predict(holed), rtol=1e-11)
+
+
+FIRST_IS_ZERO = ek.factorized([[1.0, 0.0], [0.5, 0.5]])
+
+
+def test_normalized_features_use_the_resources_they_are_given(monkeypatch):
+    X, _ = holed()
+    seen = []
+    model = ek.ExpectedKernelFeatures(5, normalize=True, max_bytes=2**20, random_state=0)
+    density = type(model.fit(X).density_)
+    original = density.gram
+
+    def recorded(self, rates, A, B=None, resources=None):
+        seen.append(resources)
+        return original(self, rates, A, B, resources)
+
+    monkeypatch.setattr(density, "gram", recorded)
+    model.fit_transform(X)
+    assert [used.max_bytes for used in seen] == [2**20, 2**20]
+
+
+@pytest.mark.parametrize("strategy", ["map", "mean", "sample"])
+def test_imputed_values_do_not_depend_on_memory(strategy):
+    X, _ = holed()
+    expected = ek.CircuitImputer(strategy, random_state=0).fit_transform(X)
+    for max_bytes in (1, 2**12, 2**16):
+        got = ek.CircuitImputer(strategy, max_bytes=max_bytes, random_state=0).fit_transform(X)
+        np.testing.assert_allclose(got, expected, rtol=1e-12)
+
+
+def test_imputers_complete_few_rows_at_once_with_little_memory():
+    model = ek.CircuitImputer(max_bytes=1).fit(holed()[0])
+    assert model._chunk_rows() == 1
+    assert model.set_params(max_bytes=24 * model.circuit_.n_units)._chunk_rows() == 3
+    assert model.set_params(max_bytes=2**40)._chunk_rows() == 4096
+
+
+def test_features_of_rows_of_probability_zero_are_refused():
+    X = np.array([[0.0, 1.0], [0.0, 0.0], [0.0, NAN]])
+    bad = np.array([[0.0, 1.0], [1.0, NAN]])
+    message = "observed in row 1 has probability zero"
+    for normalize in (False, True):
+        model = ek.ExpectedKernelFeatures(density=FIRST_IS_ZERO, normalize=normalize).fit(X)
+        assert np.isfinite(model.transform(X)).all()
+        with pytest.raises(ek.EvidenceError, match=message):
+            model.transform(bad)
+        with pytest.raises(ek.EvidenceError, match=message):
+            ek.ExpectedKernelFeatures(density=FIRST_IS_ZERO, normalize=normalize).fit(bad)
+
+
+@pytest.mark.parametrize("strategy", ["map", "mean", "sample"])
+def test_rows_of_probability_zero_are_not_imputed(strategy):
+    model = ek.CircuitImputer(strategy, density=FIRST_IS_ZERO).fit([[0.0, 1.0], [0.0, 0.0]])
+    with pytest.raises(ek.EvidenceError, match="observed in row 1 has probability zero"):
+        model.transform([[0.0, 1.0], [1.0, NAN]])
+
+
+def test_rows_that_are_surely_equal_need_noise():
+    X = np.array([[0.0, 1.0], [NAN, 1.0], [NAN, 1.0], [0.0, 0.0], [NAN, 0.0]])
+    model = ek.ExpectedGaussianProcessRegressor(
+        RBF(1.0), alpha=1e-20, optimizer=None, density="chow_liu"
+    )
+    model.set_params(density=FIRST_IS_ZERO)
+    with pytest.raises(
+        ek.KernelError,
+        match=r"not positive definite to working precision. Increase 'alpha' .*\(it is 1e-20\)",
+    ):
+        model.fit(X, np.arange(5.0))
+
+
+def test_a_density_has_one_root():
+    two = ek.Circuit(ek.Vtree.balanced(1), (Table(np.eye(2)),))
+    with pytest.raises(ek.DataError, match=r"density must have one root. Got 2 roots"):
+        ek.ExpectedSVR(density=two).fit([[0.0], [1.0]], [0.0, 1.0])
+
+
+class TooFewStates:
+    """A density of two states, whatever the data."""
+
+    def fit(self, X, y=None):
+        self.circuit_ = ek.factorized([[0.5, 0.5]] * X.shape[1])
+        return self
+
+
+def test_a_density_has_the_states_of_the_data():
+    X = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 2.0]])
+    with pytest.raises(
+        ek.DataError,
+        match=r"must fit the data: its variable 1 must have at least 3 states.*\[1\].*Got 2 states",
+    ):
+        ek.ExpectedSVR(density=TooFewStates()).fit(X, [0.0, 1.0, 2.0])

@@ -140,15 +140,6 @@ def test_a_column_that_says_nothing_contributes_nothing():
         assert (np.abs(found.values[:, 0]) > 1e-3).any()
 
 
-def test_columns_that_can_be_exchanged_contribute_the_same():
-    weights = np.array([[0.3, 0.1], [0.1, 0.5]])
-    circuit = ek.FactorGraph([2, 2], [ek.Factor([0, 1], weights)]).compile()[0]
-    X = worlds([2, 2])
-    model = ek.ExpectedKernelRidge(density=circuit, standardize=False).fit(X, X.sum(axis=1) ** 2)
-    found = ek.shapley_values(model, [[1.0, 1.0], [0.0, 0.0]])
-    np.testing.assert_allclose(found.values[:, 0], found.values[:, 1], atol=1e-12)
-
-
 @pytest.mark.parametrize("method", ["exact", "permutations", "independent"])
 def test_values_sum_to_the_prediction_minus_the_base(method):
     rng = np.random.default_rng(1)

@@ -15,28 +15,20 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import expectedkernels as ek
-from expectedkernels import (
-    CircuitImputer,
-    ExpectedGaussianProcessRegressor,
-    ExpectedKernelFeatures,
-    ExpectedKernelRidge,
-    ExpectedSVC,
-    ExpectedSVR,
-)
 
 MACHINES = [
-    ExpectedSVR(),
-    ExpectedKernelRidge(),
-    ExpectedSVC(),
+    ek.ExpectedSVR(),
+    ek.ExpectedKernelRidge(),
+    ek.ExpectedSVC(),
     ek.ExpectedKernelClassifier(),
-    ExpectedGaussianProcessRegressor(alpha=1e-3),
+    ek.ExpectedGaussianProcessRegressor(alpha=1e-3),
 ]
-ESTIMATORS = [*MACHINES, ExpectedKernelFeatures(), CircuitImputer()]
+ESTIMATORS = [*MACHINES, ek.ExpectedKernelFeatures(), ek.CircuitImputer()]
 
 
 def expected_failures(estimator):
     """What also fails for scikit-learn's own support vector machines, for the same reason."""
-    if isinstance(estimator, (ExpectedSVR, ExpectedSVC)):
+    if isinstance(estimator, (ek.ExpectedSVR, ek.ExpectedSVC)):
         reason = "libsvm stops at a tolerance, not at the optimum"
         return {"check_sample_weight_equivalence_on_dense_data": reason}
     return {}
@@ -84,7 +76,7 @@ def test_a_circuit_can_be_cloned_and_searched():
     y = X.sum(axis=1)
     circuit = ek.learn_chow_liu(X)
     search = GridSearchCV(
-        ExpectedSVR(), {"density": ["chow_liu", "strudel", circuit]}, cv=2, error_score="raise"
+        ek.ExpectedSVR(), {"density": ["chow_liu", "strudel", circuit]}, cv=2, error_score="raise"
     )
     holes = X.copy()
     holes[::3, 1] = np.nan
@@ -95,14 +87,14 @@ def test_a_circuit_can_be_cloned_and_searched():
 
 def test_pipelines_pass_missing_values_on():
     X, holes, y = diabetes()
-    model = make_pipeline(StandardScaler(), ExpectedSVR(C=2.0)).fit(X, y)
+    model = make_pipeline(StandardScaler(), ek.ExpectedSVR(C=2.0)).fit(X, y)
     mean, std = model.predict(holes, return_std=True)
     assert (std > 0).any()
     complete = ~np.isnan(holes).any(axis=1)
     np.testing.assert_allclose(mean[complete], model.predict(X)[complete], rtol=1e-12)
-    features = make_pipeline(ExpectedKernelFeatures(20, random_state=0), Ridge()).fit(holes, y)
+    features = make_pipeline(ek.ExpectedKernelFeatures(20, random_state=0), Ridge()).fit(holes, y)
     assert features.score(holes, y) > 0.2
-    imputed = make_pipeline(CircuitImputer(), ExpectedSVR()).fit(holes, y)
+    imputed = make_pipeline(ek.CircuitImputer(), ek.ExpectedSVR()).fit(holes, y)
     assert imputed.score(holes, y) > 0.2
 
 
@@ -119,7 +111,7 @@ def table(n=90, seed=0):
 
 def test_data_frames_with_categories():
     X, y = table()
-    model = ExpectedSVR(C=10.0, density="chow_liu").fit(X, y)
+    model = ek.ExpectedSVR(C=10.0, density="chow_liu").fit(X, y)
     assert model.feature_names_in_.tolist() == ["size", "kind", "count"]
     assert model.circuit_.n_variables == 3
     row = X.iloc[:2].copy()
@@ -151,7 +143,7 @@ def _state(model, variable, value):
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
 def test_everything_that_stands_for_missing(missing):
     X, y = table()
-    model = ExpectedKernelRidge(alpha=0.1).fit(X, y)
+    model = ek.ExpectedKernelRidge(alpha=0.1).fit(X, y)
     row = X.iloc[:1].astype(object)
     row.loc[0, "size"] = missing
     row.loc[0, "kind"] = missing
@@ -163,7 +155,7 @@ def test_everything_that_stands_for_missing(missing):
 
 def test_pandas_extension_types():
     X, y = table()
-    model = ExpectedSVR().fit(X, y)
+    model = ek.ExpectedSVR().fit(X, y)
     nullable = X.astype({"count": "Int64", "size": "Float64"})
     nullable.loc[0, "count"] = pd.NA
     expected = X.astype({"count": float})
@@ -173,7 +165,7 @@ def test_pandas_extension_types():
 
 def test_unseen_categories_count_as_missing():
     X, y = table()
-    model = ExpectedSVR().fit(X, y)
+    model = ek.ExpectedSVR().fit(X, y)
     row = X.iloc[:2].astype({"kind": object})
     row.loc[0, "kind"] = "pink"
     with pytest.warns(UserWarning, match="Column 'kind' has categories .*: 'pink'. They are"):
@@ -185,7 +177,7 @@ def test_unseen_categories_count_as_missing():
 def test_unseen_codes_count_as_missing():
     rng = np.random.default_rng(0)
     X = rng.integers(3, size=(50, 2)).astype(float)
-    model = ExpectedSVR(groups=[[0], [1]]).fit(X, X[:, 0])
+    model = ek.ExpectedSVR(groups=[[0], [1]]).fit(X, X[:, 0])
     with pytest.warns(UserWarning, match="Column 1 has categories .*: 7.0"):
         got = model.predict([[1.0, 7.0]])
     np.testing.assert_array_equal(got, model.predict([[1.0, np.nan]]))
@@ -193,12 +185,12 @@ def test_unseen_codes_count_as_missing():
 
 def test_names_and_masks_and_numbers_say_the_same():
     X, y = table()
-    expected = ExpectedSVR().fit(X, y).predict(X.assign(size=np.nan))
+    expected = ek.ExpectedSVR().fit(X, y).predict(X.assign(size=np.nan))
     for chosen in (["kind"], [1], [False, True, False]):
-        model = ExpectedSVR(categorical_features=chosen).fit(X, y)
+        model = ek.ExpectedSVR(categorical_features=chosen).fit(X, y)
         np.testing.assert_array_equal(model.predict(X.assign(size=np.nan)), expected)
     objects = X.to_numpy(dtype=object)
-    model = ExpectedSVR(categorical_features=[1]).fit(objects, y)
+    model = ek.ExpectedSVR(categorical_features=[1]).fit(objects, y)
     objects = objects.copy()
     objects[:, 0] = None
     np.testing.assert_array_equal(model.predict(objects), expected)
@@ -210,11 +202,13 @@ def test_one_hot_groups_behind_an_encoder():
         (OneHotEncoder(sparse_output=False), ["kind"]), remainder="passthrough"
     )
     Z = encode.fit_transform(X)
-    model = ExpectedSVR(groups=[[0, 1, 2]]).fit(Z, y)
+    model = ek.ExpectedSVR(groups=[[0, 1, 2]]).fit(Z, y)
     assert len(model.density_.variables) == 3
     Z[:, :3] = np.nan
     blank = X.assign(kind=pd.Categorical([None] * len(X), categories=["blue", "green", "red"]))
-    np.testing.assert_allclose(model.predict(Z), ExpectedSVR().fit(X, y).predict(blank), rtol=1e-6)
+    np.testing.assert_allclose(
+        model.predict(Z), ek.ExpectedSVR().fit(X, y).predict(blank), rtol=1e-6
+    )
 
 
 def test_pandas_output_of_transformers():
@@ -222,7 +216,7 @@ def test_pandas_output_of_transformers():
     X.loc[:3, "size"] = np.nan
     X.loc[5:7, "kind"] = np.nan
     for strategy in ("map", "mean", "sample"):
-        imputer = CircuitImputer(strategy, random_state=0).set_output(transform="pandas")
+        imputer = ek.CircuitImputer(strategy, random_state=0).set_output(transform="pandas")
         filled = imputer.fit_transform(X)
         assert filled.columns.tolist() == ["size", "kind", "count"]
         assert filled.index.equals(X.index)
@@ -232,9 +226,9 @@ def test_pandas_output_of_transformers():
         assert filled["size"].dtype == np.float64
         seen = X["size"].notna()
         np.testing.assert_array_equal(filled["size"][seen].astype(float), X["size"][seen])
-    again = make_pipeline(CircuitImputer().set_output(transform="pandas"), ExpectedSVR())
+    again = make_pipeline(ek.CircuitImputer().set_output(transform="pandas"), ek.ExpectedSVR())
     assert again.fit(X, np.arange(len(X))).predict(X).shape == (len(X),)
-    features = ExpectedKernelFeatures(5).set_output(transform="pandas").fit_transform(X)
+    features = ek.ExpectedKernelFeatures(5).set_output(transform="pandas").fit_transform(X)
     assert features.columns[0] == "expectedkernelfeatures0"
 
 
@@ -242,9 +236,9 @@ def test_mixed_columns_are_refused_with_their_place():
     X, y = table()
     mixed = X.assign(kind=[1, "a"] * 45)
     with pytest.raises(ek.DataError, match="Column 'kind' holds text, 'a' in row 1"):
-        ExpectedSVR().fit(mixed, y)
+        ek.ExpectedSVR().fit(mixed, y)
     with pytest.raises(ek.DataError, match="categories of column 'kind' must be of one type"):
-        ExpectedSVR(categorical_features=["kind"]).fit(mixed, y)
+        ek.ExpectedSVR(categorical_features=["kind"]).fit(mixed, y)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
@@ -262,8 +256,8 @@ def test_truth_values_are_no_numbers(estimator, value):
 def test_coverages_and_counts_are_numbers():
     X, _, y = diabetes(40)
     with pytest.raises(ek.DataError, match=r"'coverage' parameter .* range \(0, 1\). Got True"):
-        ExpectedKernelRidge().fit(X, y).predict_interval(X, True)
+        ek.ExpectedKernelRidge().fit(X, y).predict_interval(X, True)
     with pytest.raises(ek.DataError, match=r"'n' parameter of CircuitImputer.sample .* Got True"):
-        CircuitImputer().fit(X).sample(X, True)
+        ek.CircuitImputer().fit(X).sample(X, True)
     with pytest.raises(ek.DataError, match=r"'cardinalities' parameter .* Got True"):
         ek.learn_chow_liu([[0, 1], [1, 0]], cardinalities=True)
