@@ -246,7 +246,7 @@ class Schema:
         if column.kind == "number":  # stands for labels that are numbers; else they are codes
             if labels is None or not _could_be_codes(labels):
                 return values
-            present, values = column.distinct, values.tolist()
+            present = column.distinct
         else:
             present = [value for value in dict.fromkeys(values) if value is not None]
         known = () if card is None else labels or range(card)
@@ -258,7 +258,7 @@ class Schema:
             codes[value] = real if card is None else _plain_code(labels, card, value)
             if codes[value] is not None:
                 continue
-            row = values.index(value)
+            row = list(values).index(value)
             if card is not None and labels is None and isinstance(value, str):
                 raise DataError(
                     f"The column {column.name!r} holds text (row {row}: {value!r}), but the states "
@@ -270,6 +270,8 @@ class Schema:
                 f"The column {column.name!r} must hold {wanted}, or nothing. "
                 f"Got {value!r} in row {row}."
             )
+        if column.kind == "number":  # NaN is behind all that are present
+            return np.array([*codes.values(), np.nan])[np.searchsorted(present, values)]
         return np.asarray([codes.get(value, np.nan) for value in values], dtype=np.float64)
 
     def frame(self, rows: Any, index: Any = None) -> Any:
