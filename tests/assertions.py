@@ -1,6 +1,7 @@
 """How close is close: one comparison, with tolerances by number type."""
 
 import numpy as np
+from scipy import sparse
 
 TOLERANCE = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-4}
 """Relative errors that are allowed."""
@@ -41,3 +42,37 @@ def assert_logs_close(actual, expected):
     np.testing.assert_array_equal(actual[~finite], expected[~finite])
     assert actual.shape == expected.shape, f"shape {actual.shape}, expected {expected.shape}"
     assert_close(actual[finite], expected[finite], np.maximum(1.0, np.abs(expected[finite])))
+
+
+def assert_frequencies(X, p):
+    """Compare how often all points were drawn with their probabilities, (*cardinalities).
+
+    Six standard deviations, and a little for rare points; impossible points are never drawn.
+    """
+    n, p = len(X), p / p.sum()
+    counts = np.bincount(np.ravel_multi_index(X.astype(int).T, p.shape), minlength=p.size)
+    p = p.ravel()
+    assert not counts[p == 0].any()
+    assert (np.abs(counts - n * p) <= 6 * np.sqrt(n * p * (1 - p)) + 6).all()
+
+
+def assert_same_array(a, b):
+    """Two arrays (dense, sparse, or None) have the same types, shapes and bytes."""
+    if a is None or b is None:
+        assert a is b
+        return
+    assert (sparse.issparse(a), a.shape) == (sparse.issparse(b), b.shape)
+    for part in ("data", "indices", "indptr") if sparse.issparse(a) else (None,):
+        x, y = (a, b) if part is None else (getattr(a, part), getattr(b, part))
+        assert x.dtype == y.dtype
+        assert x.tobytes() == y.tobytes()
+
+
+def assert_same_circuit(a, b):
+    """Two circuits are the same to the last bit."""
+    assert a.vtree == b.vtree
+    for x, y in zip(a.blocks, b.blocks, strict=True):
+        assert type(x) is type(y)
+        assert x.n_units == y.n_units
+        for one, other in zip(x.arrays, y.arrays, strict=True):
+            assert_same_array(one, other)

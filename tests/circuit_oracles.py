@@ -1,12 +1,13 @@
 """Random block circuits for tests, and what they mean by definition: sums over all worlds."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 from scipy import sparse
 from scipy.special import logsumexp
 
-from expectedkernels import Categorical, Circuit, Product, Sum, Vtree
+from expectedkernels import Categorical, Circuit, Product, Sum, Vtree, factorized
 from oracles import Inner, Real, Table
 from unit_graphs import random_nested
 
@@ -273,3 +274,30 @@ def drawn_deterministic(seed, ties=False, n_max=4):
         mask[int(rng.integers(len(mask)))] = True
     root = RandomDecisions(rng, ties).unit(vtree.to_nested(), allowed)
     return Circuit.from_units(root, vtree=vtree)
+
+
+def rare(n_variables):
+    """A circuit whose points have probabilities far below the smallest float, and these."""
+    rng = np.random.default_rng(0)
+    p = factorized([[x, 1.0 - x] for x in rng.uniform(1e-5, 1e-2, size=n_variables)])
+    X = (rng.random((70, n_variables)) < rng.random((70, 1))).astype(float)
+    return p, X, np.asarray(p.log_likelihood(X))
+
+
+def followed(circuit):
+    """The numbers of a circuit in tensors, and a function from such numbers to the circuit."""
+    start = circuit.to("torch")
+    places = [
+        (node, name)
+        for node, block in enumerate(start.blocks)
+        for name, x in vars(block).items()
+        if hasattr(x, "requires_grad") and x.is_floating_point()
+    ]
+
+    def build(*numbers):
+        blocks = list(start.blocks)
+        for (node, name), x in zip(places, numbers, strict=True):
+            blocks[node] = replace(blocks[node], **{name: x})
+        return Circuit(start.vtree, tuple(blocks))
+
+    return [getattr(start.blocks[n], a).clone().requires_grad_() for n, a in places], build

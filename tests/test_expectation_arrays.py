@@ -1,13 +1,12 @@
 """Expected kernels on arrays of other libraries, and gradients through them."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 import expectedkernels as ek
 from assertions import assert_close, host
-from oracles import Real, Table
+from circuit_oracles import followed
+from oracles import Table
 from strategies import circuit_twin, points, random_blocks, table_twin, with_swaps
 
 CARDS = (2, 3, 2, 4)
@@ -160,31 +159,10 @@ def test_monte_carlo_and_mmd(xp):
     assert_close(np.array(actual), np.array(expected))
 
 
-def parametric(circuit):
-    """The numbers of a circuit, and a function from such numbers to the circuit with them."""
-    places, start = [], []
-    for node, block in enumerate(circuit.blocks):
-        names = ["table"] if isinstance(block, Table) else ["weights"]
-        names += ["mean", "variance"] if isinstance(block, Real) else []
-        for name in names:
-            if getattr(block, name) is not None:
-                places.append((node, name))
-                start.append(getattr(block, name))
-
-    def build(*numbers):
-        blocks = list(circuit.blocks)
-        for (node, name), x in zip(places, numbers, strict=True):
-            blocks[node] = replace(blocks[node], **{name: x})
-        return ek.Circuit(circuit.vtree, tuple(blocks))
-
-    return start, build
-
-
 def check_gradients(circuit, function):
     """Compare the gradient by torch with finite differences, for every number of the circuit."""
     torch = pytest.importorskip("torch")
-    start, build = parametric(circuit.to("torch"))
-    inputs = [x.clone().requires_grad_() for x in start]
+    inputs, build = followed(circuit)
     # steps so small that what is normalised counts as such all the way
     assert torch.autograd.gradcheck(
         lambda *x: function(build(*x)), inputs, eps=3e-7, atol=1e-6, rtol=1e-5
@@ -235,8 +213,7 @@ def test_gradients_where_values_underflow():
     n = 2000
     tables = np.random.default_rng(0).random((n, 2))
     p = ek.factorized(tables, normalized=False).to("torch")
-    start, build = parametric(p)
-    inputs = [x.clone().requires_grad_() for x in start]
+    inputs, build = followed(p)
     value = ek.expected_kernel(build(*inputs), p, ek.RBF(0.5), log=True)
     assert float(value.detach()) < -750
     gradients = torch.autograd.grad(value, inputs)

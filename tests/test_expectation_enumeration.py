@@ -1,6 +1,5 @@
 """Expected kernels in all their forms, against enumeration of all pairs of worlds."""
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 import expectedkernels as ek
 from assertions import assert_close, assert_logs_close
+from circuit_oracles import absolute
 from oracles import (
     conditionals,
     distribution,
@@ -257,16 +257,6 @@ def test_an_input_against_a_sum_of_the_same_variable():
     narrow = ek.Product([table, ek.Categorical(1, [0.3, 0.7])])
     second = np.array([0.1, 0.9]) @ k.naive(X[:2], X[:2]) @ np.array([0.3, 0.7])
     assert_close(ek.expected_kernel(wide, narrow, k.kernel), expected * second)
-
-
-def absolute(circuit):
-    """The circuit with the absolute values of its weights and tables."""
-    blocks = []
-    for block in circuit.blocks:
-        name = "table" if hasattr(block, "table") else "weights"
-        numbers = getattr(block, name)
-        blocks.append(block if numbers is None else replace(block, **{name: abs(numbers)}))
-    return ek.Circuit(circuit.vtree, tuple(blocks))
 
 
 @settings(max_examples=40)

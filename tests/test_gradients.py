@@ -1,12 +1,11 @@
 """Every public call knows its gradients, has none to know, or says that it does not follow them."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 import expectedkernels as ek
 from assertions import assert_close
+from circuit_oracles import followed
 
 torch = pytest.importorskip("torch")
 
@@ -18,25 +17,6 @@ X = P.sample(6, rng=1)
 E = np.where(np.arange(18).reshape(6, 3) % 4 == 0, np.nan, X)
 WEIGHTS = [np.array([[0.5, 1.0]]), np.array([[0.0, 1.0, 0.3]]), np.ones((1, 2))]
 K = ek.RBF(0.3) + ek.Delta()
-
-
-def followed(circuit):
-    """The numbers of a circuit in tensors, and a function from such numbers to the circuit."""
-    start = circuit.to("torch")
-    places = [
-        (node, name)
-        for node, block in enumerate(start.blocks)
-        for name, x in vars(block).items()
-        if torch.is_tensor(x) and x.is_floating_point()
-    ]
-
-    def build(*numbers):
-        blocks = list(start.blocks)
-        for (node, name), x in zip(places, numbers, strict=True):
-            blocks[node] = replace(blocks[node], **{name: x})
-        return ek.Circuit(start.vtree, tuple(blocks))
-
-    return [getattr(start.blocks[n], a).clone().requires_grad_() for n, a in places], build
 
 
 def with_gradients(circuit):

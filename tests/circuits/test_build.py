@@ -39,12 +39,6 @@ def test_factorized_circuits_multiply_their_tables(seed):
     assert p.vtree == vtree
 
 
-def test_factorized_circuits_of_many_variables():
-    n = 10_000
-    p = factorized([[0.25, 0.75]] * n, Vtree.right_linear(n))
-    assert_close(p.log_likelihood(np.ones((1, n))), np.array([n * np.log(0.75)]))
-
-
 @given(seeds, st.booleans())
 def test_mixtures_are_weighted_sums(seed, given_weights):
     rng = np.random.default_rng(seed)
@@ -68,15 +62,13 @@ def test_mixtures_are_weighted_sums(seed, given_weights):
 def test_mixtures_of_one_variable():
     p = mixture([factorized([[0.2, 0.8]]), factorized([[0.6, 0.4]])], [0.25, 0.75])
     assert_close(p.input(0).table, np.array([[0.5, 0.5]]))
+    parts = [factorized([[0.5, 0.5]]), factorized([[0.2, 0.8]])]
+    signed = mixture(parts, [2.0, -1.0], normalized=False)
+    assert_close(signed.input(0).table, np.array([[0.8, 0.2]]))
     q = mixture([gaussian_mixture([1.0], [m], [1.0]) for m in (0.0, 2.0)], [0.3, 0.7])
     x = np.linspace(-1, 3, 5)
     expected = 0.3 * norm.pdf(x, 0) + 0.7 * norm.pdf(x, 2)
     assert_close(np.exp(q.log_likelihood(x[:, None])), expected)
-
-
-def test_negative_weights_are_allowed():
-    p = mixture([factorized([[0.5, 0.5]]), factorized([[0.2, 0.8]])], [2.0, -1.0], normalized=False)
-    assert_close(p.input(0).table, np.array([[0.8, 0.2]]))
 
 
 def test_mixtures_of_swapped_vtrees():
@@ -214,20 +206,11 @@ step2, emit2 = np.eye(2), np.eye(2)
     [
         (lambda: factorized([]), VtreeError, "at least one variable"),
         (lambda: factorized([np.eye(2)]), CircuitError, r"variable 0 must have one .*\(2, 2\)"),
-        (
-            lambda: factorized([[0.5], []], normalized=False),
-            CircuitError,
-            r"variable 1 must .* Got shape \(0,\)",
-        ),
+        (lambda: factorized([[1.0], []]), CircuitError, r"variable 1 must .* Got shape \(0,\)"),
         (
             lambda: factorized([[1, 1]], Vtree.balanced(2), normalized=False),
             CircuitError,
             r"tables for variables 0 to 0, but a vtree over \[0, 1\] \(2 in all\)",
-        ),
-        (
-            lambda: factorized([[1, 1]] * 2, Vtree.balanced([0, 2]), normalized=False),
-            CircuitError,
-            r"variables 0 to 1, but a vtree over \[0, 2\]",
         ),
         (
             lambda: factorized([[np.nan, 1]], normalized=False),
@@ -260,7 +243,6 @@ step2, emit2 = np.eye(2), np.eye(2)
         ),
         (lambda: hmm([1, 0], step2, emit2), CircuitError, "'length' of an HMM .* Got None"),
         (lambda: hmm([1, 0], step2, emit2, length=0), CircuitError, "positive int. Got 0"),
-        (lambda: hmm([1, 0], step2, emit2, length=2.0), CircuitError, "positive int. Got 2.0"),
         (
             lambda: hmm([1, 0, 0], step2, emit2, length=2),
             CircuitError,
@@ -279,19 +261,14 @@ step2, emit2 = np.eye(2), np.eye(2)
             r"Got \(1, 1\), \(1, 2\) and \(1,\)",
         ),
         (lambda: gaussian_mixture([0.5, 0.5], [0.0], [1.0]), CircuitError, r"and \(2,\)"),
-        (
-            lambda: gaussian_mixture([], [], [], normalized=False),
-            CircuitError,
-            "one weight per component",
-        ),
         (lambda: gaussian_mixture(1.0, 0.0, 1.0), CircuitError, "one weight per component"),
+        (lambda: gaussian_mixture([], [], [], normalized=False), CircuitError, "per component"),
         (
             lambda: gaussian_mixture([1.0], [[0.0, 0.0]], [[1.0, 1.0]], Vtree.balanced(1)),
             CircuitError,
             r"means and variances for variables 0 to 1, but a vtree over \[0\]",
         ),
         (lambda: random_circuit(2, 0), CircuitError, r"'units' parameter .* \[1, inf\). Got 0"),
-        (lambda: random_circuit(2, 1.5), CircuitError, "'units' parameter .* Got 1.5"),
         (lambda: random_circuit(2, 2, density=0.0), CircuitError, r"range \(0, 1\]. Got 0.0"),
         (lambda: random_circuit(2, 2, density=1.5), CircuitError, "'density' .* Got 1.5"),
         (
@@ -300,7 +277,6 @@ step2, emit2 = np.eye(2), np.eye(2)
             r"'cardinalities' parameter .* \(2 in all\). Got \[2, 2, 2\]",
         ),
         (lambda: random_circuit(2, 2, cardinalities=0), CircuitError, "positive int.* Got 0"),
-        (lambda: random_circuit(2, 2, cardinalities=2.5), CircuitError, "Got 2.5"),
         (
             lambda: random_circuit(Vtree.balanced([1, 2]), 2),
             CircuitError,
@@ -315,42 +291,40 @@ def test_errors(make, error, message):
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("call", "message"),
     [
         (
-            lambda **how: factorized([[0.5, 0.5], [0.5, 0.6]], **how),
+            (factorized, [[0.5, 0.5], [0.5, 0.6]]),
             r"The table of variable 1 must be probabilities.* Got \[0.5 0.6\], .* sums to 1.1",
         ),
+        ((factorized, [[1.5, -0.5]]), r"variable 0 must be .*not negative.* sums to 1\."),
         (
-            lambda **how: factorized([[1.5, -0.5]], **how),
-            r"variable 0 must be .*not negative.* sums to 1\.",
-        ),
-        (
-            lambda **how: mixture([factorized([[0.5, 0.5]])] * 2, [0.5, 0.4], **how),
+            (mixture, [factorized([[0.5, 0.5]])] * 2, [0.5, 0.4]),
             r"The weights of a mixture must be .* sums to 0\.9",
         ),
         (
-            lambda **how: gaussian_mixture([0.5, 0.6], [0.0, 1.0], [1.0, 1.0], **how),
+            (gaussian_mixture, [0.5, 0.6], [0.0, 1.0], [1.0, 1.0]),
             r"The weights of a Gaussian mixture .* sums to 1\.1",
         ),
         (
-            lambda **how: hmm([0.5, 0.4], np.eye(2), np.eye(2), length=3, **how),
+            (hmm, [0.5, 0.4], np.eye(2), np.eye(2), 3),
             r"The initial states of an HMM .* Got \[0.5 0.4\]",
         ),
         (
-            lambda **how: hmm([0.5, 0.5], [[1, 0], [0.2, 0.2]], np.eye(2), length=3, **how),
+            (hmm, [0.5, 0.5], [[1, 0], [0.2, 0.2]], np.eye(2), 3),
             r"The transitions of an HMM .* Got \[0.2 0.2\]",
         ),
         (
-            lambda **how: hmm([0.5, 0.5], np.eye(2), [[1, 0], [0.2, 0.2]], length=3, **how),
+            (hmm, [0.5, 0.5], np.eye(2), [[1, 0], [0.2, 0.2]], 3),
             r"The emissions of an HMM .* Got \[0.2 0.2\].*pass normalized=False",
         ),
     ],
 )
-def test_what_is_not_normalised_has_to_be_meant(make, message):
+def test_what_is_not_normalised_has_to_be_meant(call, message):
+    make, *arguments = call
     with pytest.raises(CircuitError, match=message):
-        make()
-    assert make(normalized=False).n_roots == 1
+        make(*arguments)
+    assert make(*arguments, normalized=False).n_roots == 1
 
 
 def test_probabilities_may_be_rounded():

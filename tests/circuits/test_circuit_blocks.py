@@ -6,13 +6,12 @@ import pytest
 from hypothesis import given, strategies as st
 from scipy import sparse
 
-from assertions import assert_close, host
+from assertions import assert_close
 from circuit_oracles import drawn_circuit, joint, sparsified
 from expectedkernels import (
     Circuit,
     CircuitError,
     Vtree,
-    algebra,
     factorized,
     gaussian_mixture,
     random_circuit,
@@ -165,14 +164,6 @@ def test_circuits_are_frozen():
 def test_blocks_are_checked(make, message):
     with pytest.raises(CircuitError, match=message):
         make()
-
-
-def test_several_roots_are_several_functions():
-    p, q = factorized([[0.2, 0.8], [0.5, 0.5]]), factorized([[0.6, 0.4], [0.1, 0.9]])
-    both = algebra.stack([p, q, p])
-    assert both.n_roots == 3
-    assert_close(joint(both), np.concatenate([joint(p), joint(q), joint(p)]))
-    assert host(both.log_partition()).shape == (3,)
 
 
 @pytest.mark.parametrize("copied", [lambda p: p, lambda p: pickle.loads(pickle.dumps(p)), deepcopy])

@@ -18,7 +18,6 @@ from expectedkernels import Circuit
 from expectedkernels.circuits.conditioning import conditioned_blocks
 from expectedkernels.circuits.queries import conditional_units
 from expectedkernels.data.evidence import as_evidence
-from oracles import Inner
 
 
 def n_units(vtree, blocks):
@@ -41,15 +40,6 @@ def test_conditionals_have_the_right_values_and_no_more_units(seed, drawn, form)
     assert_close(joint(found), posterior(p, as_weights(x, p.cardinalities)))
     assert found.n_units == Circuit.from_blocks(p.vtree, blocks).n_units
     assert n_units(p.vtree, blocks) <= 1.1 * n_units(p.vtree, conditional_units(p, evidence))
-
-
-def test_every_unit_of_a_normalised_circuit_sums_to_one():
-    p = drawn_distribution(5, zeros=0.3)
-    found = p.normalize()
-    assert_close(np.exp(found.log_partition()), 1.0)
-    for block in found.blocks:
-        rows = (block.csr if isinstance(block, Inner) else block.table).sum(axis=1)
-        assert_close(rows, np.ones(len(rows)))
 
 
 def test_what_plain_numbers_cannot_tell():

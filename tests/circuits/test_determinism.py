@@ -113,11 +113,6 @@ def test_discrete_variables_separate_normals():
     assert deterministic(overlap).holds is False
 
 
-def test_real_inputs_that_are_sums_are_named():
-    verdict = deterministic(gaussian_mixture([0.5, 0.5], [0.0, 1.0], [1.0, 1.0]))
-    assert verdict.reason.startswith("input unit 0 of the real variable 0 is a sum of several")
-
-
 @pytest.mark.parametrize(("points", "holds"), [((0.0, 1.0), True), ((1.0, 1.0), False)])
 def test_points_of_mass_only_meet_themselves(points, holds):
     normal = Real(np.eye(2), np.array(points), np.array([0.0, 0.0]))

@@ -113,11 +113,11 @@ def test_structured_means_compatible_with_itself(seed):
         assert is_compatible(root, root).holds is expected
 
 
-@given(seeds, st.booleans(), st.booleans())
-def test_determinism_by_definition(seed, structured, smooth):
+@given(seeds, st.booleans(), st.booleans(), st.booleans())
+def test_determinism_by_definition(seed, structured, smooth, signed):
     options = {"zeros": 0.7, "drop": 0.0 if smooth else 0.3}
     if structured:
-        root, cards, _ = drawn(seed, **options)
+        root, cards, _ = drawn(seed, signed=signed, **options)
     else:
         root, cards = drawn_unstructured(seed, **options)
     assert properties(root).deterministic.holds is is_deterministic(root, cards)
@@ -140,12 +140,6 @@ def test_determinism_is_never_wrong(seed):
     root, cards = drawn_unstructured(seed, zeros=0.7)
     verdict = properties(with_many_states(root, len(cards))).deterministic
     assert verdict.holds in (None, is_deterministic(root, cards))
-
-
-@given(seeds)
-def test_determinism_of_signed_graphs(seed):
-    root, cards, _ = drawn(seed, zeros=0.7, signed=True)
-    assert properties(root).deterministic.holds is is_deterministic(root, cards)
 
 
 def decision(variables):

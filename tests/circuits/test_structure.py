@@ -18,6 +18,7 @@ from expectedkernels import (
     properties,
 )
 from oracles import Inner, Real, Table
+from strategies import with_swaps
 from unit_graphs import RandomGraphs, drawn, drawn_unstructured, random_nested, values, worlds
 
 seeds = st.integers(0, 2**32 - 1)
@@ -49,13 +50,6 @@ def assert_same_function(root, cards, vtree, blocks):
     np.testing.assert_allclose(actual, expected[:, None], rtol=1e-9, atol=1e-12)
 
 
-def swapped(rng, nested):
-    if isinstance(nested, int):
-        return nested
-    a, b = swapped(rng, nested[0]), swapped(rng, nested[1])
-    return (b, a) if rng.random() < 0.5 else (a, b)
-
-
 def x(variable, value=None):
     """An input unit of a binary variable."""
     if value is None:
@@ -67,35 +61,21 @@ def mix(*units):
     return Sum(units, np.arange(1, len(units) + 1) / 4)
 
 
+def pair(a, b):
+    return mix(Product([x(a), x(b)]), Product([x(a, 0), x(b, 0)]))
+
+
+@pytest.mark.parametrize("drop", [0.0, 0.4])
+@pytest.mark.parametrize("on_vtree", [False, True])
 @given(seeds, st.booleans(), st.booleans())
-def test_blocks_compute_the_same_function(seed, signed, zeros):
-    root, cards, _ = drawn(seed, signed=signed, zeros=0.4 if zeros else 0.0)
-    vtree, blocks = circuit_blocks(root)
+def test_blocks_compute_the_same_function(drop, on_vtree, seed, signed, zeros):
+    root, cards, nested = drawn(seed, signed=signed, zeros=0.4 if zeros else 0.0, drop=drop)
+    given_vtree = with_swaps(Vtree.from_nested(nested), np.random.default_rng(seed))
+    circuit = Circuit.from_units(root, vtree=given_vtree if on_vtree else None, smooth=drop > 0)
+    vtree, blocks = circuit.vtree, circuit.blocks
+    assert (vtree is given_vtree) == on_vtree
     assert sorted(vtree.scope().tolist()) == list(range(len(cards)))
-    assert blocks[-1].n_units == 1
-    assert_same_function(root, cards, vtree, blocks)
-    assert Circuit.from_units(root).cardinalities == cards
-
-
-@given(seeds)
-def test_blocks_on_a_given_vtree(seed):
-    root, cards, nested = drawn(seed)
-    given_vtree = Vtree.from_nested(swapped(np.random.default_rng(seed), nested))
-    vtree, blocks = circuit_blocks(root, vtree=given_vtree)
-    assert vtree is given_vtree
-    assert_same_function(root, cards, vtree, blocks)
-
-
-@given(seeds)
-def test_smoothing_fills_up_scopes_with_ones(seed):
-    root, cards, _ = drawn(seed, drop=0.4)
-    assert_same_function(root, cards, *circuit_blocks(root, smooth=True))
-
-
-@given(seeds)
-def test_smoothing_on_a_given_vtree(seed):
-    root, cards, nested = drawn(seed, drop=0.4)
-    vtree, blocks = circuit_blocks(root, vtree=Vtree.from_nested(nested), smooth=True)
+    assert circuit.cardinalities == cards
     assert_same_function(root, cards, vtree, blocks)
 
 
@@ -149,22 +129,7 @@ def test_unstructured_circuits_are_converted_or_refused(seed):
         assert_same_function(root, cards, *found)
 
 
-def test_products_that_split_differently_are_named():
-    first = Product([x(0), mix(Product([x(1), x(2)]), Product([x(1, 0), x(2, 0)]))])
-    second = Product([mix(Product([x(0), x(1)]), Product([x(0, 0), x(1, 0)])), x(2)])
-    message = (
-        r"not structured-decomposable: over variables \{0, 1, 2\}, product unit #8 splits into "
-        r"\{0\} \| \{1, 2\}, but product unit #17 splits into \{0, 1\} \| \{2\}. "
-        r".*monte_carlo_expected_kernel gives an estimate"
-    )
-    with pytest.raises(PropertyError, match=message):
-        circuit_blocks(mix(first, second))
-
-
 def test_wide_products_that_cross_are_named():
-    def pair(a, b):
-        return mix(Product([x(a), x(b)]), Product([x(a, 0), x(b, 0)]))
-
     def part(a, b):
         return Product([pair(a, b), *(x(v) for v in range(4) if v not in (a, b))])
 
@@ -184,9 +149,7 @@ def test_wide_products_are_halved():
 
 
 def test_wide_products_adapt_to_narrow_ones():
-    narrow = Product(
-        [mix(Product([x(0), x(3)]), Product([x(0, 0), x(3, 0)])), Product([x(1), x(2)])]
-    )
+    narrow = Product([pair(0, 3), Product([x(1), x(2)])])
     wide = Product([x(v, 1) for v in range(4)])
     root = mix(wide, narrow)
     vtree, blocks = circuit_blocks(root)
@@ -245,76 +208,73 @@ def test_zero_circuits_are_converted():
 
 def test_smoothing_pushes_ones_into_sums_when_it_must():
     # {1, 2} must be cut to agree with {0, 1} | {2}, and the constant in 0 goes to the left
-    short = mix(Product([x(1), x(2)]), Product([x(1, 0), x(2, 0)]))
-    pair = mix(Product([x(0), x(1)]), Product([x(0, 0), x(1, 0)]))
-    root = mix(short, Product([pair, x(2)]))
+    root = mix(pair(1, 2), Product([pair(0, 1), x(2)]))
     vtree, blocks = circuit_blocks(root, smooth=True)
     assert vtree == Vtree.from_nested(((0, 1), 2))
     assert_same_function(root, (2,) * 3, vtree, blocks)
 
 
-def test_sums_must_be_smooth_unless_asked():
-    root = mix(Product([x(0), x(1)]), x(0, 1))
-    message = (
-        r"not smooth: sum unit #4 over variables \{0, 1\} has an input over \{0, 1\} and one over "
-        r"\{0\}. Pass smooth=True"
-    )
-    with pytest.raises(PropertyError, match=message):
-        circuit_blocks(root)
+ONE = x(0)
 
 
-def test_real_variables_cannot_be_filled_up():
-    root = mix(Product([x(0), Gaussian(1, 0.0, 1.0)]), x(0, 1))
-    message = r"variable 1 is real.* missing in input unit #3 over variables \{0\}.* sum unit #4"
-    with pytest.raises(PropertyError, match=message):
-        circuit_blocks(root, smooth=True)
-
-
-def test_products_must_be_decomposable():
-    with pytest.raises(PropertyError, match=r"not decomposable: product unit #4 .* \{0\}"):
-        circuit_blocks(Product([Product([x(0), x(1)]), x(0)]))
-    shared = x(0)
-    with pytest.raises(PropertyError, match="not decomposable: product unit #1"):
-        circuit_blocks(Product([shared, shared]))
-
-
-def test_variables_must_be_numbered_from_zero():
-    with pytest.raises(CircuitError, match=r"no input units for \{0, 2\}"):
-        circuit_blocks(Product([x(1), x(3)]))
-
-
-def test_cardinalities_must_agree():
-    with pytest.raises(CircuitError, match="variable 0 must have the same domain"):
-        circuit_blocks(mix(x(0), Categorical(0, [1, 1, 1])))
-
-
-def test_roots_must_be_units():
-    with pytest.raises(CircuitError, match=r"root of a unit graph must be a Sum.* Got list"):
-        Circuit.from_units([x(0)])
-
-
-def test_vtree_must_have_the_variables_of_the_circuit():
-    with pytest.raises(
-        CompatibilityError, match=r"variables of the circuit, \{0, 1\}. .*\{0, 1, 2\}"
-    ):
-        circuit_blocks(Product([x(0), x(1)]), vtree=Vtree.balanced(3))
-
-
-def test_products_that_do_not_fit_the_vtree_are_named():
-    pair = mix(Product([x(0), x(1)]), Product([x(0, 0), x(1, 0)]))
-    message = (
-        r"product unit #8 over variables \{0, 1, 2\} splits into \{0, 1\} \| \{2\}, but the vtree "
-        r"splits \{0, 1, 2\} into \{0\} \| \{1, 2\}, and so would cut sum unit #6 over variables "
-    )
-    with pytest.raises(CompatibilityError, match=message):
-        circuit_blocks(Product([pair, x(2)]), vtree=Vtree.right_linear(3))
-
-
-def test_sums_are_not_cut_when_smoothing_beside_others():
-    pair = mix(Product([x(1), x(2)]), Product([x(1, 0), x(2, 0)]))
-    root = mix(Product([pair, x(3)]), Product([x(v) for v in range(4)]))
-    with pytest.raises(CompatibilityError, match="would cut sum unit"):
-        circuit_blocks(root, vtree=Vtree.from_nested(((0, 1), (2, 3))), smooth=True)
+@pytest.mark.parametrize(
+    ("root", "options", "error", "message"),
+    [
+        (
+            mix(Product([x(0), pair(1, 2)]), Product([pair(0, 1), x(2)])),
+            {},
+            PropertyError,
+            r"not structured-decomposable: over variables \{0, 1, 2\}, product unit #8 splits into "
+            r"\{0\} \| \{1, 2\}, but product unit #17 splits into \{0, 1\} \| \{2\}. "
+            r".*monte_carlo_expected_kernel gives an estimate",
+        ),
+        (
+            mix(Product([x(0), x(1)]), x(0, 1)),
+            {},
+            PropertyError,
+            r"not smooth: sum unit #4 over variables \{0, 1\} has an input over \{0, 1\} and one "
+            r"over \{0\}. Pass smooth=True",
+        ),
+        (
+            mix(Product([x(0), Gaussian(1, 0.0, 1.0)]), x(0, 1)),
+            {"smooth": True},
+            PropertyError,
+            r"variable 1 is real.* missing in input unit #3 over variables \{0\}.* sum unit #4",
+        ),
+        (
+            Product([Product([x(0), x(1)]), x(0)]),
+            {},
+            PropertyError,
+            r"not decomposable: product unit #4 .* \{0\}",
+        ),
+        (Product([ONE, ONE]), {}, PropertyError, "not decomposable: product unit #1"),
+        (Product([x(1), x(3)]), {}, CircuitError, r"no input units for \{0, 2\}"),
+        (mix(x(0), Categorical(0, [1, 1, 1])), {}, CircuitError, "0 must have the same domain"),
+        ([x(0)], {}, CircuitError, r"root of a unit graph must be a Sum.* Got list"),
+        (
+            Product([x(0), x(1)]),
+            {"vtree": Vtree.balanced(3)},
+            CompatibilityError,
+            r"variables of the circuit, \{0, 1\}. .*\{0, 1, 2\}",
+        ),
+        (
+            Product([pair(0, 1), x(2)]),
+            {"vtree": Vtree.right_linear(3)},
+            CompatibilityError,
+            r"product unit #8 over variables \{0, 1, 2\} splits into \{0, 1\} \| \{2\}, but the "
+            r"vtree splits \{0, 1, 2\} into \{0\} \| \{1, 2\}, and so would cut sum unit #6 over",
+        ),
+        (
+            mix(Product([pair(1, 2), x(3)]), Product([x(v) for v in range(4)])),
+            {"vtree": Vtree.from_nested(((0, 1), (2, 3))), "smooth": True},
+            CompatibilityError,
+            "would cut sum unit",
+        ),
+    ],
+)
+def test_errors(root, options, error, message):
+    with pytest.raises(error, match=message):
+        Circuit.from_units(root, **options)
 
 
 @pytest.mark.parametrize("shape", [Vtree.right_linear, Vtree.left_linear, Vtree.balanced])
