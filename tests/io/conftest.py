@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from scipy import sparse
 
-from expectedkernels import Circuit, Vtree
+from expectedkernels import Circuit, Vtree, load, save
 from oracles import Inner, Real, Table
 
 TOY_VTREE = ["vtree 5", "L 0 1", "L 1 2", "L 2 3", "I 3 1 2", "I 4 0 3"]
@@ -59,10 +59,6 @@ def _total(circuit):
     return float(totals[-1][0])
 
 
-def _random_vtree(rng, n):
-    return Vtree.random(rng.permutation(n).tolist(), rng)
-
-
 def _random_numbers(rng, shape, signed):
     """Numbers with a good share of zeros and ones."""
     numbers = rng.choice([0.0, 1.0, np.nan], p=[0.25, 0.15, 0.6], size=shape)
@@ -106,7 +102,7 @@ def _random_blocks(rng, vtree, binary, signed, real, roots):
 def _circuits(draw, binary=False, signed=False, real=False, roots=1, minimised=True):
     """Circuits with few variables, any mixture of block forms, and zeros in all places."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    vtree = _random_vtree(rng, draw(st.integers(1, 6)))
+    vtree = Vtree.random(rng.permutation(draw(st.integers(1, 6))).tolist(), rng)
     blocks = _random_blocks(rng, vtree, binary, signed, real, roots)
     return Circuit.from_blocks(vtree, blocks) if minimised else Circuit(vtree, tuple(blocks))
 
@@ -168,6 +164,27 @@ def chain():
 def toy():
     """The lines of a small `.psdd` file and of its `.vtree` file."""
     return {"psdd": list(TOY_PSDD), "vtree": list(TOY_VTREE)}
+
+
+@pytest.fixture
+def changed_arrays(tmp_path):
+    """Gives the arrays in the file of a circuit, and a loader of changed ones."""
+    path = tmp_path / "changed.npz"
+
+    def arrays_of(circuit):
+        save(circuit, path)
+        with np.load(path) as file:
+            found = dict(file)
+
+        def reload(**changes):
+            new = {name: array for name, array in (found | changes).items() if array is not None}
+            with open(path, "wb") as file:
+                np.savez(file, **new)
+            return load(path)
+
+        return found, reload
+
+    return arrays_of
 
 
 @pytest.fixture

@@ -15,17 +15,9 @@ def test_small_file(write, values):
 
 
 def test_spaces_and_blank_lines(write):
-    circuit = io.read_spn(write("a.spn", ["( 2  2 )", "", "v 0 0", "v 1 1 ", "* 0 1", "EOF", ""]))
-    assert circuit.n_variables == 2
-
-
-def test_given_vtree(write):
-    path = write("a.spn", ["(2 2)", "v 0 0", "v 1 1", "* 0 1", "EOF"])
+    path = write("a.spn", ["( 2  2 )", "", "v 0 0", "v 1 1 ", "* 0 1", "EOF", ""])
+    assert io.read_spn(path).n_variables == 2
     assert io.read_spn(path, Vtree.from_nested((1, 0))).vtree == Vtree.from_nested((1, 0))
-
-
-def test_units(write):
-    path = write("a.spn", ["(2 2)", "v 0 0", "v 1 1", "* 0 1", "EOF"])
     assert io.read_spn(path, as_units=True).scope == {0, 1}
 
 

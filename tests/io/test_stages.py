@@ -8,20 +8,8 @@ MIXED = ek.FactorGraph([2, 1, 3], [((0, 2), [[1e-230, 1e60, 1e50], [1.0, 2.0, 0.
 
 
 @pytest.fixture
-def arrays(tmp_path):
-    """The arrays in the file of a compiled circuit, and a loader of changed ones."""
-    path = tmp_path / "changed.npz"
-    ek.save(asia().compile()[0], path)
-    with np.load(path) as file:
-        found = dict(file)
-
-    def reload(**changes):
-        new = {name: array for name, array in (found | changes).items() if array is not None}
-        with open(path, "wb") as file:
-            np.savez(file, **new)
-        return ek.load(path)
-
-    return found, reload
+def arrays(changed_arrays):
+    return changed_arrays(asia().compile()[0])
 
 
 @pytest.mark.parametrize("model", [asia(), MIXED, ek.FactorGraph([3], [])])
