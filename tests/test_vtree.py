@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from expectedkernels import Vtree, VtreeError
+from strategies import with_swaps
 from unit_graphs import random_nested
 
 seeds = st.integers(0, 2**32 - 1)
@@ -50,13 +51,6 @@ def projected(nested, keep):
     if left is None or right is None:
         return right if left is None else left
     return left, right
-
-
-def with_swaps(nested, rng):
-    if isinstance(nested, int):
-        return nested
-    left, right = (with_swaps(child, rng) for child in nested)
-    return (right, left) if rng.random() < 0.5 else (left, right)
 
 
 def height(nested):
@@ -181,7 +175,7 @@ def test_projection_drops_leaves_and_contracts(seed):
 def test_swapped_vtrees_align(seed):
     nested = drawn_nested(seed)
     first = Vtree.from_nested(nested)
-    second = Vtree.from_nested(with_swaps(nested, np.random.default_rng(seed)))
+    second = with_swaps(first, np.random.default_rng(seed))
     alignment = first.align(second)
     assert sorted(alignment.node.tolist()) == list(range(first.n_nodes))
     for node in range(first.n_nodes):

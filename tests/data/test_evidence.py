@@ -288,14 +288,6 @@ def test_uniform_patterns():
     assert not patterns(vtree, [codes[0], codes[0], codes[0][::-1]], [4] * 3).is_uniform
 
 
-def test_equal_rows_are_computed_once():
-    vtree = Vtree.right_linear(3)
-    codes = [np.zeros(1000, dtype=np.intp)] * 3
-    found = patterns(vtree, codes, [1, 1, 1])
-    assert found.count == [1] * 5
-    assert found.rows.tolist() == [0] * 1000
-
-
 def test_many_codes_of_many_rows():
     # the number of pairs of codes is far beyond the number of rows
     rng = np.random.default_rng(0)

@@ -8,6 +8,7 @@ import pytest
 
 import expectedkernels as ek
 from expectedkernels import Vtree
+from strategies import with_swaps
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def test_kernel_circuits_keep_few_vtrees():
     expected = ek.expected_kernel(p, p, k)
     sizes, seen = [], set()
     for _ in range(40):
-        swapped = _swapped(vtree, rng)
+        swapped = with_swaps(vtree, rng)
         seen.add(swapped)
         q = p.aligned_to(swapped)
         np.testing.assert_allclose(ek.expected_kernel(q, q, k), expected, rtol=1e-12)
@@ -74,15 +75,3 @@ def test_kernel_circuits_keep_few_vtrees():
     assert len(seen) > 8
     assert max(sizes) <= 4
     assert k.blocks(vtree, [2] * 5) is k.blocks(vtree, [2] * 5)
-
-
-def _swapped(vtree, rng):
-    """The vtree with the children of some nodes swapped."""
-
-    def turned(nested):
-        if not isinstance(nested, (tuple, list)):
-            return nested
-        children = [turned(child) for child in nested]
-        return tuple(children[::-1] if rng.random() < 0.5 else children)
-
-    return Vtree.from_nested(turned(vtree.to_nested()))

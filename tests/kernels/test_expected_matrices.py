@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
+from circuit_oracles import rare
 
 K = ek.RBF(0.3)
 
@@ -13,14 +14,6 @@ K = ek.RBF(0.3)
 def rows_with_gaps(rng, n, m):
     X = rng.integers(2, size=(n, m)).astype(float)
     return np.where(rng.random(X.shape) < 0.4, np.nan, X)
-
-
-def rare(n_variables):
-    """A circuit whose points have probabilities far below the smallest float, and these."""
-    rng = np.random.default_rng(0)
-    p = ek.factorized([[x, 1.0 - x] for x in rng.uniform(1e-5, 1e-2, size=n_variables)])
-    X = (rng.random((70, n_variables)) < rng.random((70, 1))).astype(float)
-    return p, X, np.asarray(p.log_likelihood(X))
 
 
 @pytest.mark.parametrize("log", [False, True])

@@ -6,6 +6,7 @@ from hypothesis import given, strategies as st
 from scipy.integrate import dblquad, quad
 
 import expectedkernels as ek
+from circuit_oracles import rare
 from expectedkernels.circuits.operands import Atoms, CircuitSide, PointSide
 from expectedkernels.data.evidence import as_evidence
 from expectedkernels.kernels import gram as module
@@ -314,14 +315,6 @@ def test_expectations_of_all_forms_are_sums_over_states(kernel):
     mass = np.exp(p.log_likelihood(X))
     expected = mass @ kernel(X, X) @ mass
     np.testing.assert_allclose(ek.expected_kernel(p, p, kernel), expected, rtol=1e-12)
-
-
-def rare(n_variables):
-    """A circuit whose points have probabilities far below the smallest float, and these."""
-    rng = np.random.default_rng(0)
-    p = ek.factorized([[x, 1.0 - x] for x in rng.uniform(1e-5, 1e-2, size=n_variables)])
-    X = (rng.random((70, n_variables)) < rng.random((70, 1))).astype(float)
-    return p, X, np.asarray(p.log_likelihood(X))
 
 
 def test_three_axes_need_a_product_kernel():

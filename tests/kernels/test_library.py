@@ -4,7 +4,7 @@ from hypothesis import given, settings, strategies as st
 
 import expectedkernels as ek
 from assertions import assert_close, assert_logs_close
-from strategies import delta_twin, kernels, points, rate_twin, rngs, table_twin
+from strategies import delta_twin, kernels, points, rate_twin, rngs
 
 RATES = [0.3, 2.0, [0.5, 0.0, 1.5]]
 
@@ -42,13 +42,6 @@ def test_delta():
     X, Y = (points(np.random.default_rng(0), (2, 3), n) for n in (7, 5))
     assert_gram(delta_twin(), X, Y)
     np.testing.assert_array_equal(ek.Delta()([[0.5], [0.5]]), np.ones((2, 2)))
-
-
-@given(rngs)
-def test_tables(rng):
-    cards = (2, 4, 3)
-    twin = table_twin([rng.normal(size=(card, card)) for card in cards])
-    assert_gram(twin, points(rng, cards, 6), points(rng, cards, 3))
 
 
 @settings(max_examples=40)
@@ -104,12 +97,6 @@ def test_a_table_that_is_not_symmetric():
     assert "table of variable 1 is not symmetric: entries (0, 1) and (1, 0) are 0.5 and 0.4" in (
         verdict.reason
     )
-
-
-def test_a_table_with_a_negative_eigenvalue():
-    verdict = ek.TableKernel([[[1.0, 2.0], [2.0, 1.0]]]).is_positive_definite()
-    assert verdict.holds is False
-    assert verdict.reason == "the table of variable 0 has a negative eigenvalue, -1"
 
 
 def test_singular_tables_are_positive_definite():
