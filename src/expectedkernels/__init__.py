@@ -109,8 +109,8 @@ _MOVED = {
     "estimators.encoding": "estimators.columns estimators.variables",
     "estimators.gaussian_process": "estimators.processes",
     "estimators.imputation": "estimators.features estimators.imputer",
-    "estimators.kernel_expansion": "estimators.expansion estimators.masks",
-    "estimators.kernel_model": "estimators.machines estimators.scaling",
+    "estimators.kernel_expansion": "estimators.expansion "
+    "estimators.machines estimators.masks estimators.scaling",
     "estimators.regression": "estimators.least_squares estimators.regressors",
     "kernels.empirical": "kernels.rows",
     "kernels.kernel": "kernels.circuit kernels.library",

@@ -15,8 +15,7 @@ from expectedkernels.data.tables import column_number, is_missing
 from expectedkernels.estimators.base import KernelMachine
 from expectedkernels.estimators.circuit_density import CircuitDensity, Nodes
 from expectedkernels.estimators.encoding import Encoding
-from expectedkernels.estimators.kernel_expansion import distinct
-from expectedkernels.estimators.kernel_model import expect, read_rows
+from expectedkernels.estimators.kernel_expansion import distinct, expect, read_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -52,15 +52,19 @@ from expectedkernels.estimators.encoding import (
 from expectedkernels.estimators.kernel_expansion import (
     MULTIPLES,
     Expansion,
+    Machine,
     Masks,
     Prior,
     Resources,
     chosen,
+    coefficients,
     distinct,
+    expect,
     masks_of,
+    read_rows,
+    table,
     unit_rate,
 )
-from expectedkernels.estimators.kernel_model import Machine, expect, read_rows, table
 
 T = TypeVar("T")
 
@@ -558,7 +562,11 @@ class KernelMachine(DensityEstimator):
         else:
             self.model_ = self._make(kernel="rbf", gamma=self.gamma_)
             self.model_.fit(self._near_zero(Z), y, **weights)
-        return *self._coefficients(self.model_, len(Z)), None
+        coef, intercept = coefficients(self.model_)
+        if hasattr(self.model_, "support_"):
+            some, coef = coef, np.zeros((len(Z), coef.shape[1]))
+            coef[self.model_.support_] = some
+        return coef, intercept, None
 
     def _choose(self, Z: Any, masks: Any, y: Any, sample_weight: Any) -> None:
         """Learn the rates of the kernel, and of the mask kernel."""
@@ -643,10 +651,6 @@ class KernelMachine(DensityEstimator):
 
     def _make(self, **kernel: Any) -> Any:
         """The model of scikit-learn with an RBF kernel, or for given kernels."""
-        raise NotImplementedError
-
-    def _coefficients(self, model: Any, n_rows: int) -> tuple[Any, Any]:
-        """The coefficients of all rows, (rows, outputs), and the constants of a fitted model."""
         raise NotImplementedError
 
 

@@ -16,8 +16,7 @@ from expectedkernels.arrays import Array, RngLike, RowsLike, as_generator, requi
 from expectedkernels.checks import DataError, check_real
 from expectedkernels.circuits.sample_map import check_samples
 from expectedkernels.estimators.base import KernelMachine
-from expectedkernels.estimators.kernel_expansion import masks_of
-from expectedkernels.estimators.kernel_model import expect, table
+from expectedkernels.estimators.kernel_expansion import expect, masks_of, table
 
 FOLDS = 5
 MOST_ROWS = 400

@@ -22,7 +22,6 @@ from expectedkernels.checks import DataError, check_real
 from expectedkernels.estimators.base import GAMMA, KernelMachine, estimator
 from expectedkernels.estimators.calibration import CrossValidated, HeldOut, completed, moments
 from expectedkernels.estimators.encoding import read_target
-from expectedkernels.estimators.kernel_model import pairwise_coef
 
 SMALLEST = 1e-7
 """Probabilities of one class of a pair are at least this."""
@@ -352,9 +351,3 @@ class ExpectedSVC(ClassifierMixin, CrossValidated):  # type: ignore[misc]
     def _as_ridge(self, Z: Any, masks: Any, y: Any) -> tuple[float, Any]:
         bits = (np.asarray(y)[:, None] == np.unique(y)).astype(np.float64)
         return 0.5 / self.C, bits - bits.mean(axis=0)
-
-    def _coefficients(self, model: Any, n_rows: int) -> tuple[Any, Any]:
-        pairs = pairwise_coef(model)
-        coef = np.zeros((n_rows, pairs.shape[1]))
-        coef[model.support_] = pairs
-        return coef, np.asarray(model.intercept_)

@@ -25,8 +25,13 @@ from expectedkernels.arrays import Array, RowsLike
 from expectedkernels.checks import KernelError
 from expectedkernels.estimators.base import estimator
 from expectedkernels.estimators.calibration import PredictionIntervals
-from expectedkernels.estimators.kernel_expansion import Masks, Prior, kernels_between
-from expectedkernels.estimators.kernel_model import read_gp_kernel, table
+from expectedkernels.estimators.kernel_expansion import (
+    Masks,
+    Prior,
+    kernels_between,
+    read_gp_kernel,
+    table,
+)
 
 STEP = 1e-5
 """The step of difference quotients in the logarithms of parameters."""

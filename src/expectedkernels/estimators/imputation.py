@@ -20,7 +20,7 @@ from expectedkernels.estimators.base import GAMMA, DensityEstimator, estimator, 
 from expectedkernels.estimators.circuit_density import AnyDensity, CircuitDensity, Rows, filled
 from expectedkernels.estimators.densities import NORMALS, DensityLike, learn_density, named
 from expectedkernels.estimators.encoding import Encoding, as_frame, read_table
-from expectedkernels.estimators.kernel_model import read_rows
+from expectedkernels.estimators.kernel_expansion import read_rows
 
 CHUNK_ROWS = 4096
 """How many rows are completed at once, at most."""

@@ -1,17 +1,24 @@
-"""Kernel expansions, memory and workers, and kernels that know what is missing."""
+"""Kernel expansions of fitted models, what they expect, and kernels that know what is missing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs, wrap_non_picklable_objects
+from scipy.linalg import cho_solve
+from sklearn.gaussian_process import GaussianProcessRegressor, kernels as gp_kernels
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.svm import SVC, SVR, NuSVC, NuSVR
+from sklearn.utils.validation import check_is_fitted
 
 from expectedkernels.arrays import spans
-from expectedkernels.checks import DataError
+from expectedkernels.checks import DataError, KernelError
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
+from expectedkernels.estimators.encoding import completed_groups
 from expectedkernels.kernels.gram import CHUNK_BYTES, at_known
 
 
@@ -157,14 +164,20 @@ class Expansion:
         """Whether some of the points have missing values."""
         return bool(np.isnan(self.points).any())
 
-    def at(self, density: Any, Z: Any, resources: Resources) -> Any:
-        """The values at complete rows, (rows, outputs), whatever kind of density it is."""
-        if self.is_embedded:
-            gram = density.gram(self.rates, Z, self.points, resources)
-            return gram @ self.coef + self.intercept
-        answer = np.empty((len(Z), self.coef.shape[1]))
-        for index in chunks(np.arange(len(Z)), len(self.points), resources.chunk_bytes):
+    def at(
+        self,
+        density: Any,
+        Z: Any,
+        resources: Resources,
+        masks: Masks | None = None,
+        own: Any = None,
+    ) -> Any:
+        """The values at complete rows, or expected ones at rows with masks, (rows, outputs)."""
+        answer, every = np.empty((len(Z), self.coef.shape[1])), np.arange(len(Z))
+        parts = chunks(every, len(self.points), resources.chunk_bytes)
+        for index in [every] if self.is_embedded else parts:
             kernels = kernels_between(density, self.rates, Z[index], self.points, resources)
+            kernels = kernels if masks is None else kernels * masks.factors(own[index])
             answer[index] = kernels @ self.coef + self.intercept
         return answer
 
@@ -225,14 +238,6 @@ class Masks:
         with np.errstate(over="ignore"):
             return np.exp(-self.rate * apart)[number]
 
-    def values(self, f: Expansion, density: Any, Z: Any, own: Any, resources: Resources) -> Any:
-        """The expectations of functions given rows with these masks, (rows, outputs)."""
-        answer = np.empty((len(Z), f.coef.shape[1]))
-        for at in chunks(np.arange(len(Z)), len(f.points), resources.chunk_bytes):
-            kernels = kernels_between(density, f.rates, Z[at], f.points, resources)
-            answer[at] = (kernels * self.factors(own[at])) @ f.coef + f.intercept
-        return answer
-
 
 def unit_rate(rates: Any, Z: Any, standardised: bool) -> float:
     """The mean rate of columns if they had variance one.
@@ -260,3 +265,182 @@ def chosen(losses: Sequence[float]) -> int:
     """
     best = int(np.argmin(losses))
     return best if losses[best] < (1.0 - MARGIN) * losses[0] else 0
+
+
+SUPPORTED = (
+    "SVR, NuSVR, SVC, NuSVC and KernelRidge with kernel='rbf', and GaussianProcessRegressor with "
+    "an RBF kernel (times a ConstantKernel, plus a WhiteKernel)"
+)
+MODELS = SVR, NuSVR, SVC, NuSVC, KernelRidge
+
+
+@dataclass(frozen=True, eq=False)
+class Machine:
+    """A fitted model as a kernel expansion.
+
+    Attributes
+    ----------
+    expansion : Expansion
+    prior : Prior or None
+    flat : bool
+        Whether answers have no axis of outputs.
+    masks : Masks or None
+        Those of the points of the expansion, if kernels know what is missing.
+    """
+
+    expansion: Expansion
+    prior: Prior | None = None
+    flat: bool = True
+    masks: Masks | None = None
+
+
+def expect(
+    machine: Machine,
+    density: Any,
+    Z: Any,
+    resources: Resources,
+    return_std: bool = False,
+    like: Any = None,
+) -> Any:
+    """The expected answers of a machine for rows with missing values (and their deviations).
+
+    If kernels know masks, `like` are rows whose masks count in place of the own ones.
+    """
+    Z, incomplete, rows = read_rows(density, Z)
+    f, prior, masks = machine.expansion, machine.prior, machine.masks
+    complete = np.setdiff1d(np.arange(len(Z)), incomplete)
+    mean = np.empty((len(Z), f.coef.shape[1]))
+    std = np.zeros_like(mean)
+    if masks is not None:
+        own = masks_of(density.variables, Z if like is None else like)
+        mean = f.at(density, Z, resources, masks, own)
+        first, number = distinct(own)
+        for k, factors in enumerate(masks.factors(own[first]) if return_std else []):
+            at, around = np.flatnonzero(number == k), prior
+            if prior is not None:
+                around = replace(prior, form=prior.form * factors * factors[:, None])
+            plain = Machine(replace(f, coef=f.coef * factors[:, None]), around, flat=False)
+            std[at] = expect(plain, density, Z[at], resources, True)[1]
+    else:
+        mean[complete] = f.at(density, Z[complete], resources)
+        if len(incomplete):
+            mean[incomplete] = density.mean(f, rows, resources)
+        parts = [(incomplete, rows)]
+        if prior is not None:
+            parts.append((complete, density.rows(Z[complete])))
+        for at, own in parts if return_std else []:
+            if len(at):
+                std[at] = np.sqrt(density.variance(f, own, mean[at], resources, prior))
+    if machine.flat:
+        mean, std = mean[:, 0], std[:, 0]
+    return (mean, std) if return_std else mean
+
+
+def table(answers: Any) -> Any:
+    """Answers with an axis of outputs."""
+    return answers[:, None] if answers.ndim == 1 else answers
+
+
+def read_rows(density: Any, Z: Any) -> tuple[Any, Any, Any]:
+    """The data with completed groups, which rows are incomplete, and these as evidence."""
+    Z = completed_groups(density.variables, Z)
+    incomplete = np.flatnonzero(np.isnan(Z).any(axis=1))
+    rows = density.rows(Z[incomplete])
+    density.check(rows, incomplete)
+    return Z, incomplete, rows
+
+
+def machine_of(model: Any) -> Machine | None:
+    """A fitted model as a kernel expansion, None if it is something else that rows are given to."""
+    if isinstance(model, (*MODELS, GaussianProcessRegressor)):
+        check_is_fitted(model)
+    if getattr(model, "kernel", None) == "precomputed":  # wants kernels in place of rows
+        raise unsupported(f"{type(model).__name__} with kernel='precomputed'.")
+    if isinstance(model, GaussianProcessRegressor):
+        try:
+            return _read_process(model)
+        except KernelError:
+            return None
+    if not isinstance(model, MODELS) or model.kernel != "rbf":
+        return None
+    coef, intercept = coefficients(model)
+    is_ridge = isinstance(model, KernelRidge)
+    points = _dense(model.X_fit_ if is_ridge else model.support_vectors_)
+    gamma = model.gamma if is_ridge else model._gamma
+    rates = np.full(points.shape[1], 1.0 / points.shape[1] if gamma is None else float(gamma))
+    flat = model.dual_coef_.ndim == 1 if is_ridge else coef.shape[1] == 1
+    return Machine(Expansion(rates, points, coef, intercept).merged(), flat=flat)
+
+
+def unsupported(found: str) -> KernelError:
+    """The error for a model that is no sum of RBF kernels."""
+    return KernelError(f"Expected prediction is supported for {SUPPORTED}. Got a {found}")
+
+
+def _dense(x: Any) -> Any:
+    return x.toarray() if hasattr(x, "toarray") else np.asarray(x, dtype=np.float64)
+
+
+def coefficients(model: Any) -> tuple[Any, Any]:
+    """The coefficients of the points of a fitted model, (points, outputs), and its constants.
+
+    Of classes, every pair is an output.
+    """
+    dual = _dense(model.dual_coef_)
+    if isinstance(model, KernelRidge):
+        return table(dual), np.zeros(table(dual).shape[1])
+    pairs = list(combinations(range(len(getattr(model, "classes_", (0, 1)))), 2))
+    coef = dual.T
+    if len(pairs) > 1:
+        stops = np.cumsum(model.n_support_)
+        owner = np.searchsorted(stops, np.arange(dual.shape[1]), side="right")
+        coef = np.zeros((dual.shape[1], len(pairs)))
+        for k, (i, j) in enumerate(pairs):
+            coef[owner == i, k] = dual[j - 1, owner == i]
+            coef[owner == j, k] = dual[i, owner == j]
+    return coef, np.asarray(model.intercept_)
+
+
+def _read_process(model: Any) -> Machine:
+    points = np.asarray(model.X_train_, dtype=np.float64)
+    amplitude, rates, noise = read_gp_kernel(model.kernel_, points.shape[1])
+    alpha = np.asarray(model.alpha_)
+    flat, alpha = alpha.ndim == 1, table(alpha)
+    centre = np.broadcast_to(model._y_train_mean, alpha.shape[1:])
+    scale = np.broadcast_to(model._y_train_std, alpha.shape[1:])
+    inverse = cho_solve((model.L_, True), np.eye(len(points)))
+    expansion = Expansion(rates, points, amplitude * alpha * scale, np.asarray(centre))
+    prior = Prior(amplitude + noise, amplitude**2 * inverse, scale)
+    # points stay as they are: the quadratic form has a row for each
+    return Machine(expansion, prior, flat)
+
+
+def read_gp_kernel(kernel: Any, n_columns: int) -> tuple[float, Any, float]:
+    """The amplitude and the rates of the RBF part of a kernel, and the level of its noise."""
+    terms = _terms(kernel, n_columns)
+    smooth = [(amplitude, rates) for amplitude, rates, white in terms if not white]
+    if len(smooth) != 1 or not smooth[0][1].any():
+        raise unsupported(f"GaussianProcessRegressor with kernel {kernel}.")
+    noise = sum(amplitude for amplitude, _, white in terms if white)
+    return smooth[0][0], smooth[0][1], float(noise)
+
+
+def _terms(kernel: Any, n_columns: int) -> list[tuple[float, Any, bool]]:
+    """A kernel as a sum of constants times RBF kernels, and of white noise."""
+    nothing = np.zeros(n_columns)
+    if isinstance(kernel, gp_kernels.ConstantKernel):
+        return [(float(kernel.constant_value), nothing, False)]
+    if isinstance(kernel, gp_kernels.WhiteKernel):
+        return [(float(kernel.noise_level), nothing, True)]
+    if type(kernel) is gp_kernels.RBF:  # Matern kernels inherit from it
+        rates = nothing + 0.5 / np.asarray(kernel.length_scale, dtype=np.float64) ** 2
+        return [(1.0, rates, False)]
+    if isinstance(kernel, gp_kernels.Sum):
+        return _terms(kernel.k1, n_columns) + _terms(kernel.k2, n_columns)
+    if isinstance(kernel, gp_kernels.Product):
+        return [
+            (a * b, r + s, v or w)
+            for a, r, v in _terms(kernel.k1, n_columns)
+            for b, s, w in _terms(kernel.k2, n_columns)
+        ]
+    raise unsupported(f"GaussianProcessRegressor with kernel {kernel}.")

@@ -31,8 +31,7 @@ from expectedkernels.estimators.encoding import (
     split_columns,
     states_variable,
 )
-from expectedkernels.estimators.kernel_expansion import Resources
-from expectedkernels.estimators.kernel_model import expect, machine_of, read_rows
+from expectedkernels.estimators.kernel_expansion import Resources, expect, machine_of, read_rows
 from expectedkernels.kernels.empirical import default_kernel
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.target import values_of

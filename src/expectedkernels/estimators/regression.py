@@ -23,8 +23,7 @@ from expectedkernels.estimators.base import (
 )
 from expectedkernels.estimators.calibration import PredictionIntervals
 from expectedkernels.estimators.encoding import read_target
-from expectedkernels.estimators.kernel_expansion import MULTIPLES, Masks, chosen
-from expectedkernels.estimators.kernel_model import table
+from expectedkernels.estimators.kernel_expansion import MULTIPLES, Masks, chosen, table
 
 ALPHAS = 10.0 ** np.arange(-3.0, 1.5, 0.5)
 """What "auto" chooses the weight of the size of functions from."""
@@ -255,10 +254,6 @@ class ExpectedKernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[
     def _make(self, **kernel: Any) -> KernelRidge:
         return KernelRidge(alpha=self.alpha_, **kernel)
 
-    def _coefficients(self, model: Any, n_rows: int) -> tuple[Any, Any]:
-        coef = np.asarray(model.dual_coef_)
-        return coef, np.zeros(coef.shape[1])
-
 
 def weighted_scale(Z: Any, weights: Any) -> float:
     """The rate that "scale" stands for, with rows that count as much as they weigh."""
@@ -441,11 +436,6 @@ class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
     def _as_ridge(self, Z: Any, masks: Any, y: Any) -> tuple[float, Any]:
         return 0.5 / self.C, (y - y.mean())[:, None]
 
-    def _coefficients(self, model: Any, n_rows: int) -> tuple[Any, Any]:
-        coef = np.zeros((n_rows, 1))
-        coef[model.support_, 0] = model.dual_coef_[0]
-        return coef, np.asarray(model.intercept_)
-
 
 @estimator()
 class ExpectedKernelRidge(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
@@ -587,7 +577,3 @@ class ExpectedKernelRidge(RegressorMixin, PredictionIntervals):  # type: ignore[
     def _kept_parameters(self) -> dict[str, Any]:
         chosen = {"alpha": self.alpha_, "gamma": self.gamma_}
         return chosen if isinstance(self.alpha, str) else {}
-
-    def _coefficients(self, model: Any, n_rows: int) -> tuple[Any, Any]:
-        coef = table(np.asarray(model.dual_coef_))
-        return coef, np.zeros(coef.shape[1])

@@ -20,8 +20,7 @@ from expectedkernels.estimators.calibration import HeldOut, Scores, Training
 from expectedkernels.estimators.circuit_density import AverageDensity, CircuitDensity
 from expectedkernels.estimators.densities import NormalDensity
 from expectedkernels.estimators.encoding import Encoding, Pieces, Variable
-from expectedkernels.estimators.kernel_expansion import Expansion, Masks, Prior
-from expectedkernels.estimators.kernel_model import Machine
+from expectedkernels.estimators.kernel_expansion import Expansion, Machine, Masks, Prior
 from expectedkernels.learning.normals import NormalMixture
 
 TRUSTED: tuple[Any, ...] = (
