@@ -584,16 +584,31 @@ class KernelMachine(DensityEstimator):
         alpha, targets = self._as_ridge(Z, masks, y)
         weights = np.ones(len(Z)) if sample_weight is None else sample_weight
         rows = self._some_rows(np.flatnonzero(weights > 0), Z, y)
-        targets, weights = targets[rows], weights[rows]
-        kernels = self._gram(self.gamma_, Z[rows])
-        losses, rates = [], [share * self._unit(self.gamma_, Z) for share in MULTIPLES]
-        for rate in rates:
-            own = Masks(rate, masks[rows])
-            found = leave_one_out(
-                kernels * own.factors(own.points), targets, [max(alpha, SMALLEST)], weights
-            )[0]
-            losses.append(float(weights @ ((targets - found) ** 2).sum(axis=1)))
-        return rates[chosen(losses)]
+        choices = [max(alpha, SMALLEST)], [self.gamma_], MULTIPLES
+        return self._best(Z, masks, targets, rows, weights[rows], choices)[2]
+
+    def _best(
+        self, Z: Any, masks: Any, y: Any, rows: Any, weights: Any, choices: tuple[Any, Any, Any]
+    ) -> tuple[float, Any, float]:
+        """The weight, the rate, and that of masks that are best at rows that are left out."""
+        (alphas, gammas, shares), known = choices, self._given_mask_rate
+        if len(alphas) * len(gammas) * len(shares) == 1:
+            return float(alphas[0]), gammas[0], known
+        tried: list[list[Any]] = [[] for _ in shares]
+        for gamma in gammas:
+            gram = self._gram(gamma, Z[rows])
+            for answers, share in zip(tried, shares, strict=True):
+                own = Masks(known + share * self._unit(gamma, Z), masks[rows])
+                kernels = gram * own.factors(own.points) if own.rate else gram
+                left_out = leave_one_out(kernels, y[rows], alphas, weights)
+                losses = zip(self._losses(left_out, y[rows], weights), alphas, strict=True)
+                answers += [(loss, float(alpha), gamma, own.rate) for loss, alpha in losses]
+        best = [answers[least([loss for loss, *_ in answers])] for answers in tried]
+        return best[chosen([loss for loss, *_ in best])][1:]
+
+    def _losses(self, left_out: Any, targets: Any, weights: Any) -> Any:
+        """The squared errors of answers, (alphas, rows, outputs), for every alpha."""
+        return ((left_out - targets) ** 2).sum(axis=2) @ weights
 
     def _rows_to_choose_by(
         self, Z: Any, masks: Any, targets: Any, sample_weight: Any

@@ -17,13 +17,11 @@ from expectedkernels.estimators.base import (
     GAMMA,
     KernelMachine,
     estimator,
-    least,
-    leave_one_out,
     scaled_gamma,
 )
 from expectedkernels.estimators.calibration import PredictionIntervals
 from expectedkernels.estimators.encoding import read_target
-from expectedkernels.estimators.kernel_expansion import MULTIPLES, Masks, chosen, table
+from expectedkernels.estimators.kernel_expansion import MULTIPLES, table
 
 ALPHAS = 10.0 ** np.arange(-3.0, 1.5, 0.5)
 """What "auto" chooses the weight of the size of functions from."""
@@ -33,8 +31,38 @@ SMALLEST = 0.01
 """The smallest probability of a class, before probabilities are made to sum to one."""
 
 
+class LeastSquares(KernelMachine):
+    """Kernel least squares, with parameters that are best at rows that are left out."""
+
+    alpha_: Any
+    _best_rate: Any
+
+    def _choose_left_out(
+        self,
+        Z: Any,
+        masks: Any,
+        y: Any,
+        labels: Any,
+        sample_weight: Any,
+        is_auto: bool,
+        shares: Any,
+    ) -> tuple[float, Any, float]:
+        """The weight, the rate of the kernel and that of masks; rows that differ are left out."""
+        alphas = ALPHAS if self.alpha == "auto" else [self.alpha]
+        rows, weights = self._rows_to_choose_by(Z, masks, labels, sample_weight)
+        if is_auto:
+            scale = weighted_scale(self._for_kernel(Z[rows]), weights)
+            gammas = [rate * scale for rate in RATES]
+        else:
+            gammas = [scaled_gamma(self.gamma, self._for_kernel(Z))]
+        return self._best(Z, masks, y, rows, weights, (alphas, gammas, shares))
+
+    def _make(self, **kernel: Any) -> KernelRidge:
+        return KernelRidge(alpha=self.alpha_, **kernel)
+
+
 @estimator()
-class ExpectedKernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]
+class ExpectedKernelClassifier(ClassifierMixin, LeastSquares):  # type: ignore[misc]
     r"""Kernel least squares on classes, whose probabilities are averaged over missing values.
 
     Kernel ridge regression of the one-hot labels, less their frequencies, gives one function for
@@ -217,42 +245,16 @@ class ExpectedKernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[
 
     def _choose(self, Z: Any, masks: Any, y: Any, sample_weight: Any) -> None:
         """Choose the weight and the rates that are "auto"."""
-        alphas = ALPHAS if self.alpha == "auto" else np.array([float(self.alpha)])
-        rows, weights = self._rows_to_choose_by(Z, masks, y.argmax(axis=1), sample_weight)
-        if self.gamma == "auto":
-            scale = weighted_scale(self._for_kernel(Z[rows]), weights)
-            rates = [share * scale for share in RATES]
-        else:
-            rates = [scaled_gamma(self.gamma, self._for_kernel(Z))]
         shares = MULTIPLES if self.mask_kernel == "auto" and masks.any() else (0.0,)
-        given = self._given_mask_rate
-        self.alpha_, self.gamma_, self.mask_rate_ = float(alphas[0]), rates[0], given
-        if len(rates) * len(alphas) * len(shares) == 1:
-            return
-        tried: list[list[Any]] = [[] for _ in shares]
-        for gamma in rates:
-            gram = self._gram(gamma, Z[rows])
-            for found, share in zip(tried, shares, strict=True):
-                own = Masks(given + share * self._unit(gamma, Z), masks[rows])
-                known = gram * own.factors(own.points) if own.rate else gram
-                losses = self._losses(known, y[rows], alphas, weights)
-                every = zip(losses, alphas.tolist(), strict=True)
-                found += [(loss, alpha, gamma, own.rate) for loss, alpha in every]
-        best = [found[least([loss for loss, *_ in found])] for found in tried]
-        found = best[chosen([loss for loss, *_ in best])]
-        self.alpha_, self.gamma_, self.mask_rate_ = found[1:]
+        given = Z, masks, y, y.argmax(axis=1), sample_weight
+        best = self._choose_left_out(*given, self.gamma == "auto", shares)
+        self.alpha_, self.gamma_, self.mask_rate_ = best
 
-    def _losses(self, gram: Any, y: Any, alphas: Any, weights: Any) -> list[float]:
+    def _losses(self, left_out: Any, targets: Any, weights: Any) -> Any:
         """The log losses of the leave-one-out probabilities, for every alpha."""
-        bits, found = y + self._target[0], leave_one_out(gram, y, alphas, weights)
-        every = (as_probabilities(x + self._target[0]) for x in found)
+        bits = targets + self._target[0]
+        every = (as_probabilities(x + self._target[0]) for x in left_out)
         return [-float(weights @ np.log((p * bits).sum(axis=1))) for p in every]
-
-    def _rate(self, Z: Any) -> Any:
-        return self.gamma_
-
-    def _make(self, **kernel: Any) -> KernelRidge:
-        return KernelRidge(alpha=self.alpha_, **kernel)
 
 
 def weighted_scale(Z: Any, weights: Any) -> float:
@@ -438,7 +440,7 @@ class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
 
 
 @estimator()
-class ExpectedKernelRidge(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
+class ExpectedKernelRidge(RegressorMixin, LeastSquares, PredictionIntervals):  # type: ignore[misc]
     """Kernel ridge regression that expects its prediction over missing values, exactly.
 
     The model to start with for numbers: it estimates means, so that the average of its predictions
@@ -538,38 +540,16 @@ class ExpectedKernelRidge(RegressorMixin, PredictionIntervals):  # type: ignore[
         """
         return self._expect(X, return_std, std_tol)
 
-    def _make(self, **kernel: Any) -> KernelRidge:
-        return KernelRidge(alpha=self.alpha_, **kernel)
-
     def _as_ridge(self, Z: Any, masks: Any, y: Any) -> tuple[float, Any]:
         return self.alpha_, table(y)
 
     def _choose(self, Z: Any, masks: Any, y: Any, sample_weight: Any) -> None:
         """Learn the rates of the kernels, and the weight if it is "auto"."""
-        self._best_rate: float | None = None
-        if not isinstance(self.alpha, str):
-            self.alpha_ = self.alpha
-        else:
-            targets = table(y)
-            self._leave_out(Z, masks, targets, sample_weight)
+        self.alpha_, self._best_rate = self.alpha, None
+        if isinstance(self.alpha, str):
+            given = Z, masks, table(y), table(y), sample_weight, self.gamma is None, (0.0,)
+            self.alpha_, self._best_rate, _ = self._choose_left_out(*given)
         super()._choose(Z, masks, y, sample_weight)
-
-    def _leave_out(self, Z: Any, masks: Any, targets: Any, sample_weight: Any) -> None:
-        """Choose the weight, and the rate if none is given, by rows that are left out."""
-        rows, weights = self._rows_to_choose_by(Z, masks, targets, sample_weight)
-        own, targets = Masks(self._given_mask_rate, masks[rows]), targets[rows]
-        if self.gamma is None:
-            scale = weighted_scale(self._for_kernel(Z[rows]), weights)
-            rates = [share * scale for share in RATES]
-        else:
-            rates = [super()._rate(self._for_kernel(Z))]
-        losses = []
-        for rate in rates:
-            gram = self._gram(rate, Z[rows]) * own.factors(own.points)
-            found = leave_one_out(gram, targets, ALPHAS, weights)
-            losses.append(((found - targets) ** 2).sum(axis=2) @ weights)
-        best, k = divmod(least(np.concatenate(losses)), len(ALPHAS))
-        self._best_rate, self.alpha_ = rates[best], float(ALPHAS[k])
 
     def _rate(self, Z: Any) -> Any:
         return super()._rate(Z) if self._best_rate is None else self._best_rate
