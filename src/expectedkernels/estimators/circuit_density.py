@@ -52,6 +52,8 @@ CHUNK_ROWS = 256
 """How many distributions are worked on at once: each may bring a value of its own."""
 FEW_ROWS = 64
 """How many points with missing values meet as many others, and a row, at once."""
+SAME = 1e-9
+"""Probabilities that differ by less are equal."""
 OF_INTERVALS = 4
 """Nodes of one interval share an expectation, so that four cost hardly more than two."""
 OF_NORMALS = 7
@@ -208,6 +210,11 @@ class Rows:
     def logs(self) -> Any:
         """The log probabilities of what rows that differ say."""
         return log_values(self.density.circuit, self.states.rows(self.distinct[0]))[0][:, 0]
+
+
+def first_largest(x: Any) -> Any:
+    """The first of the largest entries of rows, up to rounding, which orders of rows change."""
+    return (x >= x.max(axis=1, keepdims=True) - SAME).argmax(axis=1)
 
 
 Kernels = Iterator[tuple[Any, Any]]
@@ -465,8 +472,8 @@ class CircuitDensity:
         squares, forms = (np.stack(each) for each in zip(*found, strict=True))
         yield slice(None), squares[inverse], forms[inverse]
 
-    def means(self, Z: Any) -> Any:
-        """The rows with the expected values of what is missing."""
+    def means(self, Z: Any, modes: Sequence[bool] = ()) -> Any:
+        """The rows with the expected values of what is missing, of some variables the modes."""
         Z = completed_groups(self.variables, Z)
         gaps = np.flatnonzero(np.isnan(Z).any(axis=1))
         if not len(gaps):
@@ -476,7 +483,12 @@ class CircuitDensity:
         for i, variable in enumerate(self.variables):
             missing = ~rows.said[i].observed
             share = np.atleast_2d(shares[i])
-            values = share[:, :1] if variable.pieces is None else share @ variable.pieces.centre
+            if variable.pieces is None:
+                values = share[:, :1]
+            elif modes and modes[i]:
+                values = variable.pieces.low[first_largest(share)]
+            else:
+                values = share @ variable.pieces.centre
             Z[np.ix_(gaps[missing], variable.columns)] = values[missing]
         return Z
 

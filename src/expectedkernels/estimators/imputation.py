@@ -14,25 +14,23 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils._set_output import _get_output_config
 
-from expectedkernels.arrays import Array, RowsLike
+from expectedkernels.arrays import Array, RowsLike, spans
 from expectedkernels.checks import DataError, check_count, removed
 from expectedkernels.estimators.base import GAMMA, DensityEstimator, estimator, scaled_gamma
-from expectedkernels.estimators.circuit_density import AnyDensity, CircuitDensity, Rows, filled
+from expectedkernels.estimators.circuit_density import (
+    AnyDensity,
+    CircuitDensity,
+    filled,
+    first_largest,
+)
 from expectedkernels.estimators.densities import NORMALS, DensityLike, learn_density, named
 from expectedkernels.estimators.encoding import Encoding, as_frame, read_table
 from expectedkernels.estimators.kernel_expansion import read_rows
 
 CHUNK_ROWS = 4096
 """How many rows are completed at once, at most."""
-SAME = 1e-9
-"""Probabilities that differ by less are equal."""
 KEPT_TYPES = ("object", "str", "string", "bool", "boolean")
 """Categorical columns of these types keep them in data frames."""
-
-
-def _first_largest(x: Any) -> Any:
-    """The first of the largest entries of rows, up to rounding, which orders of rows change."""
-    return (x >= x.max(axis=1, keepdims=True) - SAME).argmax(axis=1)
 
 
 @estimator()
@@ -154,22 +152,22 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         if self.strategy == "sample":
             [numbers] = self._sampled(numbers, 1, self.random_state)
             return self._typed(self._decoded(numbers, X), X)
-        Z, index, rows = read_rows(self._of_states, self._units.standardise(numbers))
-        size, numeric = self._chunk_rows(), self._numeric_columns()
-        for start in range(0, len(index), size):
-            chunk = np.arange(start, min(len(index), start + size))
-            some = Z[index[chunk]]
+        density, numeric = self._of_states, self.columns_.numeric
+        Z, index, rows = read_rows(density, self._units.standardise(numbers))
+        units = 1 if self.circuit_ is None else self.circuit_.n_units
+        for span in spans(len(index), max(1, min(CHUNK_ROWS, self.max_bytes // (8 * units)))):
+            some, chunk = Z[index[span]], np.arange(span.start, span.stop)
             if self.strategy == "map":
                 states = self.circuit_.map(rows.states.rows(chunk), as_frame=False)
                 whole = filled(rows, chunk, states)
-            elif not isinstance(rows, Rows):
-                whole = self._as_states(some, self.density_.means(some))
+            elif not isinstance(density, CircuitDensity):
+                whole = self._as_states(some, density.means(some))
             else:
-                whole = self._means(rows, chunk)
+                whole = density.means(some, [not numeric[v.columns[0]] for v in density.variables])
                 if self._tree is not None:
                     means = self.density_.means(self.columns_.standardise(some))
                     whole[:, numeric] = self.columns_.undo(means)[:, numeric]
-            Z[index[chunk]] = whole
+            Z[index[span]] = whole
         return self._typed(self._decoded(self._filled(numbers, Z), X), X)
 
     @removed(
@@ -239,64 +237,29 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
                 f"{other}."
             )
 
-    def _chunk_rows(self) -> int:
-        """How many rows to complete at once: a number for every unit must fit into memory."""
-        units = 1 if self.circuit_ is None else self.circuit_.n_units
-        return max(1, min(CHUNK_ROWS, self.max_bytes // (8 * units)))
-
     def _sampled(self, numbers: Any, n: int, random_state: Any) -> list[Any]:
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
         Z, index, _ = read_rows(self._of_states, self._units.standardise(numbers))
         answers = [Z.copy() for _ in range(n)]
-        for start in range(0, len(index), CHUNK_ROWS):
-            chunk = np.arange(start, min(len(index), start + CHUNK_ROWS))
-            some = Z[index[chunk]]
+        for span in spans(len(index), CHUNK_ROWS):
+            some = Z[index[span]]
             for whole, drawn in zip(answers, self._of_states.draws(some, n, rng), strict=True):
-                whole[index[chunk]] = self._as_states(some, drawn)
+                whole[index[span]] = self._as_states(some, drawn)
         return [self._filled(numbers, whole) for whole in answers]
 
     def _as_states(self, Z: Any, whole: Any) -> Any:
         """Completed rows, with a category or code wherever a number was found for one."""
-        for variable, numeric in zip(self.density_.variables, self._numeric(), strict=True):
+        for variable in self.density_.variables:
             said, pieces = variable.say(Z), variable.pieces
-            missing = ~said.observed
-            if numeric or pieces is None or not missing.any():
+            missing, column = ~said.observed, variable.columns[0]
+            if self.columns_.numeric[column] or pieces is None or not missing.any():
                 continue
             at = np.ix_(missing, variable.columns)
             fits = variable.fits(whole[at])
             if said.allowed is not None:
                 fits = np.where(said.allowed[missing], fits, -np.inf)
-            whole[at] = pieces.low[_first_largest(fits)]
+            whole[at] = pieces.low[first_largest(fits)]
         return whole
-
-    def _means(self, rows: Rows, chunk: Any) -> Any:
-        Z = rows.Z[chunk].copy()
-        marginals = self.circuit_.marginals(rows.states.rows(chunk))
-        numeric = self._numeric()
-        for i, variable in enumerate(self._of_states.variables):
-            missing = ~rows.said[i].observed[chunk]
-            share = np.atleast_2d(marginals[i])
-            if variable.pieces is None:
-                values = share[:, :1]
-            elif numeric[i]:
-                values = share @ variable.pieces.centre
-            else:
-                values = variable.pieces.low[_first_largest(share)]
-            Z[np.ix_(missing, variable.columns)] = values[missing]
-        return Z
-
-    def _numeric(self) -> list[bool]:
-        """Which variables are numeric columns."""
-        coded = {int(self.columns_.places[g[0]][0]) for g in self.columns_.groups if len(g) == 1}
-        coded |= {int(self.columns_.places[i][0]) for i in self.columns_.categories}
-        return [
-            len(v.columns) == 1 and int(v.columns[0]) not in coded for v in self.density_.variables
-        ]
-
-    def _numeric_columns(self) -> Any:
-        """The columns of numbers of numeric variables."""
-        variables = zip(self.density_.variables, self._numeric(), strict=True)
-        return np.array([v.columns[0] for v, numeric in variables if numeric], dtype=np.intp)
 
     @property
     def _empty(self) -> list[int]:
