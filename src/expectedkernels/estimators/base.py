@@ -301,10 +301,7 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
             self.columns_ = replace(self.columns_, unit=unit, centre=centre, scale=scale)
             own = centre * unit, scale * unit
         elif self.standardize:
-            names, places = self.columns_.names, self.columns_.places
-            require_scales(
-                np.repeat(np.array(names, dtype=object), list(map(len, places))), scale * unit
-            )
+            require_scales(self.columns_.names_of_numbers, scale * unit)
         if self.standardize:
             kernel = centre * unit, scale * unit
         self._shift, self._factor = (kernel[0] - own[0]) / own[1], own[1] / kernel[1]

@@ -29,7 +29,7 @@ from expectedkernels.estimators.encoding import (
     Variable,
     check_circuit,
     completed_groups,
-    states_variable,
+    require_states,
 )
 from expectedkernels.estimators.kernel_expansion import (
     Expansion,
@@ -527,8 +527,9 @@ def learn_density(density: Any, columns: Encoding, Z: Any, *, n_bins: int, rng: 
     if isinstance(density, Circuit):
         categories = {i: known.tolist() for i, known in columns.categories.items()}
         density = in_order(density, columns.names, categories)
-        variables = _given(columns, Z, density)
-        return CircuitDensity(density, check_circuit(density, variables, "The density"))
+        variables = check_circuit(density, columns.variables(Z, None), "The density")
+        require_states(variables, Z, columns.names_of_numbers)
+        return CircuitDensity(density, variables)
     if isinstance(density, str) and density == "gaussian_mixture":
         Z = Z[own_order(Z)[0]]  # what starts at random starts with the same rows
     variables = columns.variables(Z, n_bins)
@@ -651,38 +652,6 @@ def _with_normals(
         variables = check_circuit(tree, variables, "The circuit of the density")
         parts["chow_liu"] = CircuitDensity(tree, variables)
     return AverageDensity([*parts.values()], np.full(2, 0.5), [*parts], variables)
-
-
-def _given(columns: Encoding, Z: Any, circuit: Circuit) -> list[Variable]:
-    """Variables by a circuit that is given: numeric columns hold its states, or real values."""
-    variables = columns.variables(Z, 2)
-    single = {int(columns.places[i][0]) for i in range(columns.n_columns)}
-    single -= {int(columns.places[i][0]) for i in columns.categories}
-    if circuit.n_variables != len(variables):
-        return variables  # which is refused
-    fitted = []
-    for variable, cardinality in zip(variables, circuit.cardinalities, strict=True):
-        column = int(variable.columns[0])
-        if len(variable.columns) > 1 or column not in single:
-            fitted.append(variable)
-        elif cardinality is None:
-            fitted.append(Variable(variable.columns))
-        else:
-            _check_states(columns, Z, column, cardinality)
-            fitted.append(states_variable([column], np.arange(cardinality)))
-    return fitted
-
-
-def _check_states(columns: Encoding, Z: Any, column: int, cardinality: int) -> None:
-    x = Z[:, column]
-    bad = ~np.isnan(x) & ~np.isin(x, np.arange(cardinality))
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        name = next(n for n, p in zip(columns.names, columns.places, strict=True) if column in p)
-        raise DataError(
-            f"With this circuit as density, column {name!r} must hold states 0..{cardinality - 1}. "
-            f"Got {x[row]} in row {row}. Other densities are learned from real values."
-        )
 
 
 IGNORED = ("recipe", "density", "resources")

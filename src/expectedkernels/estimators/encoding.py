@@ -6,7 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import narwhals.stable.v1 as nw
 import numpy as np
@@ -320,6 +320,10 @@ class Variable:
             state = np.where(values[at] == x, at + self.n_intervals, state)
         return state
 
+    def unknown(self, x: Any) -> Any:
+        """Which values of a single column are no states; NaN is missing."""
+        return ~np.isnan(x) & (self.states_of(np.nan_to_num(x)) < 0)
+
     def fits(self, x: Any) -> Any:
         """How well numbers in the columns fit states: codes by distance, bits by their size.
 
@@ -425,7 +429,8 @@ def completed_groups(variables: Sequence[Variable], Z: Any) -> Any:
 def check_circuit(circuit: Circuit, variables: Sequence[Variable], what: str) -> list[Variable]:
     """The variables with as many states as the circuit gives them; raises if they do not fit it.
 
-    States that the circuit has beyond those of the data count as the last of these.
+    States that the circuit has beyond those of the data count as the last of these. Columns of
+    which nothing is known hold states of the circuit, or real values.
     """
     if circuit.n_roots != 1:
         raise DataError(f"{what} must have one root. Got {circuit.n_roots} roots.")
@@ -437,18 +442,19 @@ def check_circuit(circuit: Circuit, variables: Sequence[Variable], what: str) ->
     fitted = []
     for i, (variable, cardinality) in enumerate(zip(variables, circuit.cardinalities, strict=True)):
         n = variable.n_states
-        if n is None or cardinality is None or cardinality < n:
-            columns = variable.columns.tolist()
-            wanted = "be real" if n is None else f"have at least {n} states"
+        if n is None:
+            if cardinality is not None:
+                variable = states_variable(variable.columns, np.arange(cardinality))
+            fitted.append(variable)
+            continue
+        if cardinality is None or cardinality < n:
             found = "a real variable" if cardinality is None else f"{cardinality} states"
-            if n is None and cardinality is None:
-                fitted.append(variable)
-                continue
             raise DataError(
-                f"{what} must fit the data: its variable {i} must {wanted}, as column(s) "
-                f"{columns} do. Got {found}."
+                f"{what} must fit the data: its variable {i} must have at least {n} states, as "
+                f"column(s) {variable.columns.tolist()} do. Got {found}."
             )
-        pieces = variable.pieces.padded(cardinality)  # type: ignore[union-attr]
+        pieces: Any = variable.pieces
+        pieces = pieces.padded(cardinality)
         fitted.append(replace(variable, pieces=pieces, n_spare=cardinality - n))
     return fitted
 
@@ -506,6 +512,11 @@ class Encoding:
         widths = [len(self.categories.get(i, [0])) for i in range(self.n_columns)]
         stops = np.cumsum(widths)
         return [np.arange(stop - width, stop) for stop, width in zip(stops, widths, strict=True)]
+
+    @property
+    def names_of_numbers(self) -> list[Any]:
+        """For every column of numbers the name of its column of the table."""
+        return [x for x, place in zip(self.names, self.places, strict=True) for _ in place]
 
     def groups_or_columns(self) -> list[list[int]]:
         """What is known or missing as a whole: groups, and columns that are in none."""
@@ -597,26 +608,28 @@ class Encoding:
             variable = next(v for v in variables if v.columns[0] == place)
             if variable.pieces is None:
                 continue
-            known = ~np.isnan(Z[:, place])
-            bad = known & (variable.states_of(np.nan_to_num(Z[:, place])) < 0)
+            bad = variable.unknown(Z[:, place])
             if bad.any():
                 _warn_unseen(self.names[i], np.unique(Z[bad, place]).tolist())
                 Z[bad, place] = np.nan
         return Z
 
-    def variables(self, Z: Any, n_bins: int) -> list[Variable]:
-        """The variables of the density, in the order of their first columns."""
-        places = self.places
-        grouped = {i: group for group in self.groups for i in group}
-        variables = []
-        for i, place in enumerate(places):
-            if i in self.categories:
-                variables.append(states_variable(place, np.eye(len(place))))
-            elif i not in grouped:
-                column = int(place[0])
-                variables.append(numeric_variable(column, Z[:, column], n_bins))
-            elif grouped[i][0] == i:
-                columns = [int(places[j][0]) for j in grouped[i]]
+    def variables(self, Z: Any, n_bins: int | None) -> list[Variable]:
+        """The variables of the density, in the order of their first columns.
+
+        Without a number of bins, what single columns hold is left to a circuit.
+        """
+        places, variables = self.places, []
+        for group in self.groups_or_columns():
+            columns = np.concatenate([places[i] for i in group])
+            if group[0] in self.categories:
+                variables.append(states_variable(columns, np.eye(len(columns))))
+            elif n_bins is None and len(columns) == 1:
+                variables.append(Variable(columns))
+            elif self.numeric[columns[0]]:
+                x = Z[:, columns[0]]
+                variables.append(numeric_variable(int(columns[0]), x, cast(int, n_bins)))
+            else:
                 variables.append(self._group(columns, Z))
         return variables
 
@@ -639,7 +652,7 @@ class Encoding:
         """The columns of numbers with the bits that follow from the others of their group."""
         return completed_groups([self._group(columns, Z) for columns, _ in self._bits], Z)
 
-    def _group(self, columns: list[int], Z: Any) -> Variable:
+    def _group(self, columns: Any, Z: Any) -> Variable:
         x = Z[:, columns]
         if len(columns) == 1:
             values = np.unique(x[~np.isnan(x)])
@@ -693,6 +706,26 @@ def require_bits(x: Any, names: Sequence[Any]) -> None:
             "At most one column of a one-hot group can be 1. Row "
             f"{int(np.flatnonzero(twice)[0])} has several, of columns {list(names)}."
         )
+
+
+def require_states(variables: Sequence[Variable], Z: Any, names: Sequence[Any]) -> None:
+    """Raise if columns hold something else than states of a circuit, or bits of these."""
+    for i, variable in enumerate(variables):
+        columns, n = variable.columns, variable.n_states
+        if n is None:
+            continue
+        if len(columns) > 1:
+            require_bits(Z[:, columns], [names[k] for k in columns])
+            continue
+        x = Z[:, columns[0]]
+        bad = variable.unknown(x)
+        if bad.any():
+            row = int(np.flatnonzero(bad)[0])
+            raise DataError(
+                f"With this circuit, column {names[columns[0]]!r} must hold states 0..{n - 1} of "
+                f"variable {i}. Got {x[row]} in row {row}. Other values need a circuit over real "
+                "variables, or a density that is learned."
+            )
 
 
 def _warn_unseen(name: Any, unseen: list[Any]) -> None:

@@ -27,7 +27,7 @@ from expectedkernels.estimators.encoding import (
     check_circuit,
     column_names,
     read_numbers,
-    require_bits,
+    require_states,
     split_columns,
     states_variable,
 )
@@ -243,7 +243,7 @@ def expected_prediction(
     if groups is None and names is not None and isinstance(circuit, Circuit):
         circuit = in_order(circuit, list(names))
     density = coded_density(circuit, n_columns, groups)
-    _check_states(density, rows)
+    require_states(density.variables, rows, range(n_columns))
     if machine is None:
         found = _by_completions(answers, density, rows, n_completions, kernel, as_generator(rng))
         return found if return_std else found[0]
@@ -285,13 +285,20 @@ def coded_density(
             f"The 'groups' parameter needs one entry per variable of the circuit, {len(cards)} in "
             f"all. Got {len(groups)}."
         )
-    variables = [_coded(group, c) for group, c in zip(groups, cards, strict=True)]
-    used = np.sort(np.concatenate([v.columns for v in variables]))
+    places = [np.atleast_1d(np.asarray(group, dtype=np.intp)) for group in groups]
+    for columns, cardinality in zip(places, cards, strict=True):
+        if cardinality != len(columns) > 1:
+            raise DataError(
+                f"A group of {len(columns)} one-hot columns needs a variable with as many states. "
+                f"Got {cardinality}."
+            )
+    used = np.sort(np.concatenate(places))
     if not np.array_equal(used, np.arange(n_columns)):
         raise DataError(
             f"The 'groups' parameter must name every column in 0..{n_columns - 1} once. "
             f"Got {used.tolist()}."
         )
+    variables = [states_variable(x, np.eye(len(x))) if len(x) > 1 else Variable(x) for x in places]
     return CircuitDensity(circuit, check_circuit(circuit, variables, "The circuit"))
 
 
@@ -306,35 +313,3 @@ def _guessed_groups(cards: Sequence[int | None], n_columns: int) -> list[Any]:
         f"have {n_columns} states in all, one for every one-hot column. Got a circuit over "
         f"{len(cards)} variables. The 'groups' parameter says which columns are whose."
     )
-
-
-def _coded(group: Any, cardinality: int | None) -> Variable:
-    columns = np.atleast_1d(np.asarray(group, dtype=np.intp))
-    if len(columns) > 1:
-        if cardinality != len(columns):
-            raise DataError(
-                f"A group of {len(columns)} one-hot columns needs a variable with as many states. "
-                f"Got {cardinality}."
-            )
-        return states_variable(columns, np.eye(len(columns)))
-    if cardinality is None:
-        return Variable(columns)
-    return states_variable(columns, np.arange(cardinality))
-
-
-def _check_states(density: CircuitDensity, X: Any) -> None:
-    """Raise if a column of states, or of bits, holds something else."""
-    for i, variable in enumerate(density.variables):
-        if variable.n_states is None:
-            continue
-        if len(variable.columns) > 1:
-            require_bits(X[:, variable.columns], variable.columns.tolist())
-            continue
-        column = int(variable.columns[0])
-        bad = ~np.isnan(X[:, column]) & (variable.states_of(np.nan_to_num(X[:, column])) < 0)
-        if bad.any():
-            row = int(np.flatnonzero(bad)[0])
-            raise DataError(
-                f"Column {column} must hold the states 0..{variable.n_states - 1} of variable {i} "
-                f"of the circuit. Got {X[row, column]} in row {row}."
-            )
