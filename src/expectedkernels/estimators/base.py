@@ -48,6 +48,7 @@ from expectedkernels.estimators.encoding import (
     read_table,
     read_target,
     require_scales,
+    require_states,
 )
 from expectedkernels.estimators.kernel_expansion import (
     MULTIPLES,
@@ -339,7 +340,8 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _completed(self, Z: Any) -> Any:
         """Columns of numbers without what the density does not know, and with what follows."""
-        self.columns_.check_bits(Z)
+        if self.columns_.groups:
+            require_states(self.columns_.variables(Z, None), Z, self.columns_.names_of_numbers)
         if self._unseen.any():  # nothing is known of what their values mean
             Z = np.where(self._unseen, np.nan, Z)
         Z = self.columns_.without_unseen_codes(self.density_.variables, Z)

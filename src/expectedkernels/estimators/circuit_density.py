@@ -80,23 +80,18 @@ class Nodes:
 
 def _rule(density: CircuitDensity, i: int) -> tuple[Any, Any, Any]:
     """The nodes of all atoms of a variable, their weights, and whose they are."""
-    variable, block = density.variables[i], density.circuit.input(i)
-    if variable.pieces is not None:
-        centre, half = variable.pieces.centre, variable.pieces.half
-        root = np.zeros(len(centre))
-    else:
-        real: Any = block
-        centre, half = real.mean[:, None], np.asarray(real.halves)[:, None]
-        root = np.sqrt(real.variance)
+    block: Any = density.real.input(i)
+    parts = block.mean, block.halves, np.sqrt(block.variance)
+    centre, half, root = (np.reshape(x, (block.width, -1)) for x in parts)
     uniform, shares = np.polynomial.legendre.leggauss(OF_INTERVALS)
     normal, weights = np.polynomial.hermite_e.hermegauss(OF_NORMALS)
-    parts = []
+    found = []
     for atom in range(len(centre)):
         u, s = (uniform, shares / shares.sum()) if half[atom].any() else (np.zeros(1), np.ones(1))
-        z, w = (normal, weights / weights.sum()) if root[atom] > 0 else (np.zeros(1), np.ones(1))
-        away = np.add.outer(root[atom] * z, u * half[atom].max()).reshape(-1, 1)
-        parts.append((centre[atom] + away, np.outer(w, s).ravel(), np.full(away.size, atom)))
-    values, weights, atoms = (np.concatenate(each) for each in zip(*parts, strict=True))
+        z, w = (normal, weights / weights.sum()) if root[atom].any() else (np.zeros(1), np.ones(1))
+        away = np.add.outer(root[atom].max() * z, u * half[atom].max()).reshape(-1, 1)
+        found.append((centre[atom] + away, np.outer(w, s).ravel(), np.full(away.size, atom)))
+    values, weights, atoms = (np.concatenate(each) for each in zip(*found, strict=True))
     return values, weights, atoms
 
 

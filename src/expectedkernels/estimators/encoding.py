@@ -24,6 +24,7 @@ from expectedkernels.data.tables import (
     is_missing,
     look_numeric,
     match_labels,
+    refuse_rowless,
 )
 
 NUMBERS: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
@@ -45,14 +46,8 @@ def as_frame(X: Any) -> Any:
         X = X.to_pandas()
     if isinstance(X, np.ma.MaskedArray):
         X = np.where(np.ma.getmaskarray(X), np.nan, X.data)
-    first = X[0] if isinstance(X, (list, tuple)) and X else X
-    if isinstance(first, Mapping) and not hasattr(first, "shape"):  # as some sparse matrices are
-        raise DataError(
-            "X must be an array or a data frame, and rows by names are neither. A list of them "
-            "becomes one by pandas.DataFrame(rows)."
-        )
-    if hasattr(kind, "collect_schema") and hasattr(kind, "collect"):
-        raise DataError(f"X is a {kind.__name__}, without rows yet. Give X.collect().")
+    if not hasattr(X, "shape"):  # some sparse matrices are mappings
+        refuse_rowless(X, "X must be a data frame, or an array")
     if hasattr(kind, "to_frame") and not hasattr(kind, "columns"):
         raise DataError(
             f"Expected 2D array, got 1D array instead: a {kind.__name__} of {len(X)} entries. "
@@ -633,25 +628,6 @@ class Encoding:
                 variables.append(self._group(columns, Z))
         return variables
 
-    @property
-    def _bits(self) -> list[tuple[list[int], list[Any]]]:
-        """The columns of numbers of one-hot groups, and their names."""
-        places = self.places
-        return [
-            ([int(places[i][0]) for i in group], [self.names[i] for i in group])
-            for group in self.groups
-            if len(group) > 1
-        ]
-
-    def check_bits(self, Z: Any) -> None:
-        """Raise if one-hot groups hold anything but zeros and at most one 1."""
-        for columns, names in self._bits:
-            require_bits(Z[:, columns], names)
-
-    def completed(self, Z: Any) -> Any:
-        """The columns of numbers with the bits that follow from the others of their group."""
-        return completed_groups([self._group(columns, Z) for columns, _ in self._bits], Z)
-
     def _group(self, columns: Any, Z: Any) -> Variable:
         x = Z[:, columns]
         if len(columns) == 1:
@@ -776,8 +752,9 @@ def learn_columns(
         _warn_of_free_text(names, table, text)
     encoding = Encoding(names, categories, _groups(groups, names, categories))
     Z = encoding.encode(table)
-    encoding.check_bits(Z)
-    return encoding, encoding.completed(Z)
+    variables = encoding.variables(Z, None)
+    require_states(variables, Z, encoding.names_of_numbers)
+    return encoding, completed_groups(variables, Z)
 
 
 def _categories(column: Any, name: Any) -> Any:
