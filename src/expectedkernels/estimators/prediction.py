@@ -20,7 +20,7 @@ from expectedkernels.discrepancies.quadrature import (
     sequential_choice,
 )
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
-from expectedkernels.estimators.circuit_density import CircuitDensity, Rows, filled
+from expectedkernels.estimators.circuit_density import CircuitDensity, filled
 from expectedkernels.estimators.encoding import (
     Variable,
     as_frame,
@@ -57,25 +57,26 @@ def completions_of(
 
 
 def expected_answers(
-    model: Any,
-    rows: Rows,
-    circuit: Circuit,
-    n: int,
-    kernel: Kernel | None,
-    rng: Any,
+    model: Any, density: CircuitDensity, Z: Any, n: int, kernel: Kernel | None, rng: Any
 ) -> tuple[Any, Any]:
-    """The means of a model's answers over the completions of rows, and deviations."""
-    circuit = circuit.normalize()
-    kernel = default_kernel(circuit, scale=SHARPER) if kernel is None else kernel
-    first, number = rows.distinct
-    sets = [
-        completions_of(circuit, rows.states.rows(first[i : i + 1]), n, kernel, rng)
-        for i in range(len(first))
-    ]
-    owner = np.repeat(np.arange(len(rows)), [len(sets[i][1]) for i in number])
-    states, weights = (np.concatenate([sets[i][part] for i in number]) for part in (0, 1))
-    answers = model(filled(rows, owner, states))
-    mean = np.zeros((len(rows), *answers.shape[1:]))
+    """The means of a model's answers over few completions of every row, and deviations."""
+    Z, incomplete, rows = read_rows(density, Z)
+    if not len(Z):
+        return np.zeros(0), np.zeros(0)
+    owner = np.setdiff1d(np.arange(len(Z)), incomplete)
+    points, weights = Z[owner], np.ones(len(owner))
+    if len(incomplete):
+        circuit = density.circuit.normalize()
+        kernel = default_kernel(circuit, scale=SHARPER) if kernel is None else kernel
+        first, number = rows.distinct
+        distinct = (rows.states.rows(first[i : i + 1]) for i in range(len(first)))
+        sets = [completions_of(circuit, evidence, n, kernel, rng) for evidence in distinct]
+        row = np.repeat(np.arange(len(rows)), [len(sets[i][1]) for i in number])
+        states, shares = (np.concatenate([sets[i][part] for i in number]) for part in (0, 1))
+        owner, weights = np.append(owner, incomplete[row]), np.append(weights, shares)
+        points = np.concatenate([points, filled(rows, row, states)])
+    answers = model(points)
+    mean = np.zeros((len(Z), *answers.shape[1:]))
     square = np.zeros_like(mean)
     share = weights.reshape(-1, *[1] * (answers.ndim - 1))
     np.add.at(mean, owner, share * answers)
@@ -245,28 +246,10 @@ def expected_prediction(
     density = coded_density(circuit, n_columns, groups)
     require_states(density.variables, rows, range(n_columns))
     if machine is None:
-        found = _by_completions(answers, density, rows, n_completions, kernel, as_generator(rng))
+        found = expected_answers(answers, density, rows, n_completions, kernel, as_generator(rng))
         return found if return_std else found[0]
     resources = Resources(n_jobs, max_bytes, std_tol)
     return expect(machine, density, rows, resources, return_std)
-
-
-def _by_completions(
-    answers: Any, density: CircuitDensity, Z: Any, n: int, kernel: Any, rng: Any
-) -> Any:
-    """The means of answers over few completions of every row, and deviations."""
-    Z, incomplete, rows = read_rows(density, Z)
-    complete = np.setdiff1d(np.arange(len(Z)), incomplete)
-    parts = []
-    if len(complete):
-        known = answers(Z[complete])
-        parts.append((known, np.zeros_like(known)))
-    if len(incomplete):
-        parts.append(expected_answers(answers, rows, density.circuit, n, kernel, rng))
-    if not parts:
-        return np.zeros(0), np.zeros(0)
-    order = np.argsort(np.concatenate([complete, incomplete]))
-    return tuple(np.concatenate(some)[order] for some in zip(*parts, strict=True))
 
 
 def coded_density(
