@@ -35,3 +35,31 @@ def test_impossible_rows_of_collapsed_graphs_are_those_of_the_table(zero):
     logs = np.where(np.arange(len(rows)) < zero, -np.inf, 0.0)
     with pytest.raises(ek.EvidenceError, match="evidence in row 6 has probability zero"):
         ek.collapsed_bbis(graph, rows, [2], log_weights=logs)
+
+
+def test_expected_kernels_of_incomplete_training_rows_alone():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(33, 4))
+    y = X[:, 0] + np.sin(X[:, 1])
+    X[rng.random(X.shape) < 0.15] = np.nan
+    model = ek.ExpectedKernelRidge(alpha=0.1, gamma=0.2, fit_missing="expected").fit(X, y)
+    assert np.abs(model.predict(X) - y).mean() < 0.5
+
+
+@pytest.mark.parametrize("big", [1e6, 1e12, 2.0**60, 1e100])
+@pytest.mark.parametrize("signs", [(1, -1), (1, 1, 1, 1)])
+def test_outliers_do_not_change_the_predictions_of_other_rows(big, signs):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    model = ek.ExpectedKernelRidge(random_state=0).fit(X, X @ [1.0, 2.0, 3.0] + np.sin(X[:, 0]))
+    rows = X[:6].copy()
+    rows[:, 1] = np.nan
+    changed = rows.copy()
+    changed[: len(signs), 0] = big * np.array(signs)
+    others = model.predict(rows)[len(signs) :]
+    np.testing.assert_allclose(model.predict(changed)[len(signs) :], others, rtol=1e-11)
+
+
+def test_equal_units_of_squares_are_merged():
+    f = ek.random_circuit(ek.Vtree.right_linear(8), 6, rng=1, cardinalities=3)
+    assert ek.algebra.square(f).n_units <= ek.algebra.multiply(f, f).n_units

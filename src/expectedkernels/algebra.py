@@ -28,7 +28,14 @@ from expectedkernels.checks import (
 from expectedkernels.circuits.block_circuit import checked_variable, host_for, weighted_units
 from expectedkernels.circuits.build import stack, with_root_weights
 from expectedkernels.circuits.circuit import Circuit, align, require_circuits
-from expectedkernels.circuits.inputs import Input, Table, log_sizes, require_range, runs
+from expectedkernels.circuits.inputs import (
+    Input,
+    Table,
+    in_range,
+    log_sizes,
+    require_range,
+    runs,
+)
 from expectedkernels.circuits.logspace import node_logs, normalized_blocks
 from expectedkernels.circuits.operands import check_single_root
 from expectedkernels.circuits.properties import is_compatible
@@ -357,8 +364,13 @@ def multiply(f: Circuit, g: Circuit, normalize: bool = False) -> Circuit | tuple
     roots = _paired_roots(f.n_roots, g.n_roots)
     parts = product_parts(f, partner, roots)  # type: ignore[arg-type]
     blocks, logs = [block for block, _ in parts], [sizes for _, sizes in parts]
+    numbers = np.concatenate([block.flat[0] for block in blocks])
+    used = np.count_nonzero(np.concatenate(logs) > -np.inf)
     log_z: Any = None
     if normalize:
+        if in_range(numbers, used, np.abs(numbers)):  # equal units merge before they are rounded
+            blocks = list(Circuit.from_blocks(f.vtree, blocks).blocks)
+            logs = [log_sizes(block.flat[0]) for block in blocks]
         blocks, log_z = normalized_units(f, blocks, logs)
         if not (log_z > -np.inf).all():
             raise PropertyError(
@@ -366,8 +378,6 @@ def multiply(f: Circuit, g: Circuit, normalize: bool = False) -> Circuit | tuple
                 "cannot be normalised."
             )
     else:
-        numbers = np.concatenate([block.flat[0] for block in blocks])
-        used = np.count_nonzero(np.concatenate(logs) > -np.inf)
         require_range(numbers, used, np.abs(numbers), "The product", "ask for normalize=True")
     product = Circuit.from_blocks(f.vtree, blocks).with_schema(f.schema)
     if not normalize:

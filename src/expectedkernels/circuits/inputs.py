@@ -48,9 +48,14 @@ def runs(starts: Any, counts: Any) -> tuple[Any, Any]:
 TINY = float(np.finfo(np.float64).tiny)
 
 
+def in_range(numbers: Any, n_used: Any, sizes: Any) -> bool:
+    """Whether numbers are finite, and `n_used` of their sizes are doubles of all digits."""
+    return bool(np.isfinite(numbers).all()) and int((sizes >= TINY).sum()) == n_used
+
+
 def require_range(numbers: Any, n_used: Any, sizes: Any, what: str, advice: str) -> None:
-    """Raise unless numbers are finite, and `n_used` of their sizes are doubles of all digits."""
-    if not np.isfinite(numbers).all() or int((sizes >= TINY).sum()) != n_used:
+    """Raise unless numbers are in range."""
+    if not in_range(numbers, n_used, sizes):
         raise CircuitError(f"{what} has weights beyond the range of double precision; {advice}.")
 
 

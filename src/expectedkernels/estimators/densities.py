@@ -64,7 +64,7 @@ SAME = 1e-9
 """Shares that differ by less, relative to their size, are equal up to rounding."""
 DOUBTFUL = 1e4
 """A variance is made anew from covariances if not larger than its rounding error by this factor."""
-MANY_ROWS, LARGEST_EXPONENT = 4, 600.0
+MANY_ROWS, LARGEST_EXPONENT, FARTHEST = 4, 600.0, 1e4
 """So many rows of a pattern share the exponentials of pairs of components and points, unless some
 others are out of range."""
 CHUNK_ENTRIES = 2**21
@@ -356,8 +356,12 @@ def _shared_kernels(axes: Axes, part: Given, points: Any) -> tuple[Any, Any]:
     """
     scale = 1.0 / np.sqrt(1.0 + 2.0 * axes.a)
     turn, a = axes.turn * scale, part.means.mean(axis=1)
-    b, middle = (part.means[0] - a[0]) @ turn, a.mean(axis=0)
-    a, t = (a - middle) @ turn, (points - middle) @ turn
+    near = np.abs(a).max(axis=1).argmin()  # of rows far out, differences lose their digits
+    b, middle = (part.means[near] - a[near]) @ turn, a[near]
+    with np.errstate(over="ignore", invalid="ignore"):
+        a, t = (a - middle) @ turn, (points - middle) @ turn
+        direct = ~(np.einsum("ri,ri->r", a, a) <= FARTHEST)
+    a[direct] = 0.0
     logs = np.full(part.shares.shape, -np.inf)
     for r, own in enumerate(part.shares):
         kept, shares = kept_components(own)
@@ -365,7 +369,7 @@ def _shared_kernels(axes: Axes, part: Given, points: Any) -> tuple[Any, Any]:
     logs -= 2.0 * a @ b.T
     top = logs.max(axis=1, keepdims=True)
     outer = 2.0 * a @ t.T + top - np.einsum("ri,ri->r", a, a)[:, None]
-    direct = outer.max(axis=1) > LARGEST_EXPONENT
+    direct |= outer.max(axis=1, initial=-np.inf) > LARGEST_EXPONENT
     kernels = np.exp(logs - top) @ np.exp(-_squares(b, t))
     return kernels * np.exp(np.minimum(outer, LARGEST_EXPONENT)) * np.prod(scale), direct
 
