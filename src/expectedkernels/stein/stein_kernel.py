@@ -615,7 +615,7 @@ def _product_gram(terms: Any, first: Any, second: Any) -> Any:
     right = np.hstack(others)
     for weight, matrices in terms:
         # products of kernels of one pair of states and inverse kernels of another
-        ratios = [np.kron(1.0 / m, m) for m in matrices]
+        ratios = [np.einsum("ij,kl->ikjl", 1.0 / m, m).reshape(m.size, -1) for m in matrices]
         left = np.hstack([x @ ratio for x, ratio in zip(features, ratios, strict=True)])
         logs = np.hstack([x @ np.log(m) for x, m in zip(here, matrices, strict=True)])
         total += weight * np.exp(logs @ np.hstack(there).T) * (left @ right.T)
