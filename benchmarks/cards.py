@@ -30,6 +30,7 @@ def on_a_card() -> None:
         print("\n(no CUDA card here: the benchmark of the card is left out)")
         return
     dense_products(torch)
+    evidence_and_points(torch)
     questions("cuda")
     training("cuda")
     totals("cuda")
@@ -59,6 +60,28 @@ def dense_products(torch: Any) -> None:
              f"{100 * limit / mine:.0f} %")
         )  # fmt: skip
     show(f"Dense circuits of 256 variables on {torch.cuda.get_device_name()}, float64", rows)
+
+
+def evidence_and_points(torch: Any) -> None:
+    """Evidence against evidence, and points against a circuit, on the GPU and on the CPU."""
+    vtree, rng = ek.Vtree.balanced(64), np.random.default_rng(0)
+    p, q, wide = (ek.random_circuit(vtree, units, rng=i) for i, units in enumerate((32, 32, 64)))
+    X = rng.integers(2, size=(5000, 64)).astype(float)
+    E, F = (np.where(rng.random((200, 64)) < 0.5, np.nan, x) for x in (X[:200], X[200:400]))
+
+    def evidence(p: Any, q: Any, n: int = 200) -> Any:
+        return ek.expected_kernel(p, q, KERNEL, evidence_p=E[:n], evidence_q=F[:n])
+
+    gpu = [c.to("cuda") for c in (p, q, wide)]
+    same = np.abs(evidence(*gpu[:2], 20).cpu().numpy() / evidence(p, q, 20) - 1.0).max()
+    rows = []
+    for name, ask in (
+        ("evidence, 200 x 200 rows, K = 32", lambda: evidence(*gpu[:2])),
+        ("5000 points, K = 64", lambda: ek.expected_kernel(gpu[2], X, KERNEL)),
+    ):
+        took = best_of(lambda ask=ask: (ask(), torch.cuda.synchronize()), 5)
+        rows.append((name, seconds(took), "", f"{same:.0e} from the CPU"))
+    show("Expected kernels of 64 variables on the GPU", rows)
 
 
 def questions(where: str, n_variables: int = 256, units: int = 32, n_rows: int = 1000) -> None:

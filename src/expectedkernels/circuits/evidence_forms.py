@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import is_numpy
+from expectedkernels.arrays import is_numpy, is_on_card
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.conditioning import conditional_blocks, flat_edges, reached_edges
 from expectedkernels.circuits.operands import (
@@ -230,15 +230,13 @@ def _forms(circuit: Circuit, evidence: Evidence) -> Iterator[tuple[Form, Any, fl
         operand = CircuitSide(circuit, evidence, by_patterns=True).operand
         return replace(extent_of_operand(operand), set_up=n_nodes * PATTERNS)
 
-    def conditionals() -> Extent | None:
-        return _conditional_extent(circuit, evidence)
-
-    if is_numpy(circuit.xp) or evidence.n_rows <= FEW_ROWS:
+    numbers, few = circuit.input(0).numbers, evidence.n_rows <= FEW_ROWS
+    if is_numpy(circuit.xp) or is_on_card(numbers) or few:
         yield "rows", rows, 0.0
-        if not is_numpy(circuit.xp):  # on a card a sweep node by node is never better
+        if not is_numpy(circuit.xp):  # on a GPU many launches cost more than repeated rows
             return
     yield "patterns", patterns, SMALL + n_nodes * (NODE + PATTERNS)
-    yield "conditionals", conditionals, n_nodes * CONDITION
+    yield "conditionals", lambda: _conditional_extent(circuit, evidence), n_nodes * CONDITION
 
 
 def _conditional_extent(circuit: Circuit, evidence: Evidence) -> Extent | None:
