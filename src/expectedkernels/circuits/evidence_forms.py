@@ -194,7 +194,8 @@ def choose(axes: tuple[Axis, Axis], width: int = 1) -> Choice:
     known: list[dict[Form | None, Extent]] = [
         {None: axis} if isinstance(axis, Extent) else {} for axis in axes
     ]
-    asked = [_forms(*axis) if isinstance(axis, tuple) else iter(()) for axis in axes]
+    folds = all(isinstance(axis, tuple) or axis.steps is not None for axis in axes)
+    asked = [_forms(*axis, folds) if isinstance(axis, tuple) else iter(()) for axis in axes]
     costs: dict[tuple[Form | None, ...], float] = {}
     while True:
         found = [next(forms, None) for forms in asked]
@@ -217,8 +218,11 @@ def choose(axes: tuple[Axis, Axis], width: int = 1) -> Choice:
     return Choice(best, costs.pop(best), costs)
 
 
-def _forms(circuit: Circuit, evidence: Evidence) -> Iterator[tuple[Form, Any, float]]:
-    """The forms, how to find out their size, and from which cost on that is worth it."""
+def _forms(circuit: Circuit, evidence: Evidence, folds: bool) -> Iterator[tuple[Form, Any, float]]:
+    """The forms, how to find out their size, and from which cost on that is worth it.
+
+    `folds` says whether the other axis can be computed in groups of nodes.
+    """
     n_nodes = circuit.vtree.n_nodes
 
     def rows() -> Extent:
@@ -230,8 +234,8 @@ def _forms(circuit: Circuit, evidence: Evidence) -> Iterator[tuple[Form, Any, fl
         operand = CircuitSide(circuit, evidence, by_patterns=True).operand
         return replace(extent_of_operand(operand), set_up=n_nodes * PATTERNS)
 
-    numbers, few = circuit.input(0).numbers, evidence.n_rows <= FEW_ROWS
-    if is_numpy(circuit.xp) or is_on_card(numbers) or few:
+    on_gpu = folds and is_on_card(circuit.input(0).numbers)
+    if is_numpy(circuit.xp) or on_gpu or evidence.n_rows <= FEW_ROWS:
         yield "rows", rows, 0.0
         if not is_numpy(circuit.xp):  # on a GPU many launches cost more than repeated rows
             return
