@@ -11,10 +11,8 @@ import numpy as np
 import expectedkernels as ek
 from benchmarks.timing import alternating, best_of, seconds, show
 from expectedkernels.data.schema import Schema
-from expectedkernels.learning.chow_liu import spanning_edges
-from expectedkernels.learning.em import epochs
-from expectedkernels.learning.hclt import grouped_counts
-from expectedkernels.learning.minibatch import start_of
+from expectedkernels.learning.chow_liu import grouped_counts, spanning_edges
+from expectedkernels.learning.em import Phase, epochs
 from expectedkernels.learning.training_data import Data, mutual_information
 
 KERNEL = ek.RBF(0.1)
@@ -172,12 +170,10 @@ def near_neighbours(n_variables: int, states: int, n_rows: int) -> Any:
 
 def passes_over(X: Any, states: int, units: int, size: int, where: str, n: int = 4) -> Any:
     """Passes of EM in single precision from the same start."""
-    n_rows, n_variables = X.shape
-    data = Data(Schema((states,) * n_variables), X)
+    data = Data(Schema((states,) * X.shape[1]), X)
     start = ek.learn_hclt(X[:256], units, epochs=0, cardinalities=states, rng=0, progress=False)
-    beta = 0.1 * size / n_rows
-    trained = start_of(start, where, "float32", beta, float(size))
-    return epochs(trained, data, [(n, size, (1.0, 0.5))], 0.1, np.random.default_rng(0))
+    phases, place = [Phase(n, size, (1.0, 0.5))], (where, "float32")
+    return epochs(start, data, phases, 0.1, place, np.random.default_rng(0))
 
 
 def juice_speed(X: Any, states: int, units: int, size: int, passes: int = 4) -> float | None:

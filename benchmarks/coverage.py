@@ -65,7 +65,7 @@ def shares(case: Case, repeats: int, coverage: float, n_null: int = 19) -> tuple
     for _ in range(repeats):
         test = ek.mmd_test(q.sample(case.n, rng), p, k, n_null=n_null, rng=rng)
         found.append(test.interval(coverage))
-        scale += test.noise.variance**0.25 / repeats
+        scale += test.sampling_error.variance**0.25 / repeats
     truth, ends = float(ek.mmd2(p, q, k)), np.array(found)
     low, high = ends[:, 0] <= truth + rounding, ends[:, 1] >= truth - rounding
     length = float(np.median(np.diff(np.sqrt(ends), axis=1))) / scale

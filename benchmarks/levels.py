@@ -204,7 +204,7 @@ class Batch(NamedTuple):
 
 
 CELL = list(Batch._fields[:5])
-KEYS = get_type_hints(Batch) | {"power": lambda text: text == "True"}
+KEYS = get_type_hints(Batch)
 VALUES = {"rejected": int, "refused": int, "seconds": float, "drawn": str}
 
 

@@ -222,10 +222,7 @@ def learners():
         yield f"tree {name}", logs(ek.learn_chow_liu, X)
         yield f"weighted tree {name}", logs(ek.learn_chow_liu, X, sample_weight=weight)
         yield f"strudel {name}", logs(ek.learn_strudel, X, iterations=8, progress=False)
-        yield (
-            f"mixture {name}",
-            logs(ek.learn_mixture, X, 2, splits=4, rng=0, progress=False),
-        )
+        yield (f"mixture {name}", logs(ek.learn_mixture, X, 2, splits=4, rng=0, progress=False))
         yield f"hclt {name}", logs(ek.learn_hclt, X, 3, batch_size=None, **hidden)
         yield f"hclt batches {name}", logs(ek.learn_hclt, X, 3, batch_size=50, **hidden)
     for name, p in circuits().items():

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
+from string import Formatter
+from types import SimpleNamespace
 from typing import Any
 from zlib import crc32
 
@@ -19,8 +22,6 @@ from threadpoolctl import threadpool_limits
 
 from expectedkernels.checks import DataError, ParseError, progress_bar
 
-FILES = "files"
-"""Where `settings.json` has the sums of files: more of them may come later."""
 REPETITIONS = 5
 """How many repetitions published means are of."""
 
@@ -36,8 +37,6 @@ class Results:
         From the names of columns to their types; the first ones tell results apart.
     settings : mapping
         Kept in `settings.json`. Results that were made with other settings are refused.
-    files : mapping, optional
-        From names to the sums of files, kept with the settings; another sum is refused.
 
     Examples
     --------
@@ -56,82 +55,57 @@ class Results:
         keys: Mapping[str, type],
         values: Mapping[str, type],
         settings: Mapping[str, Any],
-        files: Mapping[str, str] | None = None,
     ):
         self.folder = Path(folder)
         self.path = self.folder / "results.csv"
-        self.types, self.n_keys = {**keys, **values}, len(keys)
-        self._rows: dict[tuple[Any, ...], tuple[Any, ...]] = {}
-        self._frame: Any = None
+        self.types, self.keys = {**keys, **values}, list(keys)
+        self.frame = pd.DataFrame({name: pd.Series(dtype=t) for name, t in self.types.items()})
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._check_settings(dict(settings), dict(files or {}))
+        path = self.folder / "settings.json"
         if self.path.exists():
-            self._read()
-
-    def _check_settings(self, settings: dict[str, Any], files: dict[str, str]) -> None:
-        path, known = self.folder / "settings.json", {}
-        if path.exists() and self.path.exists():
-            before = json.loads(path.read_text(encoding="utf-8"))
-            known = before.pop(FILES, {})
+            before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else settings
             if before != settings:
                 raise DataError(
                     f"The results in {self.folder} were made with other settings: {before}, and "
                     f"not {settings}. Choose another folder with --out, or remove this one."
                 )
-        for name, digest in files.items():
-            if known.get(name, digest) != digest:
-                raise DataError(
-                    f"The results of {name} in {self.folder} were made with another file of this "
-                    f"name: its SHA-256 sum was {known[name]}, and is {digest} now. Choose "
-                    "another folder with --out, or another name for the file."
-                )
-        both = {FILES: known | files} if known | files else {}
-        path.write_text(json.dumps({**settings, **both}, indent=1) + "\n", encoding="utf-8")
+            self._read()
+        path.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+        self._done = set(self.frame[self.keys].itertuples(index=False, name=None))
 
     def _read(self) -> None:
         text = self.path.read_text(encoding="utf-8")
         whole = text[: text.rfind("\n") + 1]
         if whole != text:  # an append was cut off
             os.truncate(self.path, len(whole.encode()))
-        lines = csv.reader(io.StringIO(whole))
-        header = next(lines, list(self.types))
-        if header != list(self.types):
-            raise ParseError(
-                f"expected the columns {', '.join(self.types)}, found {', '.join(header)}. "
-                "Choose another folder with --out",
-                str(self.path),
-                1,
-            )
-        for line, row in enumerate(lines, start=2):
-            try:
-                self._note([kind(x) for kind, x in zip(self.types.values(), row, strict=True)])
-            except ValueError:
-                raise ParseError(f"expected a result, found {row}", str(self.path), line) from None
-
-    def _note(self, row: Sequence[Any]) -> None:
-        self._frame, self._rows[tuple(row[: self.n_keys])] = None, tuple(row)
-
-    @property
-    def frame(self) -> Any:
-        """The results as a data frame, a row each."""
-        if self._frame is None:
-            self._frame = pd.DataFrame(list(self._rows.values()), columns=list(self.types))
-        return self._frame
+        names, kinds = list(self.types), self.types.items()
+        rows = list(csv.reader(StringIO(whole))) or [names]
+        for line, row in enumerate(rows, 1):
+            if len(row) != len(names) or (line == 1 and row != names):
+                wanted = f"expected the columns {', '.join(names)}, found {', '.join(row)}"
+                raise ParseError(
+                    f"{wanted}. Choose another folder with --out", str(self.path), line
+                )
+        found = pd.DataFrame(rows[1:], columns=names)
+        try:
+            found = found.assign(**{x: found[x] == "True" for x, kind in kinds if kind is bool})
+            found = found.astype(self.types)
+        except ValueError as error:
+            raise ParseError(f"expected results: {error}", str(self.path)) from None
+        self.frame = found.drop_duplicates(self.keys, keep="last", ignore_index=True)
 
     def __contains__(self, key: tuple[Any, ...]) -> bool:
-        return key in self._rows
+        return key in self._done
 
     def add(self, rows: Iterable[Sequence[Any]]) -> None:
         """Append results to the file, all or (if the process is killed) at most a cut-off line."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        if not self.path.exists() or self.path.stat().st_size == 0:
-            writer.writerow(self.types)
-        for row in rows:
-            writer.writerow(row)
-            self._note(row)
+        new = pd.DataFrame(list(rows), columns=list(self.types)).astype(self.types)
+        empty = not self.path.exists() or self.path.stat().st_size == 0
         with self.path.open("ab", buffering=0) as file:
-            file.write(text.getvalue().encode())
+            file.write(new.to_csv(index=False, header=empty, na_rep="nan").encode())
+        both = pd.concat([self.frame, new]) if len(self.frame) else new
+        self.frame = both.drop_duplicates(self.keys, keep="last", ignore_index=True)
+        self._done.update(new[self.keys].itertuples(index=False, name=None))
 
 
 @dataclass(frozen=True)
@@ -145,33 +119,39 @@ class Done:
     problem: str = ""
 
 
-def chosen(**asked: Any) -> dict[str, Any]:
-    """What was asked for; None and empty sequences leave the choice to the study.
+def choose(
+    asked: Mapping[str, Any],
+    names: Mapping[str, tuple[str, Collection[str]]],
+    defaults: Mapping[str, Any],
+    quick: Mapping[str, Any] | None = None,
+) -> Any:
+    """The options of a run: what is asked for, else those of a quick run, else the defaults.
+
+    `names` says what values of an option are called, and which there are: all of them by default.
+    None and empty sequences ask for nothing.
 
     Examples
     --------
-    >>> chosen(trials=3, methods=None, datasets=[])
-    {'trials': 3}
-    """
-    return {name: value for name, value in asked.items() if value not in (None, [], ())}
-
-
-def check_names(known: Mapping[str, tuple[Sequence[str], Collection[str]]], jobs: int = 1) -> None:
-    """Raise if a name is not among those that are known of its kind, or if there are no jobs.
-
-    Examples
-    --------
-    >>> check_names({"split": (["all"], ("valid", "test"))})
+    >>> choose({"splits": None}, {"splits": ("split", ("valid", "test"))}, {}).splits
+    ('valid', 'test')
+    >>> choose({"splits": ["all"]}, {"splits": ("split", ("valid", "test"))}, {})
     Traceback (most recent call last):
     ...
     expectedkernels.DataError: There is no split 'all'. There are: valid; test.
     """
-    for what, (names, those) in known.items():
-        for name in names:
-            if name not in those:
-                raise DataError(f"There is no {what} {name!r}. There are: {'; '.join(those)}.")
-    if jobs == 0:
+    given = {name: value for name, value in asked.items() if value not in (None, [], ())}
+    every = {option: tuple(there) for option, (_, there) in names.items()}
+    known = {"settings": None, "jobs": 1, "progress": True, **every, **defaults}
+    if unknown := set(given) - set(known):
+        raise DataError(f"There is no option {', '.join(sorted(unknown))}.")
+    options = known | dict(quick or {}) | given
+    for option, (what, there) in names.items():
+        for name in options[option]:
+            if name not in there:
+                raise DataError(f"There is no {what} {name!r}. There are: {'; '.join(there)}.")
+    if options["jobs"] == 0:
         raise DataError("The number of processes must be at least 1, or -1 for all. Got 0.")
+    return SimpleNamespace(**options)
 
 
 def collect(
@@ -200,31 +180,29 @@ def _on_one_thread(work: Callable[..., list[Any]], *arguments: Any) -> list[Any]
 
 def write_report(
     results: Results,
-    intro: str,
-    short: Sequence[str],
+    page: Path,
+    values: dict[str, Any],
     sections: Iterable[tuple[str, Sequence[Any]]],
     table: Any,
-    figure: tuple[str, str, Callable[[], Any]],
+    draw: Callable[[], Any],
 ) -> Done:
     """Write the page and the figure of a study to the folder of its results.
 
     Parameters
     ----------
     results : Results
-    intro : str
-        What was done, in Markdown.
-    short : sequence of str
-        What was found, in sentences; also printed on the screen.
-    sections : titles with texts and data frames of text
+    page : Path
+        A template of the page in Markdown, of which lines with values that are not there are left
+        out. Its section "In short" is also printed on the screen.
+    values : dict
+        What is filled in there, besides the `figure`.
+    sections : titles with texts and data frames of text, which follow
     table : DataFrame
         Printed on the screen.
-    figure : tuple
-        Its title, what is said of it, and a function for its axes (None if there are none).
+    draw : function
+        For the axes of the figure (None if there are none).
     """
     files, problem = [results.path, results.folder / "summary.md"], ""
-    words = "\n".join(f"- {line}" for line in short)
-    parts = [intro, "## In short", words] if short else [intro]
-    title, caption, draw = figure
     try:
         from expectedkernels.plotting.style import close, save
 
@@ -232,13 +210,32 @@ def write_report(
         if axes is not None:
             files.append(save(axes[0], results.folder / "figure.png"))
             close(axes[0])
-            parts += [f"## {title}", caption, f"![{title}](figure.png)"]
+            values["figure"] = "figure.png"
     except ImportError as error:
         problem = f"No picture was written. {error}"
+    text = fill(page.read_text(encoding="utf-8"), values)
+    parts = [text]
     for head, contents in sections:
         parts += [f"## {head}", *(x if isinstance(x, str) else markdown(x) for x in contents)]
     files[1].write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    words = text.partition("## In short\n")[2].partition("\n## ")[0].strip()
     return Done(results, tuple(files), table, words, problem)
+
+
+def fill(template: str, values: Mapping[str, Any]) -> str:
+    r"""The lines of a template, without those of which a value is not there.
+
+    Examples
+    --------
+    >>> fill("{n} cells.\nOf these, {lost} are lost.", {"n": 3})
+    '3 cells.'
+    """
+    lines = []
+    for line in template.splitlines():
+        names = {name for _, name, _, _ in Formatter().parse(line) if name}
+        if names <= values.keys():
+            lines.append(line.format(**values))
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip()
 
 
 def cell_rng(seed: int, where: str, *numbers: int) -> np.random.Generator:
@@ -275,6 +272,19 @@ def compare(errors: Any, known: Any, share: Any = 1 / REPETITIONS) -> Any:
     return found.assign(distance=gap.abs() / found["standard_error"].clip(lower=1e-300))
 
 
+@dataclass(frozen=True)
+class Curve:
+    """A curve with a band: means over trials, and their standard deviations (None: no band).
+
+    `like` is the name of another curve, whose colour this one has.
+    """
+
+    x: Sequence[float]
+    mean: Sequence[float]
+    std: Sequence[float] | None = None
+    like: str = ""
+
+
 def plot_panels(
     panels: Mapping[str, Mapping[str, Any]],
     xlabel: str = "",
@@ -298,7 +308,6 @@ def plot_panels(
 
     Examples
     --------
-    >>> from expectedkernels.plotting.results import Curve
     >>> curves = {"ours": Curve([0.1, 0.5], [1.0, 2.0], [0.1, 0.2]), "before": Curve([0.1], [2.0])}
     >>> axes = plot_panels({"one": curves, "two": curves}, xlabel="missing")
     >>> [ax.get_title() for ax in axes]
@@ -362,9 +371,6 @@ def curves(frame: Any, names: Mapping[str, Any], x: str) -> dict[str, Any]:
 
     Names go to the rows of their curves, as booleans.
     """
-    # Here and not above: results and tables do not need matplotlib.
-    from expectedkernels.plotting.results import Curve
-
     found = {}
     for name, rows in names.items():
         grouped = frame[rows].groupby(x)["error"]

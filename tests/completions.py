@@ -12,11 +12,11 @@ def completions(model, row, n_nodes=20):
     row = model.columns_.standardise(row)
     nodes, weights = np.polynomial.legendre.leggauss(n_nodes)
     rows, shares = row[None], np.ones(1)
-    states = np.array([[v.say(row[None]).state[0] for v in variables]], dtype=float)
+    states = np.array([[v.observe(row[None]).state[0] for v in variables]], dtype=float)
     for i, variable in enumerate(variables):
         if not np.isnan(row[variable.columns]).any():
             continue
-        low, high = variable.pieces.low, variable.pieces.high
+        low, high = variable.low, variable.high
         inside = (low < high).any(axis=1)
         times = np.where(inside, n_nodes, 1)
         at = np.repeat(np.arange(len(low)), times)

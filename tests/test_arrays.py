@@ -11,7 +11,7 @@ from expectedkernels.arrays import (
     detach,
     device_of,
     distinct_dense_rows,
-    distinct_rows,
+    distinct_sparse_rows,
     frozen,
     is_numpy,
     namespace,
@@ -65,7 +65,7 @@ def test_gradients_are_detached_on_request():
 @pytest.mark.parametrize(
     ("where", "message"),
     [
-        ("nowhere", "'numpy', 'torch', 'cpu', 'cuda' or a torch device. Got 'nowhere' instead"),
+        ("nowhere", "'numpy', 'torch', 'cpu', 'cuda', a device .* Got 'nowhere' instead"),
         (3, "an array-API namespace. Got 3 instead"),
     ],
 )
@@ -95,7 +95,7 @@ def test_sources_of_random_numbers(rng):
     assert isinstance(as_generator(rng), np.random.Generator)
 
 
-def test_frozen_arrays_share_memory():
+def test_frozen_arrays():
     plain, matrix = np.ones(3), sparse.csr_array(np.eye(2))
     still, still_matrix = frozen(plain), frozen(matrix)
     assert np.shares_memory(still, plain)
@@ -107,9 +107,6 @@ def test_frozen_arrays_share_memory():
             array[0] = 0
     assert plain.flags.writeable
     assert matrix.data.flags.writeable
-
-
-def test_frozen_arrays_are_copied_when_they_travel():
     pytest.importorskip("torch")
     still = frozen(np.ones(3))
     moved = Place("torch").move(still)
@@ -159,7 +156,7 @@ def test_rows_are_told_apart_by_hashes_and_without(n, collide, monkeypatch):
         csr = sparse.csr_array(rows)
         for found in (
             distinct_dense_rows(rows),
-            distinct_rows(csr.indptr, csr.indices, csr.data),
+            distinct_sparse_rows(csr.indptr, csr.indices, csr.data),
         ):
             assert tuple(part.tolist() for part in found) == expected
 

@@ -1,4 +1,4 @@
-"""Checks of parameters that were removed, and progress bars."""
+"""Verdicts, parameters that were removed, and progress bars."""
 
 import inspect
 import sys
@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 from sklearn.base import BaseEstimator, clone
 
-from expectedkernels import CircuitError
+import expectedkernels as ek
+from expectedkernels import CircuitError, Verdict
 from expectedkernels.checks import check_choice, progress_bar, removed
 
 
@@ -64,3 +65,42 @@ def test_there_are_no_bars_off_terminals_and_notebooks(capsys):
         bar.update(3)
     assert bar.disable
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda: ek.ExpectedSVR(density_weights="equal"), "of ExpectedSVR was removed: densities"),
+        (
+            lambda: ek.ExpectedGaussianProcessRegressor(n_restarts_optimizer=1),
+            "'n_restarts_optimizer' parameter of .* was removed: give a 'kernel'",
+        ),
+        (lambda: ek.CircuitImputer().sample([[0]], method="herded"), "Imputer.sample was removed"),
+        (lambda: ek.expected_prediction(None, None, [], return_bound=True), "removed: for the dis"),
+        (lambda: ek.ExpectedSVC(decision_function_shape="ovo"), "use expected_prediction with an"),
+        (lambda: ek.CircuitImputer(binning="uniform"), "of CircuitImputer was removed: bins hold"),
+        (lambda: ek.learn_strudel([[0], [1]], beam=2), "of learn_strudel was removed: splits are"),
+        (lambda: ek.learn_chow_liu([[0], [1]], min_mi=1.0), "of learn_chow_liu was removed: every"),
+        (lambda: ek.learn_mixture([[0]], 1, method="em"), "of learn_mixture was removed: comp"),
+    ],
+)
+def test_what_was_removed_says_what_to_use(call, match):
+    with pytest.raises(CircuitError, match=match):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("holds", "truth", "word"),
+    [(True, True, "yes"), (False, False, "no"), (None, False, "undecided")],
+)
+def test_verdicts_answer_and_explain(holds, truth, word):
+    verdict = Verdict(holds, "because of unit 3")
+    assert bool(verdict) is truth
+    assert repr(verdict) == str(verdict) == f"{word}: because of unit 3"
+
+
+def test_verdicts_are_values():
+    assert Verdict(True, "a") == Verdict(True, "a")
+    assert Verdict(None, "a") != Verdict(False, "a")
+    with pytest.raises(AttributeError):
+        Verdict(True, "a").holds = False

@@ -43,7 +43,7 @@ def test_the_order_of_edges_is_that_of_the_public_model(data_dir):
     assert [factor.scope for factor in ising_grid(4, 4, rng=0).factors] == scopes
 
 
-def test_frustrated_grids():
+def test_frustrated_grids_states_and_single_cells():
     grid = ising_grid(20, 20, rng=0, frustrated=True)
     tables = np.stack([factor.table for factor in grid.factors])
     diagonal = tables[:, [0, 1], [0, 1]]
@@ -52,9 +52,6 @@ def test_frustrated_grids():
     large = (diagonal >= 0.5).all(axis=1) & (others <= 0.5).all(axis=1)
     assert (small ^ large).all()
     assert 0.4 < small.mean() < 0.6
-
-
-def test_more_states_and_single_cells():
     assert ising_grid(2, 2, rng=0, cardinality=3).cardinalities == (3, 3, 3, 3)
     lone = ising_grid(1, 1, rng=0)
     assert lone.factors == ()
@@ -64,11 +61,7 @@ def test_more_states_and_single_cells():
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        (
-            (0, 3),
-            {},
-            r"'rows' parameter of ising_grid must be an int in the range \[1, inf\)\. Got 0",
-        ),
+        ((0, 3), {}, r"'rows' parameter of ising_grid must be an int in the range \[1, inf\)\."),
         ((3, "3"), {}, "'cols' parameter of ising_grid must be an int"),
         ((3, True), {}, "'cols' parameter of ising_grid must be an int"),
         ((2, 2), {"cardinality": 0}, "'cardinality' parameter of ising_grid must be an int"),

@@ -46,7 +46,7 @@ def test_all_are_sums_over_states(seed):
     assert d.kl_divergence(p, p) == 0.0
 
 
-def test_the_first_circuit_of_a_cross_entropy_may_overlap():
+def test_cross_entropies_and_logarithms_of_circuits():
     q, b = learned(0)
     p = ek.mixture([learned(1, like=q)[0], learned(2, like=q)[0]], [0.3, 0.7])
     a = np.exp(p.log_likelihood(STATES))
@@ -55,9 +55,6 @@ def test_the_first_circuit_of_a_cross_entropy_may_overlap():
         ek.divergences.kl_divergence(p, q)
     with pytest.raises(ek.PropertyError, match=r"A power needs a deterministic circuit, but"):
         ek.divergences.renyi_divergence(p, q, 0.5)
-
-
-def test_the_logarithm_is_a_circuit():
     p, a = learned(3, pseudocount=0.0)
     found = ek.algebra.logarithm(p)
     wanted = np.where(a > 0, np.log(np.where(a > 0, a, 1.0)), 0.0)

@@ -30,15 +30,12 @@ def dependent(a, b):
     return ek.Sum(points, [0.5, 0.5])
 
 
-def test_all_errors_are_value_errors():
+def test_errors_are_value_errors_and_parse_errors_name_their_place():
     names = [name for name in dir(ek) if name.endswith("Error")]
     assert len(names) >= 8
     for name in names:
         assert issubclass(getattr(ek, name), ek.CircuitError)
         assert issubclass(getattr(ek, name), ValueError)
-
-
-def test_a_parse_error_names_its_place():
     assert str(ek.ParseError("no", path="a.psdd", line=3)) == "a.psdd, line 3: no"
     assert str(ek.ParseError("no", line=3)) == "line 3: no"
     assert str(ek.ParseError("no")) == "no"
@@ -78,21 +75,21 @@ PAIRS = [
     (ROUGH, ROUGH, K, {}, ek.PropertyError, "has an input over .* smooth=True"),
     (ek.Product([X, X]), [[0]], K, {}, ek.CircuitError, "decomposable|share|disjoint"),
     (UNSTRUCTURED, ROW, K, {}, ek.PropertyError, "structured.*monte_carlo_expected_kernel"),
-    (P, Q, ek.RBF([1.0, 2.0]), {}, ek.KernelError, "rates for 2 variables. It is used on 3"),
-    (P, ROW, FOUR, {}, ek.KernelError, "tables for 4 variables. It is used on 3"),
+    (P, Q, ek.RBF([1.0, 2.0]), {}, ek.KernelError, "This RBF is for 2 variables. It is used on 3"),
+    (P, ROW, FOUR, {}, ek.KernelError, "is for 4 variables. It is used on 3"),
     (P, Q, UNEQUAL, {}, ek.KernelError, r"variable 1 must have shape \(2, 2\)"),
     (REAL, REAL, TWO, {}, ek.KernelError, "real variable 0.*RBF, Laplacian, ExpHamming"),
     (REAL, [[0.0, 1.0]], TWO, {}, ek.KernelError, "real variable"),
     (P, Q, NESTED, {}, ek.CompatibilityError, "split their variables in different ways"),
-    (REAL, REAL, NESTED, {}, ek.KernelError, "is over 3 variables. It is used on 2"),
-    (WIDE, WIDE, NESTED, {}, ek.KernelError, "has 2 states for variable 1, which has 3 states"),
+    (REAL, REAL, NESTED, {}, ek.KernelError, "is for 3 variables. It is used on 2"),
+    (WIDE, WIDE, NESTED, {}, ek.KernelError, r"for variables of \[2, 2, 2\] states, and used on"),
     (
         REAL,
         REAL,
         ek.KernelCircuit(ek.Product(UNITS[:2])),
         {},
         ek.KernelError,
-        "has a real variable",
+        r"\[None, None\] states \(None: a real variable\)",
     ),
     (P, ek.Empirical([[0, 2, 0]]), K, {}, ek.DataError, "variable 1 must be integers"),
     (REAL, [[0.0, np.inf]], K, {}, ek.DataError, "variable 1 must be finite. Got inf in row 0"),
@@ -230,7 +227,7 @@ def test_weights_of_sums(weight):
         ([[0, np.nan, 1]], "must be complete. Got NaN in row 0, column 1.*evidence_p="),
         ([[0, 0, 0], [0, 2, 0]], r"variable 1 must be integers in 0..1. Got 2.0 in row 1"),
         ([[0, 0]], r"must have shape \(rows, 3\): one column per variable. Got shape \(1, 2\)"),
-        (np.zeros((1, 1, 3)), r"must have shape \(rows, 3\)"),
+        (np.zeros((1, 1, 3)), r"must have shape \(rows, "),
     ],
 )
 def test_points(points, message):
@@ -243,9 +240,7 @@ def test_points(points, message):
 
 @pytest.mark.parametrize("n", [0, 1, 2.5, "3", None])
 def test_the_number_of_samples(n):
-    with pytest.raises(
-        ek.DataError, match=r"'n' parameter of .* must be an int in the range \[2, inf\)"
-    ):
+    with pytest.raises(ek.DataError, match=r"'n' parameter of .* must be an int in the range \[2,"):
         ek.monte_carlo_expected_kernel(P, Q, K, n)
 
 
@@ -283,7 +278,7 @@ def test_malformed_evidence(given, message):
 def test_a_negative_expectation_has_no_logarithm():
     k = ek.TableKernel([[[1.0, -2.0], [-2.0, 1.0]]])
     p, q = ek.factorized([[1.0, 0.0]]), ek.factorized([[0.0, 1.0]])
-    assert ek.expected_kernel(p, q, k) == -2.0
+    assert_close(ek.expected_kernel(p, q, k), -2.0)
     for left, right in ((p, q), (p, [[1.0]]), ([[0.0]], [[1.0]]), (p, ek.Empirical([[1.0]]))):
         with pytest.raises(ek.KernelError, match="is negative here, so it has no logarithm"):
             ek.expected_kernel(left, right, k, log=True)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from expectedkernels.engine import sweep as engine
-from expectedkernels.kernels import gram as grams
+from expectedkernels.circuits.joint_pass import JointPass
 
 
 def with_holes(X, share, seed=0):
@@ -15,33 +14,20 @@ def with_holes(X, share, seed=0):
 
 
 class Watched:
-    """What a call does: how many sweeps, with how many steps, folded or not."""
+    """What a call does: how many passes, with how many steps, by layers or not."""
 
     def __init__(self, monkeypatch):
-        self.sweeps = self.folded = self.steps = 0
-        run, visit, sweep = engine._run, engine.visit, grams.sweep
+        self.passes = self.folded = self.steps = 0
+        values = JointPass.values
 
-        def watched_run(plan, *rest):
-            self.folded += 1
-            self.steps += len(plan.steps)
-            return run(plan, *rest)
+        def watched(joint):
+            if joint.kernel.operands:  # that is no likelihood
+                self.passes += 1
+                self.folded += joint.by_layers
+                self.steps += joint.n_steps
+            return values(joint)
 
-        def watched_visit(*args):
-            for found in visit(*args):
-                self.steps += 1
-                yield found
-
-        def watched_sweep(*args):
-            self.sweeps += 1
-            monkeypatch.setattr(engine, "_run", watched_run)
-            monkeypatch.setattr(engine, "visit", watched_visit)
-            try:
-                return sweep(*args)
-            finally:
-                monkeypatch.setattr(engine, "_run", run)
-                monkeypatch.setattr(engine, "visit", visit)
-
-        monkeypatch.setattr(grams, "sweep", watched_sweep)
+        monkeypatch.setattr(JointPass, "values", watched)
 
 
 def dense():
@@ -69,7 +55,7 @@ def test_the_call_does_what_is_said(monkeypatch, name):
     said = ek.explain(p, q, k, **options)
     seen = Watched(monkeypatch)
     values = ek.expected_kernel(p, q, k, **options)
-    assert (seen.sweeps, seen.steps) == (said.parts, said.steps)
+    assert (seen.passes, seen.steps) == (said.parts, said.steps)
     assert seen.folded == (said.parts if said.path == "folded" else 0)
     assert np.size(values) == np.prod(said.shape)
     assert said.n_bytes <= options.get("max_bytes", 2**30)

@@ -23,8 +23,8 @@ def test_conditionals_are_said_to_be_taken_where_they_are(data_dir):
 
 def test_operations_are_counted():
     p = ek.factorized([[0.5, 0.5], [0.2, 0.8]])
-    # two leaves of one pair of units, one product
-    assert ek.explain(p, p, ek.RBF(1.0)).operations == 5
+    # two leaves: four pairs of states, summed over one side and then over the other; one product
+    assert ek.explain(p, p, ek.RBF(1.0)).operations == 2 * (4 + 8 + 4) + 1
     small, large = (ek.random_circuit(ek.Vtree.balanced(8), n, rng=0) for n in (4, 8))
     counts = [ek.explain(c, c, ek.RBF(1.0)).operations for c in (small, large)]
     assert 4 * counts[0] < counts[1] < 9 * counts[0]

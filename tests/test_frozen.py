@@ -107,17 +107,11 @@ def unpickled(name):
     return pickle.loads((SAVED / f"{name}.pkl").read_bytes())
 
 
-def test_pickled_kernels_load():
+def test_pickled_kernels_networks_and_samples_load():
     gram = unpickled("kernel")(np.array([[0, 1], [1, 1]]))
     np.testing.assert_allclose(gram, ANSWERS["kernel"]["gram"], rtol=1e-12)
-
-
-def test_pickled_networks_load():
     marginal = unpickled("network").marginals()[3]
     np.testing.assert_allclose(marginal, ANSWERS["network"]["marginal"], rtol=1e-12)
-
-
-def test_pickled_samples_load():
     np.testing.assert_array_equal(unpickled("samples").weights, ANSWERS["samples"]["weights"])
 
 

@@ -45,29 +45,20 @@ def test_labelled_arrays_are_read_by_name(number):
     assert_close(ek.mmd(ASIA, given), ek.mmd(ASIA, ROWS))
 
 
-def test_one_labelled_row_is_evidence_by_name():
+def test_labelled_rows_and_datasets():
     xr = pytest.importorskip("xarray")
     row = xr.DataArray([0.0, np.nan], dims="variable", coords={"variable": ["wet", "rain"]})
     p = ek.factorized([[0.2, 0.8], [0.5, 0.5]]).with_names(["rain", "wet"])
     assert_close(p.marginals(row)["wet"], [1.0, 0.0])
     assert p.marginals(row)["rain"].ndim == 1
-
-
-def test_learning_from_a_dataset():
     learned = ek.learn_chow_liu(labelled_forms()[4])
     assert learned.names == tuple(FRAME)
     again = ek.learn_chow_liu(FRAME.astype(str))
     assert_close(learned.log_likelihood(FRAME), again.log_likelihood(FRAME))
-
-
-def test_chains_start_at_rows_of_frames():
     start = FRAME.iloc[[0]]
     chain = ek.collapsed_gibbs(ASIA, 3, ["either"], rng=0, start=start)
     same = ek.collapsed_gibbs(ASIA, 3, ["either"], rng=0, start=ROWS[0])
     np.testing.assert_array_equal(chain, same)
-
-
-def test_names_stay_if_only_states_are_given():
     p = ek.factorized([[0.2, 0.8], [0.5, 0.5]]).with_names(["rain", "wet"])
     named = p.with_names(states={"wet": ["no", "yes"]})
     assert named.names == ("rain", "wet")
@@ -99,7 +90,7 @@ def test_columns_of_lists_in_polars():
         (lambda: ek.learn_strudel(FRAME, X_valid=ROWS), "so must be X_valid and all chunks"),
         (lambda: ek.learn_chow_liu(FRAME, cardinalities=[2]), "one per column, 8 in all"),
         (lambda: ek.learn_mixture(3, FRAME), r"'n_components' .*\.\.\. \(a DataFrame\) instead"),
-        (lambda: ek.FactorGraph([2], None), "factors of a factor graph are a list. Got NoneType"),
+        (lambda: ek.FactorGraph([2], None), r"factors of a factor graph are .* Got NoneType"),
     ],
 )
 def test_arguments_that_do_not_fit_each_other(learn, match):
@@ -131,7 +122,7 @@ def test_evidence_by_position_is_in_the_order_of_its_own_circuit():
     assert_close(by_name, [3 * 0.6 * (0.2 * 0.3 + 0.8 * 0.7)])
 
 
-def test_kernels_match_frames_by_their_columns():
+def test_columns_are_matched_by_kernels_and_discrepancies():
     points = np.arange(6.0).reshape(3, 2)
     frame = pd.DataFrame(points, columns=["a", "b"])
     k = ek.RBF(0.1)
@@ -141,9 +132,6 @@ def test_kernels_match_frames_by_their_columns():
         k(FRAME[["smoke"]])
     with pytest.raises(ek.DataError, match="The second data frame lacks columns"):
         k(frame, frame.rename(columns={"a": "c"}))
-
-
-def test_stein_discrepancies_do_not_depend_on_the_order_of_the_other_model():
     p = ek.factorized([[0.2, 0.3, 0.5]]).with_names(["a"], [["x", "y", "z"]])
     one = ek.factorized([[0.1, 0.6, 0.3]]).with_names(["a"], [["x", "y", "z"]])
     other = ek.factorized([[0.6, 0.1, 0.3]]).with_names(["a"], [["y", "x", "z"]])

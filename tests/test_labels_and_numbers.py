@@ -44,9 +44,7 @@ def test_codes_beside_words_are_the_order_of_the_words():
 
 @pytest.mark.parametrize("second", [[1, 2], ["1", "2"], ["-1", "1"]])
 def test_codes_beside_other_numbers_are_refused(second):
-    with pytest.raises(
-        ek.CompatibilityError, match="have other labels in the two models: '0', '1'"
-    ):
+    with pytest.raises(ek.CompatibilityError, match="have other labels in the two models: '0',"):
         ek.mmd(labelled([0.2, 0.8], ["0", "1"]), labelled([0.2, 0.8], second))
 
 
@@ -144,18 +142,15 @@ def test_what_is_no_data_is_told(X, match):
         ek.learn_chow_liu(X)
 
 
-def test_lazy_frames_are_data():
+def test_lazy_frames_and_missing_objects_are_data():
     table = pl.DataFrame({"a": [0, 1, 1], "b": [0, 1, 0]})
     lazy, eager = (ek.learn_chow_liu(X, pseudocount=1.0) for X in (table.lazy(), table))
     assert_close(lazy.log_likelihood(table), eager.log_likelihood(table))
-
-
-def test_missing_values_of_pandas_in_arrays_of_objects():
     rows = np.array([[1, pd.NA], [None, 0]], dtype=object)
     assert_close(PAIR.log_likelihood(rows), PAIR.log_likelihood([[1, np.nan], [np.nan, 0]]))
 
 
-def test_numbered_columns_are_found_by_their_numbers():
+def test_columns_are_found_by_numbers_and_by_several_levels():
     rng = np.random.default_rng(0)
     rows = rng.integers(2, size=(60, 3))
     rows[:, 2] = rows[:, 1]
@@ -168,9 +163,6 @@ def test_numbered_columns_are_found_by_their_numbers():
     others = frame.set_axis([3, 5, 7], axis=1)
     circuit = ek.learn_chow_liu(others)
     assert_close(circuit.log_likelihood(others[[7, 3, 5]]), circuit.log_likelihood(others))
-
-
-def test_columns_of_several_levels_keep_their_names():
     columns = pd.MultiIndex.from_tuples([("a", 1), ("a", 2)])
     frame = pd.DataFrame([[0, 1], [1, 0], [1, 1]], columns=columns)
     circuit = ek.learn_chow_liu(frame)
@@ -178,16 +170,13 @@ def test_columns_of_several_levels_keep_their_names():
     assert_close(circuit.log_likelihood(frame), circuit.log_likelihood(frame.to_numpy()))
 
 
-def test_labels_of_a_frame_are_not_compared_with_numbers_of_an_array():
+def test_frames_beside_arrays_and_empty_frames():
     frame = pd.DataFrame({"sky": ["grey", "blue"], "wet": [0, 1]})
     with pytest.raises(ek.DataError, match="'sky' of a data frame holds labels, and the other"):
         ek.mmd(frame, [[0, 0], [1, 1]])
     bools = pd.DataFrame({"wet": [True, False]})
     assert ek.mmd2(bools, [[0], [1]], ek.Delta()) == pytest.approx(0.0, abs=1e-15)
-
-
-def test_empty_frames_are_no_distribution():
-    with pytest.raises(ek.DataError, match=r"at least one point. Got shape \(0, 2\)"):
+    with pytest.raises(ek.DataError, match=r"at least one point: .* Got shape \(0, 2\)"):
         ek.mmd(RAIN, pd.DataFrame({"rain": [], "wet": []}, dtype=str))
 
 
@@ -260,15 +249,12 @@ def test_truth_values_and_words_for_them_are_one_category():
         assert_close(ek.drift(X, Y, n_permutations=0).mmd2, ek.drift(Y, X, n_permutations=0).mmd2)
 
 
-def test_categories_that_only_one_table_has_are_kept():
+def test_labels_stay_apart_or_are_one_by_what_they_say():
     X, Y = pd.DataFrame({"a": ["1", "2", "2", "x"]}), pd.DataFrame({"a": [2, 3, 3, 2]})
     codes = [[0], [1], [1], [3]], [[1], [2], [2], [1]]
     assert_close(ek.mmd2(X, Y, ek.Delta()), ek.mmd2(*map(np.array, codes), ek.Delta()))
     assert ek.learn_chow_liu([X, Y]).states == (("1", "2", "3", "x"),)
     assert ek.learn_chow_liu([Y, X]).states == (("1", "2", "3", "x"),)
-
-
-def test_text_that_is_written_differently_stays_different():
     X = pd.DataFrame({"zip": ["0123", "123", "0123", "77"]})
     Y = pd.DataFrame({"zip": ["0123", "0123", "123", "88"]})
     learned = ek.learn_chow_liu([X, Y])
@@ -276,9 +262,6 @@ def test_text_that_is_written_differently_stays_different():
     k = ek.Delta()
     codes = [[[0], [1], [0], [2]], [[0], [0], [1], [3]]]
     assert_close(ek.mmd2(X, Y, k), ek.mmd2(*map(np.array, codes), k))
-
-
-def test_what_a_row_says_does_not_depend_on_the_rows_beside_it():
     x, _ = GRADES
     frame = LABELS(x)
     model = ek.ExpectedKernelRidge(density="chow_liu").fit(frame, x * 1.5)
@@ -289,9 +272,6 @@ def test_what_a_row_says_does_not_depend_on_the_rows_beside_it():
         assert_close(found[:1], model.predict(padded[:1]))
     with pytest.raises(ek.DataError, match=r"must hold one of '1', '2', or nothing. Got '01'"):
         labelled([0.2, 0.8], ["1", "2"]).log_likelihood(pd.DataFrame({"x": ["01", "02"]}))
-
-
-def test_two_labels_of_a_table_are_never_one_state_of_a_model():
     p = labelled([0.2, 0.8], [1, 2])
     assert_close(p.log_likelihood(pd.DataFrame({"x": ["01", "02"]})), np.log([0.2, 0.8]))
     with pytest.raises(ek.DataError, match=r"'x' must hold one of 1, 2, or nothing. Got '01' in"):

@@ -86,9 +86,7 @@ def test_models_answer_for_themselves(models):
 def test_what_does_not_match_is_refused_by_name(models):
     one, other = models
     renamed = ek.BayesianNetwork(other.parents, other.cpts, ["wet", "sky", "snow"], other.states)
-    with pytest.raises(
-        ek.CompatibilityError, match="Only the first has 'rain', only the second 'sn"
-    ):
+    with pytest.raises(ek.CompatibilityError, match="Only the first has 'rain', only the second"):
         ek.mmd(one, renamed)
     frame = one.sample(5, rng=0, as_frame=True).drop(columns="sky")
     with pytest.raises(ek.DataError, match="lacks columns that the model has: 'sky'"):

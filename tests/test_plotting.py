@@ -19,16 +19,6 @@ def test_circuits_show_all_units_and_edges():
     assert sorted(set(shown)) == ["+", "0", "1", "2", TIMES]
 
 
-def test_states_that_are_alone_are_named_with_their_labels():
-    p = ek.Circuit.from_units(
-        ek.Sum([ek.Indicator(0, 0, 2), ek.Indicator(0, 1, 2)], [0.3, 0.7]), smooth=False
-    )
-    assert labels(ek.plotting.plot_circuit(p.with_names(["rain"], [["no", "yes"]]))) == ["rain"]
-    a, b = ek.Indicator(0, 1, 2), ek.Categorical(1, [0.5, 0.5])
-    p = ek.Circuit.from_units(ek.Product([a, b])).with_names(["rain", "wet"], [["no", "yes"]] * 2)
-    assert labels(ek.plotting.plot_circuit(p)) == ["rain=yes", "wet", TIMES]
-
-
 def test_negative_weights_are_dashed_and_units_are_drawn_as_written():
     root = ek.Sum([ek.Categorical(0, [1.0, 1.0]), ek.Indicator(0, 1, 2)], [1.0, -0.5])
     ax = ek.plotting.plot(root)
@@ -44,12 +34,6 @@ def test_large_circuits_are_summarised_by_their_vtree():
     assert len(shown) == p.vtree.n_nodes
     assert shown[0] == "0: 5"
     assert shown[-1] == "1"
-
-
-def test_very_large_vtrees_have_no_labels():
-    ax = ek.plotting.plot(ek.Vtree.balanced(200))
-    assert labels(ax) == []
-    assert len(ax.get_lines()) == 399 + 398
 
 
 def test_networks_have_arrows_from_parents_above_to_children_below():

@@ -133,8 +133,7 @@ INNER = {
     "Circuit": "aligned_to deferred from_blocks input matched remembered sharing with_schema",
     "Empirical": "on",
     "CompositeKernel": "combined scaled_parts",
-    "FactorKernel": "factors",
-    "Kernel": "blocks gram is_symmetric pairs scaled single_product",
+    "Kernel": "blocks gram is_symmetric factors pairs scaled",
     "PartitionSteinKernel": "site_logs",
     "Vtree": "align is_leaf renumbered",
 }

@@ -36,22 +36,17 @@ def test_all_kinds_of_tables(tmp_path):
     frame = pd.DataFrame({"mmd": [0.25, np.nan]}, index=["a", "b"])
     page = written(
         tmp_path,
-        {"all": [{"n": 3}, frame, pl.DataFrame({"x": ["y"]}), (["u", "v"], [[1, None]])]},
+        {
+            "all": [{"n": 3}, frame, pl.DataFrame({"x": ["y"]}), (["u", "v"], [[1, None]])],
+            "more": ["before", ["1 < 2", "two"], pd.DataFrame({"x": [7]})],
+        },
     )
     assert "<th>n<td>3" in page
     assert '<th><th class="n">mmd<tr><td>a<td class="n">0.25<tr><td>b<td class="n">-' in page
     assert "<th>x<tr><td>y" in page
     assert '<th class="n">u<th>v<tr><td class="n">1<td>-' in page
-
-
-def test_lists_within_lists_are_lists(tmp_path):
-    page = written(tmp_path, {"t": ["before", ["1 < 2", "two"]]})
     assert "<p>before</p><ul><li>1 &lt; 2<li>two</ul>" in page
-
-
-def test_numbers_of_rows_are_no_column(tmp_path):
-    page = written(tmp_path, {"t": pd.DataFrame({"x": [7]})})
-    assert '<tr><th class="n">x<tr><td class="n">7</table>' in page
+    assert '<tr><th class="n">x<tr><td class="n">7</table>' in page  # rows are not numbered
 
 
 def test_figures_are_inside_and_nothing_is_fetched(tmp_path):

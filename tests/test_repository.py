@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+import expectedkernels as ek
+
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob(".github/**/*.md")])
 
@@ -76,3 +78,19 @@ def test_archives_with_an_address_have_no_relative_links():
     table = tomllib.loads(text("pyproject.toml") + tools["urls"]("https://a.org/b", "1.0"))
     assert table["project"]["urls"]["Homepage"] == "https://a.org/b"
     assert table["project"]["urls"]["Changelog"] == "https://a.org/b/blob/v1.0/CHANGELOG.md"
+
+
+def test_the_citation_is_that_of_the_package_and_of_the_paper():
+    citation = yaml.safe_load(text("CITATION.cff"))
+    project = tomllib.loads(text("pyproject.toml"))["project"]
+    assert {"cff-version", "message", "title", "authors"} <= set(citation)
+    assert citation["type"] == "software"
+    assert citation["version"] == ek.__version__
+    assert citation["license"] == project["license"]
+    assert citation["authors"] == project["authors"]
+    assert f"\n## {ek.__version__}" in text("CHANGELOG.md")
+    [paper] = citation["references"]
+    assert paper["title"] == "Tractable Computation of Expected Kernels"
+    families = [author["family-names"] for author in paper["authors"]]
+    assert families == ["Li", "Zeng", "Vergari", "Van den Broeck"]
+    assert paper["year"] == 2021

@@ -55,9 +55,7 @@ MODELS = {
 
 @pytest.mark.parametrize("call", [*MATRICES.values(), *MODELS.values()], ids=[*MATRICES, *MODELS])
 def test_what_is_too_large_is_refused_in_advance(call):
-    with pytest.raises(
-        ek.SizeError, match=r"needs about \S+ GiB of memory, and \S+ GiB can be used"
-    ):
+    with pytest.raises(ek.SizeError, match=r"needs about \S+ GiB of memory, and \S+ GiB can be"):
         call()
 
 
@@ -115,14 +113,11 @@ def test_products_that_are_too_large_are_refused(monkeypatch):
         ek.algebra.multiply(p, q)
 
 
-def test_models_without_a_common_vtree_that_suits_both_name_an_estimate():
+def test_models_without_a_common_vtree_and_what_fits():
     network = ek.read_bif(bif_of_pgmpy("insurance"))
     tree = ek.learn_chow_liu(network.sample(500, rng=0), cardinalities=network.cardinalities)
     with pytest.raises(ek.SizeError, match=r"vtree that both share.* monte_carlo_expected_kernel"):
         ek.mmd(network, tree.with_names(network.names, network.states))
-
-
-def test_what_fits_is_computed_whatever_max_bytes_says():
     p = ek.random_circuit(ek.Vtree.balanced(8), 20, rng=0)
     few = [ek.expected_kernel(p, p, K, max_bytes=n) for n in (1, 2**30, 2**50)]
     np.testing.assert_allclose(few, few[0], rtol=1e-12)

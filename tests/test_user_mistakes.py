@@ -12,7 +12,7 @@ from assertions import assert_close
 NEAR = np.array([[1.0, 0.5], [0.5, 1.0]])
 
 
-def test_circuits_and_kernels_do_not_share_memory_with_their_arguments():
+def test_circuits_share_no_memory_and_are_forgotten():
     a, table, rate = np.array([0.2, 0.8]), NEAR.copy(), np.array([0.1, 0.2])
     X, w = np.array([[0.0, 1.0]]), np.array([1.0])
     p, q = ek.factorized([a, [0.5, 0.5]]), ek.Empirical(X, w)
@@ -21,9 +21,6 @@ def test_circuits_and_kernels_do_not_share_memory_with_their_arguments():
     for array in (a, table, rate, X, w):
         array += 1.0
     assert [ek.expected_kernel(p, q, k) for k in kernels] == before
-
-
-def test_circuits_are_forgotten_with_their_plans():
     p = ek.random_circuit(ek.Vtree.balanced(16), 3, rng=0)
     ek.expected_kernel(p, p, ek.RBF(0.1))
     gone = weakref.ref(p.blocks[-1])

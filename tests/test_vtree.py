@@ -203,12 +203,9 @@ def test_only_swapped_vtrees_align(seed):
     assert (first.align(second) is not None) == (scopes[0] == scopes[1])
 
 
-def test_vtrees_over_other_variables_do_not_align():
+def test_equality_immutability_and_representation():
     assert Vtree.balanced(3).align(Vtree.balanced(4)) is None
     assert Vtree.balanced([0, 1, 2]).align(Vtree.balanced([0, 1, 3])) is None
-
-
-def test_equality_is_by_structure():
     first, second = (
         Vtree.from_nested(((0, 1), 2)),
         Vtree([-1, -1, 0, -1, 2], [-1, -1, 1, -1, 3], [0, 1, -1, 2, -1]),
@@ -219,16 +216,10 @@ def test_equality_is_by_structure():
     assert first != Vtree.from_nested((2, (0, 1)))
     assert first != Vtree.from_nested(((0, 1), 3))
     assert first != "((0, 1), 2)"
-
-
-def test_vtrees_are_immutable():
     vtree = Vtree.balanced(3)
     for array in (vtree.left, vtree.right, vtree.variable, vtree.n_below):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
-
-
-def test_representation():
     assert repr(Vtree.balanced(1)) == "Vtree(0)"
     assert repr(Vtree.balanced(3)) == "Vtree((0, (1, 2)))"
     assert repr(Vtree.right_linear(1000)) == "<Vtree of 1000 variables, height 999>"
@@ -269,15 +260,9 @@ def test_deep_vtrees(build):
         (lambda: Vtree([], [], []), "at least one node.* Got 0, 0 and 0"),
         (lambda: Vtree([-1], [-1, -1], [0]), "as many left and right .*Got 1, 2 and 1"),
         (lambda: Vtree([-1, 0], [-1, 0], [0, -1]), "Node 0 has two parents"),
-        (
-            lambda: Vtree([-1, -1, 0, 2], [-1, -1, 1, 1], [0, 1, -1, -1]),
-            "Node 1 has two parents; a vtree is a tree",
-        ),
+        (lambda: Vtree([-1, -1, 0, 2], [-1, -1, 1, 1], [0, 1, -1, -1]), "Node 1 has two parents;"),
         (lambda: Vtree([-1, -1, 0], [-1, -1, 1], [0, 1, 2]), "Node 2 has a variable and children"),
-        (
-            lambda: Vtree([-1, -1, 0], [-1, -1, -1], [0, 1, -1]),
-            "Node 2 needs two children with smaller numbers. Got 0 and -1",
-        ),
+        (lambda: Vtree([-1, -1, 0], [-1, -1, -1], [0, 1, -1]), "Node 2 needs two children with"),
         (lambda: Vtree([-1, 1], [-1, 0], [0, -1]), "smaller numbers. Got 1 and 0"),
         (lambda: Vtree([-1, -1], [-1, -1], [0, 1]), "Only 1 of 2 nodes are reached"),
         (lambda: Vtree.balanced(3).leaf(3), "Variable 3 is not in this vtree"),

@@ -26,22 +26,16 @@ def test_variables_of_a_vtree_are_ints(variables):
         (lambda: ek.mixture([PAIR, ASIA]), r"a model becomes one by model.circuit\(\)"),
         (lambda: ek.mixture([ek.Categorical(0, [0.5, 0.5])]), "Circuit.from_units makes one"),
         (lambda: ek.mixture([PAIR, PAIR], ["a", "b"]), "must be arrays of numbers.* Got text, 'a'"),
-        (
-            lambda: ek.vtrees.align(PAIR, ASIA),
-            "align works on Circuits. Got BayesianNetwork instead",
-        ),
+        (lambda: ek.vtrees.align(PAIR, ASIA), "align works on Circuits. Got BayesianNetwork"),
         (lambda: ek.factorized([["a", "b"]]), "Tables, .* must be arrays of numbers"),
         (lambda: ek.factorized(None), "Tables must be a list. Got NoneType"),
         (lambda: ek.random_circuit((0, 1), 2), "Vtree.from_nested makes one of nested pairs"),
-        (lambda: ek.TableKernel([["a"]]), "tables of a TableKernel must be arrays of numbers"),
+        (lambda: ek.TableKernel([["a"]]), "tables of a kernel must be arrays of numbers"),
         (lambda: ek.vtrees.min_fill_order(ASIA), "the set of neighbours .* Give model.graph"),
-        (
-            lambda: ek.vtrees.elimination_vtree(3),
-            "the set of neighbours of every variable. Got int",
-        ),
-        (lambda: PAIR.with_names({0: "a", 1: "b"}), "Names are a sequence, .* Got dict"),
-        (lambda: PAIR.with_names(3), "Names are a sequence, one per variable. Got int"),
-        (lambda: PAIR.with_names(["a", None]), "Every variable needs a name"),
+        (lambda: ek.vtrees.elimination_vtree(3), "the set of neighbours of every variable. Got"),
+        (lambda: PAIR.with_names({0: "a", 1: "b"}), r"Got \{0: 'a', 1: 'b'\}; give a sequence"),
+        (lambda: PAIR.with_names(3), "names of the variables .* Got 3; give a sequence"),
+        (lambda: PAIR.with_names(["a", None]), "none of which is missing"),
         (lambda: PAIR.with_names(["a", "b"], [[np.nan, 1], None]), "none of which is missing"),
         (lambda: PAIR.sample(1, rng=True), "'rng' parameter must be .* Got True"),
     ],
@@ -56,11 +50,7 @@ def test_builders_say_what_they_take(make, match):
     [
         (ek.write_psdd, FRAME, "A .psdd file does not hold a DataFrame"),
         (ek.write_jpc, ASIA, r"ends in .uai or .bif, or save its circuit, model.circuit\(\)"),
-        (
-            ek.io.write_spn,
-            ek.Categorical(0, [0.5, 0.5]),
-            r"Save Circuit.from_units\(root\)",
-        ),
+        (ek.io.write_spn, ek.Categorical(0, [0.5, 0.5]), r"Save Circuit.from_units\(root\)"),
         (ek.write_uai, PAIR, r"A .uai file does not hold a Circuit. Save it to .* \.npz"),
         (ek.write_vtree, PAIR, "or save its vtree, circuit.vtree"),
         (ek.io.write_uai_evidence, FRAME, "not hold a DataFrame, but mappings"),
@@ -83,19 +73,14 @@ def test_paths_are_paths(read, path):
         read(path)
 
 
-def test_numbers_that_may_be_names_are_refused():
+def test_names_and_states_that_are_ambiguous():
     circuit = PAIR.with_names([1, 0])
     assert circuit.marginals({"1": 0})["0"].tolist() == [0.5, 0.5]
     with pytest.raises(ek.EvidenceError, match=r"1 could be the number of a variable or the name"):
         circuit.marginals({1: 0})
     years = PAIR.with_names([1990, 2000])
     assert years.marginals({2000: 1})["2000"].tolist() == [0, 1]
-
-
-def test_states_that_cannot_be_compared_are_no_states():
-    with pytest.raises(
-        ek.EvidenceError, match=r"A state of variable 0 \('a'\) is .* Got \{'x': 1\}"
-    ):
+    with pytest.raises(ek.EvidenceError, match=r"A state of variable 0 \('a'\) is .* Got \{'x':"):
         NAMED.marginals({"a": {"x": 1}})
     with pytest.raises(ek.EvidenceError, match=r"for states write set\(range\(0, 2\)\)"):
         NAMED.marginals({"a": range(2)})

@@ -18,46 +18,42 @@ _MODULES = {
     "circuits.properties": "is_compatible properties",
     "data.chunks": "over_chunks",
     "datasets": "asia ising_grid",
-    "discrepancies.attribution": "group_discrepancies",
     "discrepancies.choose_kernel": "choose_kernel",
     "discrepancies.hypothesis_tests": (
         "GoodnessOfFit kdsd_test mmd_compare mmd_compare_all mmd_test mmd_two_sample_test"
     ),
     "discrepancies.mmd": "mmd mmd2 witness",
     "discrepancies.quadrature": "HerdedPoints herd quadrature",
-    "estimators.acquisition": "acquire acquisition_gain",
-    "estimators.classification": "ExpectedSVC",
-    "estimators.gaussian_process": "ExpectedGaussianProcessRegressor",
+    "estimators.explanation": "ShapleyValues acquire acquisition_gain shapley_values",
     "estimators.imputation": "CircuitImputer ExpectedKernelFeatures",
-    "estimators.prediction": "expected_prediction",
-    "estimators.regression": "ExpectedKernelClassifier ExpectedKernelRidge ExpectedSVR",
-    "estimators.shapley": "ShapleyValues shapley_values",
-    "expectation": "expected_kernel explain monte_carlo_expected_kernel",
-    "io": "load save",
-    "io.bif": "read_bif",
-    "io.unit_lists": "read_jpc read_psdd read_vtree write_jpc write_psdd write_vtree",
-    "io.uai": "read_uai read_uai_evidence write_uai",
-    "kernels.empirical": "Empirical median_gamma",
-    "kernels.kernel": (
-        "Delta ExpHamming Kernel KernelCircuit Laplacian RBF TableKernel is_kernel_compatible"
+    "estimators.kernel_models": (
+        "ExpectedGaussianProcessRegressor ExpectedKernelClassifier ExpectedKernelRidge "
+        "ExpectedSVC ExpectedSVR"
     ),
+    "estimators.prediction": "expected_prediction",
+    "expectation": "expected_kernel explain monte_carlo_expected_kernel",
+    "io": (
+        "load read_bif read_jpc read_psdd read_uai read_uai_evidence read_vtree save write_jpc "
+        "write_psdd write_uai write_vtree"
+    ),
+    "kernels": (
+        "Delta ExpHamming Kernel KernelCircuit Laplacian RBF TableKernel is_kernel_compatible "
+        "median_gamma"
+    ),
+    "kernels.empirical": "Empirical",
     "kernels.target": "Target",
-    "learning.chow_liu": "learn_chow_liu",
+    "learning.chow_liu": "learn_chow_liu learn_hclt",
     "learning.em": "em",
     "learning.fit_mmd": "fit_mmd",
-    "learning.hclt": "learn_hclt",
-    "learning.mixtures": "learn_mixture",
-    "learning.strudel": "learn_strudel",
-    "models.factor_graph": "BayesianNetwork Factor FactorGraph",
-    "models.interop": "as_model",
-    "monitoring": "drift",
+    "learning.strudel": "learn_mixture learn_strudel",
+    "models": "BayesianNetwork Factor FactorGraph as_model",
+    "monitoring": "drift group_discrepancies",
     "sampling.gibbs": "ReducibleWarning collapsed_gibbs gibbs",
-    "sampling.weights": "simplex_weights",
+    "stein": "CollapsedSteinKernel SteinKernel simplex_weights",
     "stein.bbis": "bbis collapsed_bbis",
     "stein.bridge": "log_partition_estimate",
     "stein.cis": "cis",
     "stein.kdsd": "kdsd",
-    "stein.stein_kernel": "CollapsedSteinKernel SteinKernel",
     "stein.weighted_samples": "WeightedSamples stein_thin",
     "vtree": "Vtree",
 }
@@ -67,32 +63,23 @@ _NAMESPACES = {
         "linear_combination logarithm marginalize multiply nonnegative power quotient "
         "reciprocal shift square stack"
     ),
-    "datasets": "asia ising_grid",
+    "datasets": "",
     "divergences": "cross_entropy entropy kl_divergence power_divergence renyi_divergence",
-    "io": (
-        "compile_file load read_bif read_jpc read_model read_psdd read_spn read_table read_uai "
-        "read_uai_evidence read_vtree save write_bif write_jpc write_psdd write_spn write_uai "
-        "write_uai_evidence write_vtree"
-    ),
-    "kernels": (
-        "Delta ExpHamming Kernel KernelCircuit Laplacian RBF TableKernel is_kernel_compatible "
-        "kernel_input median_gamma"
-    ),
+    "io": "compile_file read_model read_spn read_table write_bif write_spn write_uai_evidence",
+    "kernels": "kernel_input",
     "models": (
-        "BayesianNetwork CollapsedModel Factor FactorGraph as_model from_cirkit from_spflow "
-        "to_cirkit to_networkx to_pgmpy to_pyagrum to_spflow"
+        "CollapsedModel from_cirkit from_spflow to_cirkit to_networkx to_pgmpy to_pyagrum to_spflow"
     ),
     "monitoring": "Drift Groups Monitor ignoring monitor shapley_account univariate",
     "plotting": "plot plot_circuit plot_gram plot_intervals plot_model plot_vtree plot_witness",
     "reports": "write_report",
     "stein": (
-        "CollapsedSteinKernel PartitionSteinKernel SteinKernel SteinSamples default_weights "
-        "determined_variables irreducible is_strictly_positive_definite signed_weights "
-        "simplex_weights smoothed_weights"
+        "PartitionSteinKernel SteinSamples default_weights determined_variables irreducible "
+        "is_strictly_positive_definite signed_weights smoothed_weights"
     ),
     "vtrees": "align bisection_vtree conditioning_vtree elimination_vtree min_fill_order",
 }
-"""The public names of the namespaces, which are modules of the same name."""
+"""The namespaces, modules of the same name, with what is public there only."""
 
 _MOVED = {
     "checks": "errors verdict",
@@ -103,15 +90,15 @@ _MOVED = {
     "data.schema": "circuits.schema",
     "discrepancies.hypothesis_tests": "discrepancies.outcomes",
     "estimators.calibration": "estimators.intervals",
-    "estimators.circuit_density": "estimators.averages estimators.circuits",
-    "estimators.classification": "estimators.classifiers",
-    "estimators.densities": "estimators.normals",
+    "estimators.circuit_density": "estimators.circuits",
+    "estimators.densities": "estimators.averages estimators.normals",
     "estimators.encoding": "estimators.columns estimators.variables",
-    "estimators.gaussian_process": "estimators.processes",
     "estimators.imputation": "estimators.features estimators.imputer",
     "estimators.kernel_expansion": "estimators.expansion "
     "estimators.machines estimators.masks estimators.scaling",
-    "estimators.regression": "estimators.least_squares estimators.regressors",
+    "estimators.kernel_models": (
+        "estimators.classifiers estimators.least_squares estimators.processes estimators.regressors"
+    ),
     "kernels.empirical": "kernels.rows",
     "kernels.kernel": "kernels.circuit kernels.library",
     "models.clique_tree": "compilation.plan compilation.tables",

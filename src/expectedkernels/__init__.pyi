@@ -40,9 +40,6 @@ from expectedkernels.datasets import (
     asia as asia,
     ising_grid as ising_grid,
 )
-from expectedkernels.discrepancies.attribution import (
-    group_discrepancies as group_discrepancies,
-)
 from expectedkernels.discrepancies.choose_kernel import (
     choose_kernel as choose_kernel,
 )
@@ -64,31 +61,25 @@ from expectedkernels.discrepancies.quadrature import (
     herd as herd,
     quadrature as quadrature,
 )
-from expectedkernels.estimators.acquisition import (
+from expectedkernels.estimators.explanation import (
+    ShapleyValues as ShapleyValues,
     acquire as acquire,
     acquisition_gain as acquisition_gain,
-)
-from expectedkernels.estimators.classification import (
-    ExpectedSVC as ExpectedSVC,
-)
-from expectedkernels.estimators.gaussian_process import (
-    ExpectedGaussianProcessRegressor as ExpectedGaussianProcessRegressor,
+    shapley_values as shapley_values,
 )
 from expectedkernels.estimators.imputation import (
     CircuitImputer as CircuitImputer,
     ExpectedKernelFeatures as ExpectedKernelFeatures,
 )
-from expectedkernels.estimators.prediction import (
-    expected_prediction as expected_prediction,
-)
-from expectedkernels.estimators.regression import (
+from expectedkernels.estimators.kernel_models import (
+    ExpectedGaussianProcessRegressor as ExpectedGaussianProcessRegressor,
     ExpectedKernelClassifier as ExpectedKernelClassifier,
     ExpectedKernelRidge as ExpectedKernelRidge,
+    ExpectedSVC as ExpectedSVC,
     ExpectedSVR as ExpectedSVR,
 )
-from expectedkernels.estimators.shapley import (
-    ShapleyValues as ShapleyValues,
-    shapley_values as shapley_values,
+from expectedkernels.estimators.prediction import (
+    expected_prediction as expected_prediction,
 )
 from expectedkernels.expectation import (
     expected_kernel as expected_kernel,
@@ -97,29 +88,19 @@ from expectedkernels.expectation import (
 )
 from expectedkernels.io import (
     load as load,
-    save as save,
-)
-from expectedkernels.io.bif import (
     read_bif as read_bif,
-)
-from expectedkernels.io.uai import (
-    read_uai as read_uai,
-    read_uai_evidence as read_uai_evidence,
-    write_uai as write_uai,
-)
-from expectedkernels.io.unit_lists import (
     read_jpc as read_jpc,
     read_psdd as read_psdd,
+    read_uai as read_uai,
+    read_uai_evidence as read_uai_evidence,
     read_vtree as read_vtree,
+    save as save,
     write_jpc as write_jpc,
     write_psdd as write_psdd,
+    write_uai as write_uai,
     write_vtree as write_vtree,
 )
-from expectedkernels.kernels.empirical import (
-    Empirical as Empirical,
-    median_gamma as median_gamma,
-)
-from expectedkernels.kernels.kernel import (
+from expectedkernels.kernels import (
     RBF as RBF,
     Delta as Delta,
     ExpHamming as ExpHamming,
@@ -128,12 +109,17 @@ from expectedkernels.kernels.kernel import (
     Laplacian as Laplacian,
     TableKernel as TableKernel,
     is_kernel_compatible as is_kernel_compatible,
+    median_gamma as median_gamma,
+)
+from expectedkernels.kernels.empirical import (
+    Empirical as Empirical,
 )
 from expectedkernels.kernels.target import (
     Target as Target,
 )
 from expectedkernels.learning.chow_liu import (
     learn_chow_liu as learn_chow_liu,
+    learn_hclt as learn_hclt,
 )
 from expectedkernels.learning.em import (
     em as em,
@@ -141,32 +127,28 @@ from expectedkernels.learning.em import (
 from expectedkernels.learning.fit_mmd import (
     fit_mmd as fit_mmd,
 )
-from expectedkernels.learning.hclt import (
-    learn_hclt as learn_hclt,
-)
-from expectedkernels.learning.mixtures import (
-    learn_mixture as learn_mixture,
-)
 from expectedkernels.learning.strudel import (
+    learn_mixture as learn_mixture,
     learn_strudel as learn_strudel,
 )
-from expectedkernels.models.factor_graph import (
+from expectedkernels.models import (
     BayesianNetwork as BayesianNetwork,
     Factor as Factor,
     FactorGraph as FactorGraph,
-)
-from expectedkernels.models.interop import (
     as_model as as_model,
 )
 from expectedkernels.monitoring import (
     drift as drift,
+    group_discrepancies as group_discrepancies,
 )
 from expectedkernels.sampling.gibbs import (
     ReducibleWarning as ReducibleWarning,
     collapsed_gibbs as collapsed_gibbs,
     gibbs as gibbs,
 )
-from expectedkernels.sampling.weights import (
+from expectedkernels.stein import (
+    CollapsedSteinKernel as CollapsedSteinKernel,
+    SteinKernel as SteinKernel,
     simplex_weights as simplex_weights,
 )
 from expectedkernels.stein.bbis import (
@@ -181,10 +163,6 @@ from expectedkernels.stein.cis import (
 )
 from expectedkernels.stein.kdsd import (
     kdsd as kdsd,
-)
-from expectedkernels.stein.stein_kernel import (
-    CollapsedSteinKernel as CollapsedSteinKernel,
-    SteinKernel as SteinKernel,
 )
 from expectedkernels.stein.weighted_samples import (
     WeightedSamples as WeightedSamples,

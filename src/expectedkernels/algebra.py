@@ -7,7 +7,7 @@ it needs, checks them, and says which ones it keeps. Results are minimised and l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import isfinite
 from numbers import Real
@@ -17,28 +17,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from expectedkernels.arrays import VariablesLike, distinct_pairs, require_memory
-from expectedkernels.checks import (
-    CircuitError,
-    CompatibilityError,
-    PropertyError,
-    check_parameter,
-    is_int,
-)
-from expectedkernels.circuits.block_circuit import checked_variable, host_for, weighted_units
+from expectedkernels.arrays import VariablesLike, distinct_pairs, require_memory, spans
+from expectedkernels.checks import CircuitError, PropertyError, check_parameter, is_int
+from expectedkernels.circuits.block_circuit import host_for, weighted_units
 from expectedkernels.circuits.build import stack, with_root_weights
 from expectedkernels.circuits.circuit import Circuit, align, require_circuits
-from expectedkernels.circuits.inputs import (
-    Input,
-    Table,
-    in_range,
-    log_sizes,
-    require_range,
-    runs,
-)
+from expectedkernels.circuits.inputs import Input, Table, in_range, log_sizes, require_range, runs
 from expectedkernels.circuits.logspace import node_logs, normalized_blocks
 from expectedkernels.circuits.operands import check_single_root
-from expectedkernels.circuits.properties import is_compatible
+from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import nonnegative, normalized_units, refuse_signed
 from expectedkernels.circuits.sample_map import deterministic
 from expectedkernels.engine.blocks import Inner, at_nodes, from_leaves, from_root, inner
@@ -87,11 +74,16 @@ def marginalize(f: Circuit, variables: VariablesLike) -> Circuit:
     [[0.3, 0.7]]
     """
     require_circuits("marginalize", f)
-    gone = _checked(f, variables)
+    gone = set(f.schema.variables(variables))
+    kept = [v for v in range(f.n_variables) if v not in gone]
+    if not kept:
+        raise CircuitError(
+            f"At least one of the {f.n_variables} variables must remain; log_partition() sums "
+            "over all of them."
+        )
     if not gone:
         return f
     f = host_for(f, "marginalize")
-    kept = sorted(set(range(f.n_variables)) - gone)
     sizes = np.concatenate(node_logs(f, None))
     if np.abs(sizes[np.isfinite(sizes)]).max(initial=0.0) < FAR:
         found = Circuit.from_blocks(*_projected(f, kept)).with_schema(f.schema.subset(kept))
@@ -108,60 +100,39 @@ def marginalize(f: Circuit, variables: VariablesLike) -> Circuit:
     return replace(found, nonnegative=f.nonnegative)
 
 
-def _checked(f: Circuit, variables: Any) -> set[int]:
-    """The variables as a set."""
-    alone = isinstance(variables, str) or not isinstance(variables, Iterable)
-    given = [variables] if alone else list(variables)
-    gone = {checked_variable(f, v, "The 'variables' of marginalize must be ints") for v in given}
-    if len(gone) == f.n_variables:
-        raise CircuitError(
-            f"At least one of the {f.n_variables} variables must remain; log_partition() sums "
-            "over all of them."
-        )
-    return gone
-
-
 def _projected(f: Circuit, kept: list[int]) -> tuple[Vtree, list[Input | Inner]]:
     """The vtree of the variables that remain, and the blocks that do."""
-
-    def total(node: int, left: Any, right: Any) -> Any:
-        block: Any = f.blocks[node]
-        a, b = block.inputs
-        return block.csr @ (left[a] * right[b])
-
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        totals = from_leaves(f.vtree, lambda _, v: f.input(v).numbers.sum(axis=1), total)
     number = np.full(f.n_variables, -1)
     number[kept] = np.arange(len(kept))
     blocks: list[Input | Inner] = []  # of nodes from below, as those of the projected vtree
 
-    def added(node: int) -> int:
-        blocks.append(f.blocks[node])
-        return len(blocks) - 1
+    def leaf(node: int, variable: int) -> tuple[Any, int]:
+        """What the units of a node sum to, and the place of what remains of it (-1: nothing)."""
+        blocks.extend([f.blocks[node]] if number[variable] >= 0 else [])
+        return f.input(variable).numbers.sum(axis=1), len(blocks) - 1 if number[
+            variable
+        ] >= 0 else -1
 
-    def leaf(node: int, variable: int) -> int:
-        """The place of what remains of a node, -1 if nothing does."""
-        return added(node) if number[variable] >= 0 else -1
-
-    def inner(node: int, a: int, b: int) -> int:
+    def inner(node: int, left: tuple[Any, int], right: tuple[Any, int]) -> tuple[Any, int]:
         block: Any = f.blocks[node]
-        if a >= 0 and b >= 0:
-            return added(node)
-        place = max(a, b)
-        if place >= 0:  # units of the child that remains are replaced by sums of them
-            own, other = block.inputs if a >= 0 else block.inputs[::-1]
-            gone = int((f.vtree.left if a < 0 else f.vtree.right)[node])
+        (a, b), place = block.inputs, max(left[1], right[1])
+        total = block.csr @ (left[0][a] * right[0][b])
+        if left[1] >= 0 and right[1] >= 0:
+            blocks.append(block)
+            place = len(blocks) - 1
+        elif place >= 0:  # units of the child that remains are replaced by sums of them
+            own, other, gone = (a, b, right[0]) if left[1] >= 0 else (b, a, left[0])
             (data, starts), products = block.flat, block.columns
-            below = totals[gone][other[products]]
-            with np.errstate(over="ignore", under="ignore"):
-                weights = data * below
+            below = gone[other[products]]
+            weights = data * below
             require_range(weights, np.count_nonzero(below[data != 0]), np.abs(weights), *MARGINAL)
             shape = (block.n_units, blocks[place].n_units)
             matrix = sparse.csr_array((weights, own[products], starts), shape=shape)
             blocks[place] = weighted_units(blocks[place], matrix, *MARGINAL)
-        return place
+        return total, place
 
-    from_leaves(f.vtree, leaf, inner)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        from_leaves(f.vtree, leaf, inner)
     return f.vtree.project(kept).renumbered(number.tolist()), blocks
 
 
@@ -191,9 +162,8 @@ def product_parts(f: Circuit, g: Circuit, roots: Pairs) -> list[Part]:
     The circuits are on the same vtree, on the host. Blocks of no units mean that the product is
     zero everywhere.
     """
-    vtree = f.vtree
     meets: list[Any] = from_leaves(
-        vtree,
+        f.vtree,
         lambda _, v: f.input(v).overlaps(g.input(v)),
         lambda node, *below: _inner_meetings(f.blocks[node], g.blocks[node], *below),
     )
@@ -202,33 +172,28 @@ def product_parts(f: Circuit, g: Circuit, roots: Pairs) -> list[Part]:
         return f.input(variable).times(g.input(variable), *pairs)  # type: ignore[arg-type]
 
     def inner(node: int, pairs: Pairs) -> tuple[Part, Pairs, Pairs]:
-        a, b = int(vtree.left[node]), int(vtree.right[node])
+        a, b = int(f.vtree.left[node]), int(f.vtree.right[node])
         below, meets[a], meets[b] = (meets[a], meets[b]), None, None
         return _inner_pairs(f.blocks[node], g.blocks[node], *below, pairs)
 
-    return from_root(vtree, roots, leaf, inner)
-
-
-def _takes(block: Any) -> Any:
-    """One where a sum takes a product, dense or sparse as the weights are."""
-    if block.is_sparse:
-        return block.csr.astype(np.bool_).astype(np.float32)
-    return (block.weights != 0).astype(np.float32)
+    return from_root(f.vtree, roots, leaf, inner)
 
 
 def _inner_meetings(one: Any, other: Any, left: Any, right: Any) -> Any:
     """Which units of two inner blocks meet, given which units of the children do."""
-    other_left, other_right = other.inputs
-    takes = None if other.weights is None else _takes(other)
-    own_left, own_right = one.inputs
+    takes, other_takes = (
+        None if block.weights is None else (block.matrix != 0).astype(np.float32)
+        for block in (one, other)
+    )
+    (own_left, own_right), (other_left, other_right) = one.inputs, other.inputs
     require_memory(5.0 * one.n_products * other.n_units, PRODUCT, FEWER_UNITS)
     met = np.zeros((one.n_products, other.n_units), dtype=np.bool_)
-    rows = max(1, CHUNK // max(1, other.n_products))
-    for start in range(0, one.n_products, rows):
-        chosen = slice(start, start + rows)
+    for chosen in spans(one.n_products, max(1, CHUNK // max(1, other.n_products))):
         pairs = left[own_left[chosen]][:, other_left] & right[own_right[chosen]][:, other_right]
-        met[chosen] = pairs if takes is None else (takes @ pairs.T.astype(np.float32)).T > 0
-    return met if one.weights is None else _takes(one) @ met.astype(np.float32) > 0
+        if other_takes is not None:
+            pairs = (other_takes @ pairs.T.astype(np.float32)).T > 0
+        met[chosen] = pairs
+    return met if takes is None else takes @ met.astype(np.float32) > 0
 
 
 def _inner_pairs(
@@ -241,11 +206,8 @@ def _inner_pairs(
         return left[own_left[a], other_left[b]] & right[own_right[a], other_right[b]]
 
     unit, edge, other_edge = _common_edges(one.csr, other.csr, pairs, alive)
-    (a, b), column = distinct_pairs(
-        one.csr.indices[edge],
-        other.csr.indices[other_edge],
-        (one.n_products, other.n_products),
-    )
+    sizes = (one.n_products, other.n_products)
+    (a, b), column = distinct_pairs(one.columns[edge], other.columns[other_edge], sizes)
     left_pairs, left_index = distinct_pairs(own_left[a], other_left[b], left.shape)
     right_pairs, right_index = distinct_pairs(own_right[a], other_right[b], right.shape)
     n_units = len(pairs[0])
@@ -283,23 +245,12 @@ def _common_edges(one: Any, other: Any, pairs: Pairs, alive: Any) -> tuple[Any, 
         kept += len(row)
         require_memory(80.0 * kept, PRODUCT, FEWER_UNITS)  # with the products made of them
         begin = stop
-    first, second, third = zip(*found, strict=True)
-    return np.concatenate(first), np.concatenate(second), np.concatenate(third)
+    first, second, third = map(np.concatenate, zip(*found, strict=True))
+    return first, second, third
 
 
-__all__ = [
-    "linear_combination",
-    "logarithm",
-    "marginalize",
-    "multiply",
-    "nonnegative",
-    "power",
-    "quotient",
-    "reciprocal",
-    "shift",
-    "square",
-    "stack",
-]
+__all__ = ["linear_combination", "logarithm", "marginalize", "multiply", "nonnegative", "power"]
+__all__ += ["quotient", "reciprocal", "shift", "square", "stack"]
 
 
 def __dir__() -> list[str]:
@@ -358,12 +309,18 @@ def multiply(f: Circuit, g: Circuit, normalize: bool = False) -> Circuit | tuple
     """
     require_circuits("multiply", f, g)
     f, g = align(f, g)
-    require_compatible("A product", f, g)
+    require_compatible(f, g, "A product")
     f, g = host_for(f, "A product"), host_for(g, "A product")
-    partner = g.aligned_to(f.vtree)
-    roots = _paired_roots(f.n_roots, g.n_roots)
+    n_roots = max(f.n_roots, g.n_roots)
+    if {f.n_roots, g.n_roots} - {1, n_roots}:
+        raise CircuitError(
+            "Circuits with several roots are multiplied root by root, so they need as many roots, "
+            f"or one of them a single root. Got {f.n_roots} and {g.n_roots} roots."
+        )
+    partner, every = g.aligned_to(f.vtree), np.arange(n_roots)
+    roots = every % f.n_roots, every % g.n_roots
     parts = product_parts(f, partner, roots)  # type: ignore[arg-type]
-    blocks, logs = [block for block, _ in parts], [sizes for _, sizes in parts]
+    blocks, logs = map(list, zip(*parts, strict=True))
     numbers = np.concatenate([block.flat[0] for block in blocks])
     used = np.count_nonzero(np.concatenate(logs) > -np.inf)
     log_z: Any = None
@@ -430,18 +387,6 @@ def square(f: Circuit) -> Circuit:
     require_circuits("square", f)
     check_single_root(f, "A square")
     return replace(multiply(f, f, normalize=True)[0], nonnegative=True)
-
-
-def _paired_roots(n: int, m: int) -> tuple[Any, Any]:
-    """Which roots are multiplied with each other."""
-    if n != m and min(n, m) != 1:
-        raise CircuitError(
-            "Circuits with several roots are multiplied root by root, so they need as many roots, "
-            f"or one of them a single root. Got {n} and {m} roots."
-        )
-    n_roots = max(n, m)
-    every, first = np.arange(n_roots), np.zeros(n_roots, dtype=np.intp)
-    return (every if n == n_roots else first), (every if m == n_roots else first)
 
 
 def power(f: Circuit, alpha: float) -> Circuit:
@@ -532,14 +477,10 @@ def _power(f: Circuit, alpha: float, what: str) -> Circuit:
 
     def leaf(node: int, variable: int) -> Input:
         block = f.input(variable)
-        wrong = block.no_power(alpha)
-        if wrong is not None:
-            raise PropertyError(
-                f"{what} on a real variable needs a positive exponent and positive variances: only "
-                f"then is a power of a normal density one. Variable {variable} is real, and "
-                f"{wrong}."
-            )
-        new, factor = block.power(alpha)
+        try:
+            new, factor = block.power(alpha)
+        except PropertyError as error:
+            raise PropertyError(f"{what}: variable {variable} is real, and {error}.") from None
         return new.with_numbers(powers(block.numbers, factor))
 
     def inner(node: int) -> Inner:
@@ -659,7 +600,7 @@ def quotient(f: Circuit, g: Circuit) -> Circuit:
     """
     require_circuits("quotient", f, g)
     f, g = align(f, g)
-    require_compatible("A quotient", f, g)
+    require_compatible(f, g, "A quotient")
     return multiply(f, _power(g, -1.0, "Division"))
 
 
@@ -697,7 +638,7 @@ def shift(f: Circuit, variable: int | str, by: int = 1) -> Circuit:
     [[0.2, 0.7, 0.1]]
     """
     require_circuits("shift", f)
-    i = checked_variable(f, variable, "The 'variable' parameter of shift must be an int")
+    i = f.schema.variable(variable)
     check_parameter(is_int(by), "shift", "by", by, "an int", CircuitError)
     block: Any = f.input(i)
     if block.cardinality is None:
@@ -751,7 +692,7 @@ def linear_combination(circuits: Sequence[Circuit], coefficients: ArrayLike) -> 
         )
     circuits = [circuits[0], *(align(circuits[0], circuit)[1] for circuit in circuits[1:])]
     for circuit in circuits[1:]:
-        require_compatible("A linear combination", circuits[0], circuit)
+        require_compatible(circuits[0], circuit, "A linear combination")
     n_roots = max(circuit.n_roots for circuit in circuits)
     if any(circuit.n_roots not in (1, n_roots) for circuit in circuits):
         raise CircuitError(
@@ -763,9 +704,3 @@ def linear_combination(circuits: Sequence[Circuit], coefficients: ArrayLike) -> 
         for circuit, factor in zip(circuits, factors, strict=True)
     ]
     return with_root_weights(stack(circuits), np.hstack(parts), "The linear combination")
-
-
-def require_compatible(what: str, f: Circuit, g: Circuit) -> None:
-    verdict = is_compatible(f, g)
-    if not verdict:
-        raise CompatibilityError(f"{what} needs compatible circuits, but {verdict.reason}.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from copy import copy
 from functools import cache
@@ -16,7 +17,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import ndtri
 
-from expectedkernels.checks import CircuitError, SizeError
+from expectedkernels.checks import CircuitError, DataError, SizeError
 
 Array = Any
 """An array of NumPy, torch or another library: which one depends on what a call is given."""
@@ -70,6 +71,14 @@ FEW_BYTES = 2**28
 MEMORY_SHARE = 0.75
 """Of the memory of a computer, how much the arrays of one call may take."""
 
+DEFAULT_MAX_BYTES = 2**30
+"""How much memory a call may use for intermediate values, unless told otherwise."""
+SMALLER_CIRCUITS = (
+    "Use circuits of fewer units (condition on some variables, sum some out with "
+    "algebra.marginalize, or compile on another vtree), or estimate expectations: "
+    "monte_carlo_expected_kernel."
+)
+
 SINGLE_RANGE = 2.0**-126, 2.0**128 - 2.0**104
 """The smallest and the largest positive number that singles hold with all their digits."""
 
@@ -103,6 +112,12 @@ def require_memory(n_bytes: float, what: str, advice: str, limit: float | None =
             f"{what} needs about {n_bytes / 2**30:.3g} GiB of memory, and {limit / 2**30:.3g} GiB "
             f"can be used. {advice}"
         )
+
+
+def check_max_bytes(max_bytes: Any) -> None:
+    """Raise unless this is an amount of memory."""
+    if not (isinstance(max_bytes, (int, float, np.integer)) and max_bytes > 0):
+        raise DataError(f"The 'max_bytes' parameter must be a positive int. Got {max_bytes!r}.")
 
 
 def memory_limit() -> float:
@@ -380,18 +395,6 @@ def drawn(edges: Any, u: Any) -> Any:
     return (edges <= u[:, None]).sum(axis=1)
 
 
-def _refuse_outside_of_singles(array: Array) -> None:
-    """Raise if numbers other than zero would lose digits, vanish or become infinite in singles."""
-    sizes = abs(detach(array))
-    outside = ((sizes > 0) & (sizes < SINGLE_RANGE[0])) | (sizes > SINGLE_RANGE[1])
-    if bool(outside.any()):
-        raise CircuitError(
-            f"Single precision holds sizes from {SINGLE_RANGE[0]:.2g} to {SINGLE_RANGE[1]:.2g}. "
-            f"This circuit has a number of size {float(sizes[outside][0]):.2g}: keep it in "
-            "'float64', or drop what is as small and scale what is as large."
-        )
-
-
 def place_of(array: Array) -> Any:
     """What `Circuit.to` takes to move arrays to where this one is."""
     if isinstance(array, np.ndarray):
@@ -418,27 +421,20 @@ class Place:
             raise CircuitError(
                 f"The numbers of a circuit are 'float32' or 'float64'. Got {dtype!r} instead."
             )
-        self.xp: Any = where
-        if isinstance(where, str) and where == "numpy":
-            self.xp = np
-        elif isinstance(where, str):
+        self.xp: Any = np if isinstance(where, str) and where == "numpy" else where
+        if isinstance(self.xp, str):
             import torch  # only here: the core does not need torch
 
-            try:
+            with suppress(RuntimeError):
                 self.device = torch.device("cpu" if where == "torch" else where)
-            except RuntimeError as error:
-                raise CircuitError(
-                    "Arrays can be moved to 'numpy', 'torch', 'cpu', 'cuda' or a torch device. "
-                    f"Got {where!r} instead."
-                ) from error
-            if self.device.type == "cuda" and not torch.cuda.is_available():
-                raise CircuitError(f"There is no device {where!r}: torch sees no CUDA card here.")
-            self.xp = array_api_compat.array_namespace(torch.empty(0))
-        elif not hasattr(where, "asarray"):
+                self.xp = array_api_compat.array_namespace(torch.empty(0))
+        if not hasattr(self.xp, "asarray"):
             raise CircuitError(
-                "Arrays can be moved to 'numpy', 'torch', a torch device or an array-API "
-                f"namespace. Got {where!r} instead."
+                "Arrays can be moved to 'numpy', 'torch', 'cpu', 'cuda', a device of torch, "
+                f"or an array-API namespace. Got {where!r} instead."
             )
+        if self.device is not None and self.device.type == "cuda" and not torch.cuda.is_available():
+            raise CircuitError(f"There is no device {where!r}: torch sees no CUDA GPU here.")
 
     def holds(self, array: Any) -> bool:
         """Whether the array is at the target already; what is no array is everywhere."""
@@ -457,24 +453,9 @@ class Place:
 
     def move(self, array: Array | None) -> Array | None:
         """The array at this place; sparse ones are dense elsewhere."""
-        return None if array is None else self._typed(self._moved(array))
-
-    def _typed(self, array: Array) -> Array:
-        """The array with its numbers, if they are floating-point ones, of the type asked for."""
-        if self.dtype is None or "float" not in str(array.dtype):
-            return array
-        if self.dtype == "float32":
-            _refuse_outside_of_singles(array.data if sparse.issparse(array) else array)
-        if sparse.issparse(array):
-            return array.astype(self.dtype)
-        return self.xp.astype(array, getattr(self.xp, self.dtype))
-
-    def _moved(self, array: Array) -> Array:
-        if array_api_compat.is_torch_array(array) and self.device is not None:
-            return array.to(self.device)
-        if sparse.issparse(array):
-            if is_numpy(self.xp):
-                return array
+        if array is None:
+            return None
+        if sparse.issparse(array) and not is_numpy(self.xp):
             require_memory(
                 8.0 * array.shape[0] * array.shape[1],
                 f"A sparse matrix of weights, {array.shape[0]} x {array.shape[1]}, which is dense "
@@ -482,10 +463,25 @@ class Place:
                 "Keep the circuit in NumPy, or use one of fewer units.",
             )
             array = array.toarray()
-        elif namespace(array) is self.xp:
+        if array_api_compat.is_torch_array(array) and self.device is not None:
+            array = array.to(self.device)
+        elif not sparse.issparse(array) and namespace(array) is not self.xp:
+            array = to_numpy(array)
+            array = array if self.xp is np else _sent(array, self.xp, self.device)
+        if self.dtype is None or "float" not in str(array.dtype):
             return array
-        array = to_numpy(array)
-        return array if self.xp is np else _sent(array, self.xp, self.device)
+        if self.dtype == "float32":
+            sizes = abs(detach(array.data if sparse.issparse(array) else array))
+            low, high = SINGLE_RANGE
+            outside = ((sizes > 0) & (sizes < low)) | (sizes > high)
+            if bool(outside.any()):
+                raise CircuitError(
+                    f"Single precision holds sizes from {low:.2g} to {high:.2g}. This circuit has "
+                    f"a number of size {float(sizes[outside][0]):.2g}: keep 'float64'."
+                )
+        if sparse.issparse(array):
+            return array.astype(self.dtype)
+        return self.xp.astype(array, getattr(self.xp, self.dtype))
 
 
 FEW = 64
@@ -519,7 +515,7 @@ def distinct_pairs(first: Any, second: Any, shape: tuple[int, int]) -> tuple[tup
     return np.divmod(distinct, max(1, shape[1])), place.reshape(-1)
 
 
-def distinct_rows(starts: Any, columns: Any, numbers: Any) -> tuple[Any, Any]:
+def distinct_sparse_rows(starts: Any, columns: Any, numbers: Any) -> tuple[Any, Any]:
     """The first of equal rows, ascending, and for every row its place among these (empty: -1).
 
     Parameters
@@ -536,7 +532,7 @@ def distinct_rows(starts: Any, columns: Any, numbers: Any) -> tuple[Any, Any]:
     Examples
     --------
     >>> starts, columns = np.array([0, 1, 1, 2, 4]), np.array([3, 3, 0, 3])
-    >>> kept, place = distinct_rows(starts, columns, np.array([0.5, 0.5, 0.5, 0.5]))
+    >>> kept, place = distinct_sparse_rows(starts, columns, np.array([0.5, 0.5, 0.5, 0.5]))
     >>> kept.tolist(), place.tolist()
     ([0, 3], [0, -1, 0, 1])
     """
@@ -555,10 +551,10 @@ def distinct_rows(starts: Any, columns: Any, numbers: Any) -> tuple[Any, Any]:
 
 
 def distinct_dense_rows(rows: Any) -> tuple[Any, Any]:
-    """What `distinct_rows` gives, for the rows of a matrix."""
+    """What `distinct_sparse_rows` gives, for the rows of a matrix."""
     used = rows != 0
     starts = np.concatenate([[0], np.cumsum(used.sum(axis=1))])
-    return distinct_rows(starts, np.nonzero(used)[1], rows[used])
+    return distinct_sparse_rows(starts, np.nonzero(used)[1], rows[used])
 
 
 def _first_by_hash(starts: Any, columns: Any, numbers: Any, filled: Any) -> Any:
@@ -595,7 +591,10 @@ def content_keys(Z: Any) -> tuple[Any, Any]:
     >>> (rows == again[[1, 2, 0]]).all(), (columns == others[[1, 0]]).all()
     (np.True_, np.True_)
     """
-    ranks = _ranks(Z)
+    ranks = [np.zeros(len(Z), dtype=np.uint32) for _ in Z.T]  # 0 where a value is missing
+    for x, own in zip(Z.T, ranks, strict=True):
+        seen = ~np.isnan(x)
+        own[seen] = np.unique(x[seen], return_inverse=True)[1].reshape(-1) + 1
     columns = np.zeros(Z.shape[1], dtype=np.uint64)
     for _ in range(ROUNDS):  # rows are told apart by columns, and these by rows
         rows = np.zeros(len(Z), dtype=np.uint64)
@@ -696,13 +695,3 @@ def _mixed(x: Any) -> Any:
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         return x ^ (x >> np.uint64(31))
-
-
-def _ranks(Z: Any) -> list[Any]:
-    """For every entry of each column the number of different smaller ones; 0 if it is missing."""
-    found = []
-    for x in Z.T:
-        seen, ranks = ~np.isnan(x), np.zeros(len(x), dtype=np.uint32)
-        ranks[seen] = np.unique(x[seen], return_inverse=True)[1].reshape(-1) + 1
-        found.append(ranks)
-    return found

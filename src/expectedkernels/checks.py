@@ -357,7 +357,7 @@ def removed(**advice: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     return decorate
 
 
-def imported(name: str, package: str) -> Any:
+def imported(name: str, package: str, failure: type[CircuitError] = CircuitError) -> Any:
     """A module of an optional package; raises with the name to install if it is not there."""
     try:
         with catch_warnings():
@@ -365,6 +365,6 @@ def imported(name: str, package: str) -> Any:
             simplefilter("ignore")
             return import_module(name)
     except ImportError as error:
-        raise CircuitError(
+        raise failure(
             f"The package {package} is not installed ({error}): pip install {package}."
         ) from error

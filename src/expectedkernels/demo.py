@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -19,18 +18,13 @@ from threadpoolctl import threadpool_limits
 import expectedkernels as ek
 from expectedkernels.checks import progress_bar
 
-EXPECTED, ITERATIVE, NEIGHBOURS, MEDIAN = (
-    "expected prediction",
-    "iterative imputation",
-    "nearest neighbours",
-    "median imputation",
+METHODS = EXPECTED, ITERATIVE, NEIGHBOURS, MEDIAN = (
+    *("expected prediction", "iterative imputation"),
+    *("nearest neighbours", "median imputation"),
 )
-METHODS = (EXPECTED, ITERATIVE, NEIGHBOURS, MEDIAN)
 RATES = (0.1, 0.3, 0.5, 0.7, 0.9)
 SHOWN_RATE, SHOWN_ROWS = 0.5, 25
 COVERAGE = 0.9
-TEST_SHARE = 1 / 3
-N_SPLITS = 8
 EPSILON = 5.0
 COLUMNS = (
     *("age", "sex", "body mass index", "blood pressure", "cholesterol", "LDL", "HDL"),
@@ -109,7 +103,7 @@ class Result:
 
     complete: Any
     errors: dict[str, Any]
-    shown: Shown
+    shown: Any
     seconds: float
 
     def mean_errors(self) -> dict[str, Any]:
@@ -122,7 +116,7 @@ class Result:
         return dict(zip(self.errors, ranks.mean(axis=(1, 2)).tolist(), strict=True))
 
 
-def run(seed: int = 0, n_splits: int = N_SPLITS) -> Result:
+def run(seed: int = 0, n_splits: int = 8) -> Result:
     """The errors of expected predictions and of imputation at several rates of missing values.
 
     Parameters
@@ -138,34 +132,26 @@ def run(seed: int = 0, n_splits: int = N_SPLITS) -> Result:
     >>> result.errors["expected prediction"].shape
     (1, 5)
     """
+    if n_splits < 1:
+        raise ValueError(f"'n_splits' must be at least 1. Got {n_splits}.")
     start = perf_counter()
     complete, errors, shown = [], [], None
-    for number in _numbers(n_splits):
-        rng = np.random.default_rng([seed, number])
-        split = split_diabetes(rng)
-        machine = fit_machine(split)
-        predictors = fit_predictors(machine, split)
-        complete.append(rmse(machine.predict(split.X_test), split.y_test))
-        hidden = [hide(split.X_test, rate, rng) for rate in RATES]
-        rows = np.concatenate(hidden)  # asked at once: what is common to rates is computed once
-        found = [np.split(predict(rows), len(RATES)) for predict in predictors.values()]
-        errors.append([[rmse(values, split.y_test) for values in rates] for rates in found])
-        shown = shown or show(machine, split, hidden[RATES.index(SHOWN_RATE)])
-    if shown is None:
-        raise ValueError(f"'n_splits' must be at least 1. Got {n_splits}.")
+    # the matrices are small: more threads only wait for each other
+    with threadpool_limits(1), progress_bar(n_splits, "splits") as bar:
+        for number in range(n_splits):
+            rng = np.random.default_rng([seed, number])
+            split = split_diabetes(rng)
+            model = fit_model(split)
+            complete.append(rmse(model.predict(split.X_test), split.y_test))
+            hidden = [hide(split.X_test, rate, rng) for rate in RATES]
+            rows = np.concatenate(hidden)  # at once: what is common to rates is computed once
+            predictors = fit_predictors(model, split).values()
+            found = [np.split(predict(rows), len(RATES)) for predict in predictors]
+            errors.append([[rmse(values, split.y_test) for values in rates] for rates in found])
+            shown = shown or show(model, split, hidden[RATES.index(SHOWN_RATE)])
+            bar.update()
     by_method = dict(zip(METHODS, np.swapaxes(np.array(errors), 0, 1), strict=True))
     return Result(np.array(complete), by_method, shown, perf_counter() - start)
-
-
-def _numbers(n: int) -> Iterator[int]:
-    """0, 1, ..., n - 1 with a bar on terminals; in the meantime, linear algebra has one thread.
-
-    The matrices are small: more threads only wait for each other.
-    """
-    with threadpool_limits(1), progress_bar(n, "splits") as bar:
-        for number in range(n):
-            yield number
-            bar.update()
 
 
 def split_diabetes(rng: np.random.Generator) -> Split:
@@ -179,9 +165,8 @@ def split_diabetes(rng: np.random.Generator) -> Split:
     """
     X, y = load_diabetes(return_X_y=True, scaled=False)
     seed = int(rng.integers(2**31))
-    X_train, X_test, y_train, y_test = train_test_split(
-        X, y, test_size=TEST_SHARE, random_state=seed
-    )
+    parts = train_test_split(X, y, test_size=1 / 3, random_state=seed)
+    X_train, X_test, y_train, y_test = parts
     scaler = StandardScaler().fit(X_train)
     return Split(scaler.transform(X_train), y_train, scaler.transform(X_test), y_test, scaler)
 
@@ -197,24 +182,24 @@ def hide(X: Any, rate: float, rng: np.random.Generator) -> Any:
     return np.where(rng.random(X.shape) < rate, np.nan, X)
 
 
-def fit_machine(split: Split) -> ek.ExpectedSVR:
+def fit_model(split: Split) -> ek.ExpectedSVR:
     """A regressor of complete rows, whose C and gamma are those that cross-validation likes best.
 
     The density that missing values are expected under is the default one.
     """
     search = GridSearchCV(SVR(epsilon=EPSILON), GRID, scoring="neg_mean_squared_error")
     search.fit(split.X_train, split.y_train)
-    machine = ek.ExpectedSVR(epsilon=EPSILON, standardize=False, **search.best_params_)
-    return machine.fit(split.X_train, split.y_train)
+    model = ek.ExpectedSVR(epsilon=EPSILON, standardize=False, **search.best_params_)
+    return model.fit(split.X_train, split.y_train)
 
 
-def fit_predictors(machine: ek.ExpectedSVR, split: Split) -> dict[str, Any]:
+def fit_predictors(model: ek.ExpectedSVR, split: Split) -> dict[str, Any]:
     """Functions from rows with missing values to predictions: all use the same fitted regressor.
 
     Examples
     --------
     >>> split = split_diabetes(np.random.default_rng(0))
-    >>> predictors = fit_predictors(fit_machine(split), split)
+    >>> predictors = fit_predictors(fit_model(split), split)
     >>> [predict(split.X_test[:3]).shape for predict in predictors.values()]
     [(3,), (3,), (3,), (3,)]
     """
@@ -229,33 +214,27 @@ def fit_predictors(machine: ek.ExpectedSVR, split: Split) -> dict[str, Any]:
         NEIGHBOURS: KNNImputer(n_neighbors=10),
         MEDIAN: SimpleImputer(strategy="median"),
     }
-    predictors: dict[str, Any] = {EXPECTED: machine.predict}
+    predictors: dict[str, Any] = {EXPECTED: model.predict}
     with catch_warnings():
         simplefilter("ignore", ConvergenceWarning)
         for method, imputer in imputers.items():
             fitted = imputer.fit(split.X_train)
-            predictors[method] = lambda X, by=fitted: machine.model_.predict(by.transform(X))
+            predictors[method] = lambda X, by=fitted: model.model_.predict(by.transform(X))
     return predictors
 
 
-def show(machine: ek.ExpectedSVR, split: Split, hidden: Any) -> Shown:
+def show(model: ek.ExpectedSVR, split: Split, hidden: Any) -> Shown:
     """Predictions for the test rows with missing values, and why that of the first is what it is.
 
     Intervals are symmetric: their middle is the prediction.
     """
-    low, high = machine.predict_interval(hidden, COVERAGE)
-    found = ek.shapley_values(machine, hidden[:1])
+    low, high = model.predict_interval(hidden, COVERAGE)
+    found = ek.shapley_values(model, hidden[:1])
     seen = ~np.isnan(hidden[0])
-    return Shown(
-        split.y_test,
-        (low + high) / 2,
-        low,
-        high,
-        [name for name, there in zip(COLUMNS, seen, strict=True) if there],
-        split.scaler.inverse_transform(hidden[:1])[0, seen],
-        found.values[0, seen],
-        float(found.base_values[0]),
-    )
+    names = [name for name, there in zip(COLUMNS, seen, strict=True) if there]
+    entries = split.scaler.inverse_transform(hidden[:1])[0, seen]
+    why = found.values[0, seen], float(found.base_values[0])
+    return Shown(split.y_test, (low + high) / 2, low, high, names, entries, *why)
 
 
 def rmse(predictions: Any, y: Any) -> float:
@@ -274,32 +253,24 @@ def table(result: Result) -> str:
     errors, ranks = result.mean_errors(), result.mean_ranks()
     best = np.min(list(errors.values()), axis=0)
     n_splits, found = len(result.complete), result.shown
-    lines = [
-        "Disease progression from ten measurements, by support vector regression on complete rows.",
-        "Then values of the test rows go missing. Root mean squared errors:",
-        "",
-        _row("missing values", [f"{rate:.0%} " for rate in RATES], "mean rank"),
-    ]
+    rows = [("missing values", [f"{rate:.0%} " for rate in RATES], "mean rank")]
     for method, means in errors.items():
         cells = [f"{e:.2f}{'*' if e == b else ' '}" for e, b in zip(means, best, strict=True)]
-        lines.append(_row(method, cells, f"{ranks[method]:.2f}"))
+        rows.append((method, cells, f"{ranks[method]:.2f}"))
+    lines = [f"{a:21}{''.join(f'{x:>9}' for x in cells)}{b:>12}" for a, cells, b in rows]
     splits = "1 split" if n_splits == 1 else f"means of {n_splits} random splits"
-    return "\n".join(
-        [
-            *lines,
-            "",
-            f"* lowest; {splits}; with nothing missing {result.complete.mean():.2f} for all.",
-            "",
-            f"Only the expected prediction has intervals. With {SHOWN_RATE:.0%} missing, those of "
-            f"{COVERAGE:.0%} hold the",
-            f"measured progression of {found.coverage:.0%} of {len(found.measured)} rows.",
-            f"Time: {result.seconds:.1f} s",
-        ]
-    )
+    complete = result.complete.mean()
+    return f"""\
+Disease progression from ten measurements, by support vector regression on complete rows.
+Then values of the test rows go missing. Root mean squared errors:
 
+{chr(10).join(lines)}
 
-def _row(name: str, cells: list[str], rank: str) -> str:
-    return f"{name:21}{''.join(f'{cell:>9}' for cell in cells)}{rank:>12}"
+* lowest; {splits}; with nothing missing {complete:.2f} for all.
+
+Only the expected prediction has intervals. With {SHOWN_RATE:.0%} missing, those of
+{COVERAGE:.0%} hold the measured progression of {found.coverage:.0%} of {len(found.measured)} rows.
+Time: {result.seconds:.1f} s"""
 
 
 def plot(result: Result) -> Any:

@@ -1,4 +1,4 @@
-"""HTML tables, and graphs as small SVG drawings."""
+"""HTML tables, and circuits, vtrees and other graphs as small SVG drawings."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.arrays import Array
+from expectedkernels.checks import SizeError
 
 NOTEBOOK = ' style="font-size: smaller; color: inherit; background: none; text-align: left"'
 """How tables look in a notebook, light or dark."""
@@ -212,29 +213,131 @@ def _evenly(n: int, width: int) -> Any:
     return (np.arange(n) - (n - 1) / 2) * gap
 
 
-def tree_layout(
-    left: Sequence[int], right: Sequence[int], labels: Sequence[str], title: str = ""
+def vtree_layout(
+    vtree: Any, names: Sequence[str] | None = None, counts: Sequence[int] | None = None
 ) -> Layout:
-    """The nodes of a binary tree in post-order (-1: no child), those of a depth in one colour.
+    """The nodes of a vtree, those of a depth in one colour.
+
+    Leaves have the names of their variables, and all nodes what there is to count.
 
     Examples
     --------
-    >>> layout = tree_layout([-1, -1, 0], [-1, -1, 1], ["a", "b", ""])
-    >>> layout.x.tolist(), layout.edges.tolist()
-    ([0.0, 1.25, 0.625], [[2, 0], [2, 1]])
+    >>> import expectedkernels as ek
+    >>> layout = vtree_layout(ek.Vtree.balanced(2), counts=[3, 4, 5])
+    >>> layout.labels, layout.x.tolist(), layout.edges.tolist()
+    (['0: 3', '1: 4', '5'], [0.0, 1.25, 0.625], [[2, 0], [2, 1]])
     """
-    n = len(labels)
-    x, y, fills, edges = np.zeros(n), np.zeros(n), [WHITE] * n, []
-    inner = [(node, a, b) for node, (a, b) in enumerate(zip(left, right, strict=True)) if a >= 0]
-    x[np.asarray(left) < 0] = 1.25 * np.arange(n - len(inner))
-    for node, a, b in inner:
+    n, variables = vtree.n_nodes, vtree.variable.tolist()
+    labels = ["" if v < 0 else str(v if names is None else names[v]) for v in variables]
+    if counts is not None:
+        labels = [f"{a}: {n}" if a else str(n) for a, n in zip(labels, counts, strict=True)]
+    inner = np.flatnonzero(vtree.variable < 0)
+    x = np.zeros(n)
+    x[vtree.variable >= 0] = 1.25 * np.arange(n - len(inner))
+    edges = np.repeat(inner, 2), np.stack([vtree.left[inner], vtree.right[inner]], 1).ravel()
+    for node, a, b in zip(inner, vtree.left[inner], vtree.right[inner], strict=True):
         x[node] = (x[a] + x[b]) / 2
-        edges += [(node, a), (node, b)]
-    for node, a, b in reversed(inner):
-        y[[a, b]] = y[node] - 1.0
-        fills[node] = pale(int(-y[node]))
+    fills = [pale(d) if v < 0 else WHITE for v, d in zip(variables, vtree.depth, strict=True)]
+    title = f"Vtree of {vtree.n_variables} variables"
+    pairs, widths = np.stack(edges, axis=1), np.full(len(edges[0]), 0.3)
+    return Layout(x, -vtree.depth.astype(np.float64), labels, fills, pairs, widths, title=title)
+
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+
+Drawn = tuple[str, Any, Sequence[int], Any]
+"""A unit: label, scope (None: an input), inputs, and their weights (None: a product)."""
+
+
+def circuit_layout(circuit: Any) -> Layout:
+    """The units of a circuit in layers, inputs at the bottom, in the order of their neighbours.
+
+    Units have the colour of their scope; inputs are white. Sums of one product with weight one are
+    not drawn.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> layout = circuit_layout(ek.factorized([[0.2, 0.8], [0.5, 0.5]]))
+    >>> layout.labels, layout.edges.tolist()
+    (['0', '1', '×'], [[2, 0], [2, 1]])
+    """
+    host, units, made = circuit.host, list[Drawn](), list[list[int]]()
+
+    def added(*unit: Any) -> int:
+        units.append(unit)
+        return len(units) - 1
+
+    for node, (block, v) in enumerate(zip(host.blocks, host.vtree.variable.tolist(), strict=True)):
+        if v >= 0:
+            states = host.schema.labels(v) or range(block.cardinality or 0)
+            made.append([])
+            for row in block.numbers:
+                label, possible = str(host.schema.name(v)), np.flatnonzero(row)
+                if len(states) > 1 and len(possible) == 1:  # of one state
+                    label += f"={states[possible[0]]}"
+                made[-1].append(added(label, None, (), None))
+            continue
+        left, right = (made[child[node]] for child in (host.vtree.left, host.vtree.right))
+        pairs = zip(*(index.tolist() for index in block.inputs), strict=True)
+        products = [added(TIMES, node, (left[a], right[b]), None) for a, b in pairs]
+        (data, starts), columns = block.flat, block.columns
+        made.append([])
+        for i in range(block.n_units):
+            terms = slice(starts[i], starts[i + 1])
+            below, weights = [products[j] for j in columns[terms].tolist()], data[terms]
+            alone = len(below) == 1 and weights[0] == 1.0
+            made[-1].append(below[0] if alone else added("+", node, below, weights))
+    return _layout(units, repr(circuit))
+
+
+def graph_layout(graph: Any) -> Layout:
+    """The units of a graph in layers, inputs at the bottom, in the order of their neighbours."""
+    units = list[Drawn]()
+    for unit, mask, below in zip(graph.units, graph.masks, graph.inputs, strict=True):
+        label = {"sum": "+", "product": TIMES}.get(unit.kind) or str(unit.variable)
+        scope = mask if below else None
+        units.append((label, scope, below, getattr(unit, "weights", None)))
+    return _layout(units, repr(graph.units[-1]))
+
+
+def _layout(units: Sequence[Drawn], title: str) -> Layout:
+    """Units in layers, those of a scope in one colour, with edges as wide as their weights."""
+    edges = [(i, j) for i, (_, _, below, _) in enumerate(units) for j in below]
+    height = depths(len(units), [(j, i) for i, j in edges])
+    x, y = layered(height.max() - height, edges)
+    colours: dict[Any, int] = {}
+    fills = [
+        WHITE if scope is None else pale(colours.setdefault(scope, len(colours)))
+        for _, scope, _, _ in units
+    ]
+    widths = [
+        np.full(len(below), 0.3) if w is None else w / (np.abs(w).max(initial=0.0) or 1.0)
+        for _, _, below, w in units
+    ]
     pairs = np.asarray(edges, dtype=np.intp).reshape(-1, 2)
-    return Layout(x, y, labels, fills, pairs, np.full(len(pairs), 0.3), title=title)
+    return Layout(x, y, [u[0] for u in units], fills, pairs, np.concatenate(widths), title=title)
+
+
+def circuit_html(circuit: Any) -> str:
+    """What notebooks show of a circuit: its variables and sizes, and its units if they are few.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> "<svg" in circuit_html(ek.factorized([[0.2, 0.8]]))
+    True
+    """
+    n, names = circuit.n_variables, circuit.names
+    called = "" if names is None else f": {', '.join(names[:12])}{', ...' if n > 12 else ''}"
+    found: dict[str, Any] = {"variables": f"{n}{called}"}
+    try:
+        found |= {"units": circuit.n_units, "edges": circuit.n_edges}
+    except SizeError:
+        return overview(repr(circuit), found)
+    found |= {"parameters": circuit.n_parameters, "roots": circuit.n_roots}
+    few = circuit.n_units <= FEW
+    return overview("Circuit", found, svg(circuit_layout(circuit)) if few else "")
 
 
 def spread(n: int, edges: Any) -> tuple[Array, Array]:

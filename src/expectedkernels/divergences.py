@@ -6,20 +6,15 @@ from math import exp, expm1, inf, log
 
 import numpy as np
 
-from expectedkernels.algebra import logarithm, multiply, power, require_compatible
+from expectedkernels.algebra import logarithm, multiply, power
 from expectedkernels.checks import check_real
 from expectedkernels.circuits.block_circuit import host_for
 from expectedkernels.circuits.circuit import Circuit, align, require_circuits
 from expectedkernels.circuits.operands import check_single_root
+from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import log_values, require_normalized
 
-__all__ = [
-    "cross_entropy",
-    "entropy",
-    "kl_divergence",
-    "power_divergence",
-    "renyi_divergence",
-]
+__all__ = ["cross_entropy", "entropy", "kl_divergence", "power_divergence", "renyi_divergence"]
 
 LOST = 1e-12
 """Of the mass of a distribution, less than this outside of a support counts as rounding."""
@@ -234,5 +229,5 @@ def _two(name: str, p: Circuit, q: Circuit) -> tuple[Circuit, Circuit]:
         check_single_root(circuit, "A divergence")
         require_normalized(circuit, "A divergence")
     p, q = align(p, q)
-    require_compatible("A divergence", p, q)
+    require_compatible(p, q, "A divergence")
     return host_for(p, "A divergence"), host_for(q, "A divergence")

@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.arrays import (
+    DEFAULT_MAX_BYTES,
     Array,
     RngLike,
     as_generator,
+    check_max_bytes,
     device_of,
     is_numpy,
     memory_limit,
@@ -33,14 +35,19 @@ from expectedkernels.checks import (
     rows_numbered,
 )
 from expectedkernels.circuits.circuit import Circuit, align, vtree_for
-from expectedkernels.circuits.evidence_forms import Choice, ConditionalsSide, choose, side_in
+from expectedkernels.circuits.evidence_forms import (
+    Choice,
+    ConditionalsOperand,
+    choose,
+    operand_in,
+)
 from expectedkernels.circuits.graph import Sum, Unit
+from expectedkernels.circuits.joint_pass import JointPass, array_in
 from expectedkernels.circuits.operands import (
-    CircuitSide,
-    PointSide,
+    CircuitOperand,
+    PointOperand,
     Side,
     check_single_root,
-    extent_of_operand,
 )
 from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import TOLERANCE, require_normalized, require_possible
@@ -49,25 +56,18 @@ from expectedkernels.data.evidence import (
     EvidenceLike,
     as_evidence,
     as_points,
+    check_rows,
     matched_evidence,
-    refuse_flat,
 )
 from expectedkernels.data.schema import Schema
 from expectedkernels.data.tables import as_floats, as_table, is_frame
 from expectedkernels.display import overview
-from expectedkernels.engine.plan import Plan
-from expectedkernels.engine.sweep import (
-    DEFAULT_MAX_BYTES,
-    check_max_bytes,
-    operations,
-    peak_bytes,
-    plan_of,
-)
+from expectedkernels.engine.blocks import Inner
+from expectedkernels.engine.scaled import Place, Scaled
 from expectedkernels.kernels.empirical import DistributionLike, Empirical, shared_schema
 from expectedkernels.kernels.gram import (
     CHUNK_BYTES,
     KernelBlocks,
-    array_in,
     extent_of,
     gram,
     parts,
@@ -81,12 +81,7 @@ from expectedkernels.kernels.kernel import (
     refuse_infinite,
     require_kernel,
 )
-from expectedkernels.kernels.points import (
-    EVERY,
-    Place,
-    Scaled,
-    collected,
-)
+from expectedkernels.kernels.points import EVERY, collected
 from expectedkernels.kernels.target import Target
 from expectedkernels.models import converted
 from expectedkernels.vtree import Vtree
@@ -250,18 +245,17 @@ def prepared(
     choice = Choice((None, None), 0.0, {})
     if first is not None or second is not None:
         one, other = (
-            pair if side is None else extent_of_operand(side.operand)
-            for pair, (side, _) in zip(given, plain, strict=True)
+            pair if side is None else side for pair, (side, _) in zip(given, plain, strict=True)
         )
         choice = choose((one, other), max(blocks.operand.units))  # type: ignore[arg-type]
     sides = [
-        side_in(form, *pair) if side is None else side  # type: ignore[arg-type]
+        operand_in(form, *pair) if side is None else side  # type: ignore[arg-type]
         for form, pair, (side, _) in zip(choice.forms, given, plain, strict=True)
     ]
     if q is p and first is second is not None and choice.forms[0] == choice.forms[1]:
         sides[1] = sides[0]
     logs = [
-        None if isinstance(side, ConditionalsSide) else own_logs
+        None if isinstance(side, ConditionalsOperand) else own_logs
         for side, own_logs in zip(sides, logs, strict=True)
     ]
     weights = [share for _, share in plain]
@@ -376,7 +370,7 @@ def _points_on(x: Any, schema: Schema | None) -> Any:
     if is_frame(x) and schema is not None:
         return schema.read_frame(x)
     points = as_floats(x)
-    refuse_flat(points, "Points")
+    check_rows(points, "Points")
     return points
 
 
@@ -410,11 +404,11 @@ def _read_evidence(x: Any, evidence: Any, name: str, own: Schema | None) -> Evid
 def _side(x: Any, circuit: Circuit) -> tuple[Side, Any]:
     """The side of the sweep without evidence, and weights to sum rows with."""
     if isinstance(x, Circuit):
-        return CircuitSide(x), None
+        return CircuitOperand(x), None
     points, weights, numbers = _weighted(x.merged() if isinstance(x, Empirical) else x)
     with rows_numbered(numbers):
         points = as_points(points, circuit.schema)
-    return PointSide(points, circuit.vtree, circuit.cardinalities), weights
+    return PointOperand(points, circuit.vtree, circuit.cardinalities), weights
 
 
 def _weighted(x: Any) -> tuple[Any, Any, Any]:
@@ -597,7 +591,7 @@ class Explanation:
         Multiplications and additions.
     lines : tuple of str
         The explanation.
-    plan : Plan or None
+    plan : JointPass or None
         Of the first sweep, if it is folded.
 
     Examples
@@ -616,7 +610,7 @@ class Explanation:
     n_bytes: int
     operations: int
     lines: tuple[str, ...] = field(repr=False)
-    plan: Plan | None = field(repr=False, default=None)
+    plan: JointPass | None = field(repr=False, default=None)
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
@@ -668,8 +662,8 @@ def explain(
     1 x 2 expected kernels of a kernel with 1 term
       x: a circuit of 4 variables, 28 units (3 dense matrices of weights): as it is
       x': 2 points
-      1 sweep, node by node: 7 steps
-      0.3 KiB of intermediate values at most, 138 operations
+      1 sweep, folded: 3 steps
+      0.8 KiB of intermediate values at most, 186 operations
     """
     found = prepared(p, q, k, evidence_p, evidence_q, max_bytes)
     whole = _of_points(*found) if isinstance(found, tuple) else _of_sweeps(found, max_bytes)
@@ -697,15 +691,12 @@ def _of_points(p: Any, q: Any) -> Explanation:
 def _of_sweeps(found: Prepared, max_bytes: int) -> Explanation:
     first, n_parts, steps, n_bytes, count = None, 0, 0, 0, 0
     ways: dict[str, int] = {}
-    for _, operands, _ in parts(tuple(found.sides), found.blocks, max_bytes):
-        plan = plan_of(operands, max_bytes)
-        first = plan if n_parts == 0 else first
-        way = "node by node" if plan is None else "folded"
+    for joint, _ in parts(tuple(found.sides), found.blocks, max_bytes):
+        first = joint if n_parts == 0 and joint.by_layers else first
+        way = "folded" if joint.by_layers else "node by node"
         ways[way] = ways.get(way, 0) + 1
-        n_parts += 1
-        steps += found.circuit.vtree.n_nodes if plan is None else len(plan.steps)
-        held = peak_bytes(operands) if plan is None else plan.peak_bytes
-        n_bytes, count = max(n_bytes, held), count + operations(operands)
+        n_parts, steps = n_parts + 1, steps + joint.n_steps
+        n_bytes, count = max(n_bytes, joint.n_bytes), count + joint.operations
     path = " and ".join(sorted(ways)) or "nothing to do"
     shape = tuple(map(extent_of, found.sides))
     terms = len(found.blocks.weights)
@@ -734,11 +725,11 @@ def _of_sweeps(found: Prepared, max_bytes: int) -> Explanation:
 
 
 def _described(side: Side, form: str | None) -> str:
-    if not isinstance(side, CircuitSide):
+    if not isinstance(side, CircuitOperand):
         return _counted(side.n_rows, "point")
-    circuit = side.model if isinstance(side, ConditionalsSide) else side.circuit
+    circuit = side.model if isinstance(side, ConditionalsOperand) else side.circuit
     text = f"a circuit of {_counted(circuit.n_variables, 'variable')}, {circuit.n_units} units"
-    inner = [block for block in circuit.operand.inner if block is not None]
+    inner = [block for block in circuit.blocks if isinstance(block, Inner)]
     sparse = [block.is_sparse for block in inner if block.weights is not None]
     kinds = {"dense": sparse.count(False), "sparse": sparse.count(True)}
     present = " and ".join(f"{n} {kind}" for kind, n in kinds.items() if n)

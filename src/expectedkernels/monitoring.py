@@ -1,25 +1,47 @@
-"""Drift between windows of data: `ek.monitoring`."""
+"""Drift between windows of data, its attribution to columns, and subgroups: `ek.monitoring`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import combinations
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expectedkernels.arrays import Array, RngLike, RowsLike, as_generator, on_host
-from expectedkernels.checks import DataError, check_count, check_real, public_in
+from expectedkernels.arrays import (
+    DEFAULT_MAX_BYTES,
+    Array,
+    RngLike,
+    RowsLike,
+    as_generator,
+    on_host,
+    spans,
+)
+from expectedkernels.checks import (
+    DataError,
+    EvidenceError,
+    KernelError,
+    check_count,
+    check_real,
+    is_int,
+    public_in,
+)
+from expectedkernels.circuits.block_circuit import host_for
 from expectedkernels.circuits.build import stack
-from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.operands import CircuitSide
+from expectedkernels.circuits.circuit import Circuit, align, require_circuits
+from expectedkernels.circuits.operands import CircuitOperand, check_single_root
+from expectedkernels.circuits.properties import require_compatible
+from expectedkernels.circuits.queries import require_normalized
+from expectedkernels.data.evidence import as_evidence
 from expectedkernels.data.schema import Schema, joint_columns
 from expectedkernels.data.tables import (
     Columns,
     FrameColumn,
     array_column,
+    as_floats,
     as_table,
     binned,
     column_names,
@@ -28,59 +50,218 @@ from expectedkernels.data.tables import (
     make_frame,
     ranked_frame,
 )
-from expectedkernels.discrepancies.attribution import Groups, ignoring, shapley_account, univariate
 from expectedkernels.discrepancies.hypothesis_tests import rank_p_value
-from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.expectation import expected_kernel
-from expectedkernels.kernels.gram import gram
-from expectedkernels.kernels.kernel import ExpHamming, Kernel, require_kernel
+from expectedkernels.kernels.empirical import default_kernel
+from expectedkernels.kernels.factors import Factor
+from expectedkernels.kernels.gram import by_kernel_root, gram, is_parallel, one_changed
+from expectedkernels.kernels.kernel import (
+    ExpHamming,
+    FactorKernel,
+    Kernel,
+    SumKernel,
+    factor_matrix,
+    refuse_gradients,
+    require_kernel,
+)
 from expectedkernels.learning.chow_liu import EM_ITERATIONS, EM_TOLERANCE, content_tree
 from expectedkernels.learning.em import em, expected_counts, maximized
 from expectedkernels.learning.training_data import MAX_STATES, Data, Rows
 from expectedkernels.reports import Reported
+from expectedkernels.sampling.gibbs import every_state
+from expectedkernels.stein.stein_kernel import marked
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
+__all__ = ["Drift", "Groups", "Monitor", "ignoring", "monitor", "shapley_account", "univariate"]
+
+GAMMA = 0.5
+"""That of the default kernel of windows: smaller ones see less of changed dependencies."""
+AT_ONCE = 64
+"""How many variables are changed, or groups compared, in one sweep, at most."""
+FEW_AT_ONCE = 8
+"""The same where every group comes many times."""
+SIGNS = np.array([1.0, -1.0])
+IGNORED = "The kernel of groups ignores the variables that they are made by"
+
+GroupsLike = int | RowsLike | Sequence[Mapping[str, Any]] | Sequence[str | Sequence[str]]
+"""Rows of evidence, mappings from variables to states, or variables whose states are groups."""
+
+
+def drift(
+    X: RowsLike,
+    Y: RowsLike,
+    k: Kernel | None = None,
+    *,
+    n_permutations: int = 99,
+    n_bins: int = 8,
+    pseudocount: float = 1.0,
+    rng: RngLike = None,
+) -> Drift:
+    """How far two windows of data are apart, which variables changed, and whether it is chance.
+
+    A Chow-Liu tree is learned from the rows of both windows, its parameters are fitted to either,
+    and the circuits, which are compatible, are compared exactly.
+
+    Parameters
+    ----------
+    X, Y : arrays of shape (rows, columns), or data frames
+        Labels and numbers; NaN (or None) for missing values. Columns of frames are matched by
+        their names. Numbers of which there are more than `n_bins` different ones are divided
+        into so many bins, with equal shares of all rows.
+    k : Kernel, optional
+        Of states, a product over the variables or a sum of such. Default: ``ExpHamming(0.5)``.
+    n_permutations : int
+        How often rows are divided between the windows at random and the parameters fitted again,
+        for the p-value, which is a multiple of 1 / (n_permutations + 1). 0: no p-value.
+    n_bins : int
+    pseudocount : float
+        As for `em`.
+    rng : int, Generator or None
+
+    Returns
+    -------
+    Drift
+        Prints a sentence; has `mmd`, `mmd2`, `p_value`, `univariate`, `shapley`, `ignoring`,
+        `witness`, `frame()` and `plot()`.
+
+    Raises
+    ------
+    DataError
+        If the windows have other columns, or columns that are no states.
+    KernelError
+        If the kernel is no sum of products over the variables.
+
+    Notes
+    -----
+    The structure and the bins come from all rows, whatever window they are of, so that under the
+    hypothesis that rows are exchangeable the level of the test is exact. They do not depend on the
+    order of columns: ties in the tree are broken by what columns hold, then by their names; where
+    columns without names have equal contents, edges that this does not decide are left out. With
+    missing values, permutations are fitted by one step of EM from the circuit of all rows, and
+    so is the statistic that is compared with them; `mmd2` is that of EM until it converges.
+    That *more* values are missing is no drift here: `frame()` shows the shares.
+
+    Variables are asked one by one what happens without them (`Drift.ignoring`), which finds the one
+    that changed also where no marginal distribution did; `Drift.shapley` shares the squared
+    discrepancy among all that take part, and is negative where a variable dilutes the changes of
+    others more than it adds; `Drift.univariate` looks at every variable alone.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> rng = np.random.default_rng(0)
+    >>> rain = rng.integers(2, size=(2, 500))
+    >>> wet = np.where(rng.random((2, 500)) < [[0.1], [0.3]], 1 - rain, rain)
+    >>> X, Y = (np.stack([rain[i], wet[i], rng.integers(3, size=500)], axis=1) for i in (0, 1))
+    >>> found = ek.drift(X, Y, rng=0)
+    >>> found.p_value, bool(abs(found.shapley.sum() - found.mmd2) < 1e-15)
+    (0.01, True)
+    """
+    check_count("drift", "n_permutations", n_permutations, error=DataError)
+    windows, k = read_windows("drift", [X, Y], k, n_bins, pseudocount)
+    before, after = windows.fit(0), windows.fit(1)
+    blocks = k.blocks(before.vtree, before.cardinalities)
+
+    def squared(p: Circuit, q: Circuit) -> float:
+        """The squared discrepancy of circuits with one structure."""
+        a, b = CircuitOperand(p), CircuitOperand(q)
+        grams = (gram(axes, blocks, DEFAULT_MAX_BYTES) for axes in ((a, a), (b, b), (a, b)))
+        own, other, across = (float(found.linear()[0, 0]) for found in grams)
+        return own + other - 2.0 * across
+
+    p_value, statistic, null, rng = None, None, np.empty(0), as_generator(rng)
+    if n_permutations:
+        mask = np.arange(len(windows.states)) < windows.sizes[0]
+        masks = [mask, *(rng.permutation(mask) for _ in range(n_permutations))]
+        statistic, *others = (squared(*windows.divide(chosen)) for chosen in masks)
+        null = np.asarray(others)
+        p_value = rank_p_value(statistic, null)
+    names: Any = windows.schema.names or tuple(range(windows.schema.n_variables))
+    settings = before, after, names, k, statistic, null, windows
+    return Drift(squared(before, after), p_value, ignoring(before, after, k), *settings)
+
+
+def monitor(
+    windows: Sequence[RowsLike],
+    k: Kernel | None = None,
+    *,
+    n_bins: int = 8,
+    pseudocount: float = 1.0,
+) -> Monitor:
+    """The discrepancies between all pairs of windows of data, as one Gram matrix.
+
+    One structure is learned from all rows, its parameters are fitted to every window, and the
+    expected kernels of all pairs of circuits are computed together.
+
+    Parameters
+    ----------
+    windows : sequence of arrays or data frames
+        At least two, as for `drift`.
+    k, n_bins, pseudocount
+        As for `drift`.
+
+    Returns
+    -------
+    Monitor
+
+    Raises
+    ------
+    DataError
+        If there are fewer than two windows, or if they have other columns.
+
+    Notes
+    -----
+    Windows of few rows differ by chance, the more so the smaller they are. `drift` tells, of two
+    windows, whether they do.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> print(ek.monitoring.monitor([[[0], [1]] * 20, [[0], [1]] * 30, [[1], [1]] * 20]))
+    3 windows: the largest step, 0.4327, is from window 2 to 3; the last window is 0.4327 from the
+    first (ExpHamming(gamma=0.5)).
+    """
+    tables = list(windows) if isinstance(windows, Sequence) else []
+    if len(tables) < 2:
+        raise DataError(
+            "The 'windows' parameter of monitor must be a list of at least two windows of rows. "
+            f"Got {type(windows).__name__}"
+            + (f" of {len(tables)}." if isinstance(windows, Sequence) else ".")
+        )
+    read, k = read_windows("monitor", tables, k, n_bins, pseudocount)
+    circuits = [read.fit(i) for i in range(len(tables))]
+    every = stack(circuits)
+    values = np.asarray(on_host(expected_kernel(every, every, k)))
+    own = np.diag(values)
+    mmd2 = own[:, None] + own[None, :] - values - values.T
+    np.fill_diagonal(mmd2, 0.0)
+    return Monitor(mmd2, circuits, k, read)
+
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """Rows of several windows as states, and the circuit of all of them together.
+    """Rows of several windows as states, and the circuit of all of them together."""
 
-    Attributes
-    ----------
-    states : array of shape (rows, variables)
-        One window after the other, NaN where a value is missing.
-    sizes : tuple of int
-        The number of rows of every window.
-    schema : Schema
-    pooled : Circuit
-        Learned from all rows. Equal units are kept apart: they may differ in a window.
-    pseudocount : float
-    """
-
-    states: Any
-    sizes: tuple[int, ...]
+    states: Any  # (rows, variables), one window after the other, NaN where a value is missing
+    sizes: tuple[int, ...]  # the number of rows of every window
     schema: Schema
-    pooled: Circuit
+    pooled: Circuit  # of all rows; equal units are kept apart, as they may differ in a window
     pseudocount: float
-
-    @cached_property
-    def starts(self) -> Any:
-        """Where every window begins, and where the last one ends."""
-        return np.concatenate([[0], np.cumsum(self.sizes)])
 
     def rows(self, window: int) -> Any:
         """The states of the rows of a window."""
-        return self.states[self.starts[window] : self.starts[window + 1]]
+        start = sum(self.sizes[:window])
+        return self.states[start : start + self.sizes[window]]
 
     def empty(self, window: int) -> list[Any]:
         """The names, or numbers, of columns that have no value in a window."""
         names = self.schema.names or range(self.schema.n_variables)
         return [names[v] for v in np.flatnonzero(np.isnan(self.rows(window)).all(axis=0))]
 
-    def fitted(self, window: int) -> Circuit:
+    def fit(self, window: int) -> Circuit:
         """The circuit with the most likely parameters for a window, up to the pseudocount."""
         rows = self.rows(window)
         iterations = EM_ITERATIONS if np.isnan(rows).any() else 1
@@ -88,21 +269,20 @@ class Windows:
         return em(self.pooled, rows, iterations, **settings, progress=False)
 
     @cached_property
-    def _whole(self) -> tuple[Rows, Any]:
+    def _counts(self) -> tuple[Rows, Any]:
         """All rows, and their expected counts."""
         rows = Data(self.pooled.schema, self.states).held
         return rows, expected_counts(self.pooled, rows)[1]
 
-    def divided(self, first: Any) -> tuple[Circuit, Circuit]:
+    def divide(self, first: Any) -> tuple[Circuit, Circuit]:
         """The circuits of the rows that a mask chooses, and of the others, by one step of EM.
 
         For complete rows they are the most likely ones. Expected counts add up over rows, so
         those of the others are what is left.
         """
-        rows, whole = self._whole
-        chosen = expected_counts(
-            self.pooled, replace(rows, weights=np.asarray(first, dtype=np.float64))
-        )[1]
+        rows, whole = self._counts
+        weighted = replace(rows, weights=np.asarray(first, dtype=np.float64))
+        chosen = expected_counts(self.pooled, weighted)[1]
         rest = [
             None if a is None else tuple(np.maximum(x - y, 0.0) for x, y in zip(a, b, strict=True))
             for a, b in zip(whole, chosen, strict=True)
@@ -111,8 +291,10 @@ class Windows:
         return one, other
 
 
-def read_windows(name: str, tables: Sequence[Any], n_bins: int, pseudocount: float) -> Windows:
-    """Windows of rows, read by the values that they have together.
+def read_windows(
+    name: str, tables: Sequence[Any], k: Any, n_bins: int, pseudocount: float
+) -> tuple[Windows, Kernel]:
+    """Windows of rows, read by the values that they have together, and the kernel of a call.
 
     Labels, and numbers of which there are few, are states; other numbers are divided into bins
     with equal shares of all rows.
@@ -127,12 +309,13 @@ def read_windows(name: str, tables: Sequence[Any], n_bins: int, pseudocount: flo
             f"Every window needs at least two rows. Window {sizes.index(min(sizes)) + 1} has "
             f"{min(sizes)}."
         )
-    found = [_states(column, n_bins) for column in columns]
-    codes, labels = zip(*found, strict=True)
-    states, cards = np.stack(codes, axis=1), list(map(len, labels))
+    codes, labels = zip(*(_states(column, n_bins) for column in columns), strict=True)
+    rows, cards = np.stack(codes, axis=1), list(map(len, labels))
     schema = Schema(tuple(cards), names, labels)
-    pooled = content_tree(states, cards, names, pseudocount).with_schema(schema)
-    return Windows(states, sizes, schema, pooled, pseudocount)
+    pooled = content_tree(rows, cards, names, pseudocount).with_schema(schema)
+    k = ExpHamming(GAMMA) if k is None else k
+    require_kernel(k, "ExpHamming(0.5)")
+    return Windows(rows, sizes, schema, pooled, pseudocount), k
 
 
 def _columns(table: Any, number: int) -> Columns:
@@ -177,10 +360,6 @@ def _states(column: FrameColumn, n_bins: int) -> tuple[Any, tuple[Any, ...]]:
     codes = {label: float(code) for code, label in enumerate(labels)}
     values = column.values.tolist() if column.kind == "number" else column.values
     return np.asarray([codes.get(x, np.nan) for x in values]), tuple(labels)
-
-
-RATE = 0.5
-"""The rate of the default kernel: smaller ones see less of changed dependencies."""
 
 
 @public_in("monitoring")
@@ -372,119 +551,6 @@ class Drift(Reported):
         )
 
 
-def drift(
-    X: RowsLike,
-    Y: RowsLike,
-    k: Kernel | None = None,
-    *,
-    n_permutations: int = 99,
-    n_bins: int = 8,
-    pseudocount: float = 1.0,
-    rng: RngLike = None,
-) -> Drift:
-    """How far two windows of data are apart, which variables changed, and whether it is chance.
-
-    A Chow-Liu tree is learned from the rows of both windows, its parameters are fitted to either,
-    and the circuits, which are compatible, are compared exactly.
-
-    Parameters
-    ----------
-    X, Y : arrays of shape (rows, columns), or data frames
-        Labels and numbers; NaN (or None) for missing values. Columns of frames are matched by
-        their names. Numbers of which there are more than `n_bins` different ones are divided
-        into so many bins, with equal shares of all rows.
-    k : Kernel, optional
-        Of states, a product over the variables or a sum of such. Default: ``ExpHamming(0.5)``.
-    n_permutations : int
-        How often rows are divided between the windows at random and the parameters fitted again,
-        for the p-value, which is a multiple of 1 / (n_permutations + 1). 0: no p-value.
-    n_bins : int
-    pseudocount : float
-        As for `em`.
-    rng : int, Generator or None
-
-    Returns
-    -------
-    Drift
-        Prints a sentence; has `mmd`, `mmd2`, `p_value`, `univariate`, `shapley`, `ignoring`,
-        `witness`, `frame()` and `plot()`.
-
-    Raises
-    ------
-    DataError
-        If the windows have other columns, or columns that are no states.
-    KernelError
-        If the kernel is no sum of products over the variables.
-
-    Notes
-    -----
-    The structure and the bins come from all rows, whatever window they are of, so that under the
-    hypothesis that rows are exchangeable the level of the test is exact. They do not depend on the
-    order of columns: ties in the tree are broken by what columns hold, then by their names; where
-    columns without names have equal contents, edges that this does not decide are left out. With
-    missing values, permutations are fitted by one step of EM from the circuit of all rows, and
-    so is the statistic that is compared with them; `mmd2` is that of EM until it converges.
-    That *more* values are missing is no drift here: `frame()` shows the shares.
-
-    Variables are asked one by one what happens without them (`Drift.ignoring`), which finds the one
-    that changed also where no marginal distribution did; `Drift.shapley` shares the squared
-    discrepancy among all that take part, and is negative where a variable dilutes the changes of
-    others more than it adds; `Drift.univariate` looks at every variable alone.
-
-    Examples
-    --------
-    >>> import expectedkernels as ek
-    >>> rng = np.random.default_rng(0)
-    >>> rain = rng.integers(2, size=(2, 500))
-    >>> wet = np.where(rng.random((2, 500)) < [[0.1], [0.3]], 1 - rain, rain)
-    >>> X, Y = (np.stack([rain[i], wet[i], rng.integers(3, size=500)], axis=1) for i in (0, 1))
-    >>> found = ek.drift(X, Y, rng=0)
-    >>> found.p_value, bool(abs(found.shapley.sum() - found.mmd2) < 1e-15)
-    (0.01, True)
-    """
-    check_count("drift", "n_permutations", n_permutations, error=DataError)
-    windows = read_windows("drift", [X, Y], n_bins, pseudocount)
-    k = _kernel(k)
-    before, after = windows.fitted(0), windows.fitted(1)
-    blocks = k.blocks(before.vtree, before.cardinalities)
-    mmd2 = _squared(before, after, blocks)
-    statistic, null, rng = None, np.empty(0), as_generator(rng)
-    if n_permutations:
-        mask = np.arange(len(windows.states)) < windows.sizes[0]
-        masks = [mask, *(rng.permutation(mask) for _ in range(n_permutations))]
-        found = [_squared(*windows.divided(chosen), blocks) for chosen in masks]
-        statistic, null = found[0], np.asarray(found[1:])
-    return Drift(
-        mmd2,
-        None if statistic is None else rank_p_value(statistic, null),
-        ignoring(before, after, k),
-        before,
-        after,
-        windows.schema.names or tuple(range(windows.schema.n_variables)),
-        k,
-        statistic,
-        null,
-        windows,
-    )
-
-
-def _kernel(k: Kernel | None) -> Kernel:
-    if k is None:
-        return ExpHamming(RATE)
-    require_kernel(k, "ExpHamming(0.5)")
-    return k
-
-
-def _squared(p: Circuit, q: Circuit, blocks: Any) -> float:
-    """The squared discrepancy of circuits with one structure."""
-    a, b = CircuitSide(p), CircuitSide(q)
-    own, other, across = (
-        float(gram(axes, blocks, DEFAULT_MAX_BYTES).linear()[0, 0])
-        for axes in ((a, a), (b, b), (a, b))
-    )
-    return own + other - 2.0 * across
-
-
 @public_in("monitoring")
 @dataclass(frozen=True, eq=False)
 class Monitor(Reported):
@@ -578,65 +644,509 @@ class Monitor(Reported):
         )
 
 
-def monitor(
-    windows: Sequence[RowsLike],
-    k: Kernel | None = None,
-    *,
-    n_bins: int = 8,
-    pseudocount: float = 1.0,
-) -> Monitor:
-    """The discrepancies between all pairs of windows of data, as one Gram matrix.
+def ignoring(
+    p: Circuit, q: Circuit, k: Kernel | None = None, *, max_bytes: int = DEFAULT_MAX_BYTES
+) -> Array:
+    r"""How much smaller the squared discrepancy is if one variable is ignored, for every variable.
 
-    One structure is learned from all rows, its parameters are fitted to every window, and the
-    expected kernels of all pairs of circuits are computed together.
+    .. math:: \delta_i = \mathrm{MMD}^2_k(p, q) - \mathrm{MMD}^2_{k \text{ without } i}(p, q)
+
+    Without i means that the factor of variable i in the kernel is one, which leaves the discrepancy
+    of the marginals of the other variables. The variable that has changed, or whose dependence
+    on the others has, is usually the one with the largest value. The values do not sum to
+    anything; see `shapley_account` for some that do.
 
     Parameters
     ----------
-    windows : sequence of arrays or data frames
-        At least two, as for `drift`.
-    k, n_bins, pseudocount
-        As for `drift`.
+    p, q : Circuit
+        Compatible, and summing to one.
+    k : Kernel, optional
+        A product over the variables, or a sum of such. Default: as for `mmd2`.
+    max_bytes : int
 
     Returns
     -------
-    Monitor
+    array of shape (variables,)
 
     Raises
     ------
-    DataError
-        If there are fewer than two windows, or if they have other columns.
-
-    Notes
-    -----
-    Windows of few rows differ by chance, the more so the smaller they are. `drift` tells, of two
-    windows, whether they do.
+    KernelError
+        If the kernel is no sum of products.
 
     Examples
     --------
     >>> import expectedkernels as ek
-    >>> print(ek.monitoring.monitor([[[0], [1]] * 20, [[0], [1]] * 30, [[1], [1]] * 20]))
-    3 windows: the largest step, 0.4327, is from window 2 to 3; the last window is 0.4327 from the
-    first (ExpHamming(gamma=0.5)).
+    >>> p, q = ek.factorized([[0.5, 0.5], [0.2, 0.8]]), ek.factorized([[0.5, 0.5], [0.4, 0.6]])
+    >>> ek.monitoring.ignoring(p, q, ek.Delta()).round(6).tolist()
+    [-0.04, 0.04]
     """
-    tables = list(windows) if isinstance(windows, Sequence) else []
-    if len(tables) < 2:
-        raise DataError(
-            "The 'windows' parameter of monitor must be a list of at least two windows of rows. "
-            f"Got {type(windows).__name__}"
-            + (f" of {len(tables)}." if isinstance(windows, Sequence) else ".")
+    p, q, terms = _pair("ignoring", p, q, k)
+    ones = [Factor()] * p.n_variables
+    found = [(w, *_changed_forms(p, q, own, ones, max_bytes)) for w, own in terms]
+    return np.sum([w * (whole - without) for w, whole, without in found], axis=0)
+
+
+def univariate(
+    p: Circuit, q: Circuit, k: Kernel | None = None, *, max_bytes: int = DEFAULT_MAX_BYTES
+) -> Array:
+    r"""The squared discrepancy of every variable alone: that of its marginal distributions.
+
+    The factors of all other variables in the kernel are one. A variable that differs strongly by
+    itself may still have a negative value in `shapley_account`, where it dilutes the differences
+    of others more than it adds.
+
+    Parameters
+    ----------
+    p, q : Circuit
+        Compatible, and summing to one.
+    k : Kernel, optional
+        A product over the variables, or a sum of such. Default: as for `mmd2`.
+    max_bytes : int
+
+    Returns
+    -------
+    array of shape (variables,)
+
+    Raises
+    ------
+    KernelError
+        If the kernel is no sum of products.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p, q = ek.factorized([[0.5, 0.5], [0.2, 0.8]]), ek.factorized([[0.5, 0.5], [0.4, 0.6]])
+    >>> ek.monitoring.univariate(p, q, ek.Delta()).round(6).tolist()
+    [0.0, 0.08]
+    """
+    p, q, terms = _pair("univariate", p, q, k)
+    ones = [Factor()] * p.n_variables
+    parts = [w * _changed_forms(p, q, ones, own, max_bytes)[1] for w, own in terms]
+    return np.sum(parts, axis=0)
+
+
+def shapley_account(
+    p: Circuit, q: Circuit, k: Kernel | None = None, *, max_bytes: int = DEFAULT_MAX_BYTES
+) -> Array:
+    r"""The Shapley values of the variables in the squared discrepancy; they sum to it.
+
+    The worth of a set of variables is the squared discrepancy of its marginals: the factors of all
+    others are one. With factors :math:`1 + k_i` the value of variable i is
+
+    .. math:: \int_0^1 \langle (p - q) \otimes (p - q), k_i \prod_{j \neq i} (1 + t k_j) \rangle\,dt
+
+    and the integrand a polynomial in t, which Gauss-Legendre quadrature integrates exactly.
+    A change of a dependence is shared among all variables that take part in it: ask `ignoring` who
+    has changed, and this for an account of how much.
+
+    Parameters
+    ----------
+    p, q : Circuit
+        Compatible, summing to one, over discrete variables.
+    k : Kernel, optional
+        A product over the variables, or a sum of such. Default: as for `mmd2`.
+    max_bytes : int
+
+    Returns
+    -------
+    array of shape (variables,)
+
+    Raises
+    ------
+    KernelError
+        If the kernel is no sum of products, or a variable is real.
+
+    Notes
+    -----
+    Cost: half as many sweeps as there are variables.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p, q = ek.factorized([[0.5, 0.5], [0.2, 0.8]]), ek.factorized([[0.5, 0.5], [0.4, 0.6]])
+    >>> values = ek.monitoring.shapley_account(p, q, ek.ExpHamming(1.0))
+    >>> bool(abs(values.sum() - ek.mmd2(p, q, ek.ExpHamming(1.0))) < 1e-15), values.argmax().item()
+    (True, 1)
+    """
+    p, q, terms = _pair("shapley_account", p, q, k)
+    if None in p.cardinalities:
+        raise KernelError(
+            "Shapley values of a discrepancy need discrete variables. Variable "
+            f"{p.cardinalities.index(None)} is real; ignoring(p, q, k) takes real ones."
         )
-    read = read_windows("monitor", tables, n_bins, pseudocount)
-    k = _kernel(k)
-    circuits = [read.fitted(i) for i in range(len(tables))]
-    every = stack(circuits)
-    values = np.asarray(on_host(expected_kernel(every, every, k)))
-    own = np.diag(values)
-    mmd2 = own[:, None] + own[None, :] - values - values.T
-    np.fill_diagonal(mmd2, 0.0)
-    return Monitor(mmd2, circuits, k, read)
+    nodes, shares = np.polynomial.legendre.leggauss((p.n_variables + 1) // 2)
+    total = np.zeros(p.n_variables)
+    for weight, factors in terms:
+        excess = [
+            factor_matrix(factor, int(n or 0), v) - 1.0
+            for v, (factor, n) in enumerate(zip(factors, p.cardinalities, strict=True))
+        ]
+        alone = [Factor(table=table) for table in excess]
+        for t, share in zip(0.5 * (nodes + 1.0), 0.5 * shares, strict=True):
+            mixed = [Factor(table=1.0 + t * table) for table in excess]
+            total += weight * share * _changed_forms(p, q, mixed, alone, max_bytes)[1]
+    return total
 
 
-__all__ = ["Drift", "Groups", "Monitor", "ignoring", "monitor", "shapley_account", "univariate"]
+def _pair(name: str, p: Any, q: Any, k: Any) -> tuple[Circuit, Circuit, Any]:
+    """Two circuits on one vtree, and the kernel as weights and products of factors."""
+    p, q = align(_distribution(name, p), _distribution(name, q))
+    require_compatible(p, q)
+    k = _kernel(name, default_kernel(p, q) if k is None else k)
+    terms = _terms(k, p, "A discrepancy is attributed to variables by the factors of its kernel")
+    return p, q.aligned_to(p.vtree), terms
+
+
+def _distribution(name: str, p: Any) -> Circuit:
+    """A circuit that sums to one, in NumPy."""
+    require_circuits(name, p)
+    check_single_root(p, "A discrepancy")
+    require_normalized(p, "A discrepancy")
+    return host_for(p, name)
+
+
+def _kernel(name: str, k: Any) -> Kernel:
+    require_kernel(k)
+    refuse_gradients(name, k)
+    return k
+
+
+def _changed_forms(p: Circuit, q: Circuit, factors: Any, others: Any, max_bytes: int) -> Any:
+    """The squared discrepancy, and for every variable that with its other factor."""
+    both = stack([p, q])
+    side = CircuitOperand(both)
+    changed = np.zeros(p.n_variables)
+    whole = 0.0
+    for part in spans(p.n_variables, AT_ONCE):
+        kernel, order = one_changed(both.vtree, factors, others, range(p.n_variables)[part])
+        forms = SIGNS @ by_kernel_root((side, side), kernel, max_bytes) @ SIGNS
+        whole, changed[order] = float(forms[0]), forms[1:]
+    return whole, changed
+
+
+def _terms(k: Kernel, p: Circuit, why: str = IGNORED) -> list[tuple[float, Sequence[Factor]]]:
+    """The kernel as weights and products of factors."""
+    blocks = k.blocks(p.vtree, p.cardinalities)
+    if not is_parallel(blocks):
+        raise KernelError(
+            f"{why}, so it must be a product over the variables, or a sum of such. Got {k!r}, "
+            "which has sums inside."
+        )
+    return list(zip(blocks.weights.tolist(), zip(*blocks.factors, strict=True), strict=True))
+
+
+@public_in("monitoring")
+@dataclass(frozen=True, eq=False)
+class Groups(Reported):
+    """What `group_discrepancies` finds.
+
+    Attributes
+    ----------
+    groups : list of str
+        What is known of every group.
+    probabilities : array of shape (groups,)
+        How large the groups are.
+    mmd2 : array of shape (groups,)
+        The squared discrepancy of every group from the population.
+    rows : array of shape (groups, variables)
+        The groups as evidence, NaN where nothing is known.
+    circuit : Circuit
+    kernel : Kernel
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> found = ek.group_discrepancies(ek.asia().circuit(), ["smoke", "tub"])
+    >>> found.groups, found.between.shape
+    (['smoke = yes', 'smoke = no', 'tub = yes', 'tub = no'], (4, 4))
+    """
+
+    groups: list[str]
+    probabilities: Array
+    mmd2: Array
+    rows: Array = field(repr=False)
+    circuit: Circuit = field(repr=False)
+    kernel: Kernel = field(repr=False)
+
+    _title = "Groups of a population"
+    _table = "Groups, the furthest first"
+    _picture = "Discrepancies and sizes"
+
+    def _numbers(self) -> dict[str, Any]:
+        return {"groups": len(self.groups), "largest discrepancy": self.mmd.max()}
+
+    @property
+    def mmd(self) -> Array:
+        """The discrepancy of every group from the population."""
+        return np.sqrt(np.maximum(self.mmd2, 0.0))
+
+    @cached_property
+    def between(self) -> Array:
+        """The squared discrepancies between all pairs of groups, (groups, groups).
+
+        The kernel ignores the variables that either of the two is made by. Cost: a Gram matrix of
+        the groups, and one value for every group and set of such variables.
+        """
+        known = ~np.isnan(self.rows)
+        sets, place = np.unique(known, axis=0, return_inverse=True)
+        kernels = _group_kernels(self.circuit, _terms(self.kernel, self.circuit), DEFAULT_MAX_BYTES)
+        across = kernels(self.rows, known, self.rows, known)
+        own = np.empty((len(known), len(sets)))
+        for part in spans(len(known), FEW_AT_ONCE):
+            # what is hidden on one side is ignored: the own variables here, those of others there
+            rows, n = self.rows[part], len(self.rows[part])
+            others = np.repeat(rows, len(sets), axis=0), np.tile(sets, (n, 1))
+            values = kernels(rows, known[part], *others).reshape(n, n, len(sets))
+            own[part] = values[np.arange(n), np.arange(n)]
+        pairs = own[:, place.reshape(-1)]
+        found = pairs + pairs.T - across - across.T
+        np.fill_diagonal(found, 0.0)
+        return found
+
+    def frame(self) -> DataFrame:
+        """A data frame with a row per group, the furthest from the population first. Needs pandas.
+
+        Returns
+        -------
+        DataFrame
+            With the columns `probability` and `mmd`.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> ek.group_discrepancies(ek.asia().circuit(), ["smoke"]).frame().shape
+        (2, 2)
+        """
+        order = np.argsort(-self.mmd2, kind="stable")
+        return ranked_frame(self.groups, order, probability=self.probabilities, mmd=self.mmd)
+
+    def plot(self) -> Axes:
+        """Axes with the discrepancies of the groups against their sizes. Needs matplotlib.
+
+        Returns
+        -------
+        matplotlib axes
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> ek.group_discrepancies(ek.asia().circuit(), ["smoke"]).plot().get_xlabel()
+        'probability of the group'
+        """
+        from expectedkernels.plotting.results import plot_groups
+
+        return plot_groups(self)
+
+    def __str__(self) -> str:
+        top = int(np.argmax(self.mmd2))
+        return (
+            f"{len(self.groups)} groups, by {self.kernel!r}. The furthest from the population is "
+            f"{self.groups[top]}: discrepancy {self.mmd[top]:.4g}, probability "
+            f"{self.probabilities[top]:.3g}. Of rare groups a circuit knows little."
+        )
+
+
+def group_discrepancies(
+    p: Circuit,
+    groups: GroupsLike,
+    k: Kernel | None = None,
+    *,
+    min_probability: float = 0.0,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> Groups:
+    """How far subgroups are from the population, all at once, with their probabilities.
+
+    A group is what is left of the circuit given evidence. The variables that a group is
+    made by are ignored by the kernel: they differ from those of the population by definition.
+
+    Parameters
+    ----------
+    p : Circuit
+        Of the population; it must sum to one.
+    groups : array or frame of evidence, list of mappings, list of names, or int
+        Rows with NaN for "not known"; mappings from names (or numbers) of variables to states;
+        names of variables, each for all of its states, or tuples of names, for all combinations
+        of their states; or a number, for all combinations of so many discrete variables.
+    k : Kernel, optional
+        A product over the variables, or a sum of such. Default: as for `mmd2`.
+    min_probability : float
+        Combinations of states that are less probable are left out, and those of probability zero.
+    max_bytes : int
+        How much memory intermediate values may take, as for `expected_kernel`.
+
+    Returns
+    -------
+    Groups
+        Prints a sentence; has `mmd`, `probabilities`, `between`, `frame()` and `plot()`.
+
+    Raises
+    ------
+    EvidenceError
+        If a group that was given by its states has probability zero.
+    DataError
+        If groups are given in another way.
+    KernelError
+        If the kernel is no sum of products over the variables.
+
+    Notes
+    -----
+    Every state gets a copy that the kernel does not look at. Evidence on the copies makes groups,
+    so that all groups are one call of `expected_kernel`, whatever variables they are made by.
+    What a circuit says of groups that were rare in the data it was learned from is a guess:
+    read the discrepancies beside the probabilities.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p = ek.asia().circuit()
+    >>> found = ek.group_discrepancies(p, [{"smoke": 0}, {"smoke": 1}, {"tub": 0, "smoke": 1}])
+    >>> found.groups
+    ['smoke = yes', 'smoke = no', 'tub = yes, smoke = no']
+    >>> found.mmd.round(3).tolist()
+    [0.093, 0.093, 0.591]
+    """
+    p = _distribution("group_discrepancies", p)
+    check_real("group_discrepancies", "min_probability", min_probability, 0, 1, error=DataError)
+    k = _kernel("group_discrepancies", default_kernel(p) if k is None else k)
+    terms = _terms(k, p)
+    rows, enumerated = _group_rows(p, groups)
+    chances = np.exp(p.log_likelihood(rows))
+    kept = chances > 0
+    if not enumerated and not kept.all():
+        raise EvidenceError(
+            f"Group {int(np.argmin(kept))}, {_describe(p, rows[np.argmin(kept)])}, has probability "
+            "zero, so there is no distribution of its members. Leave it out."
+        )
+    if enumerated:
+        kept &= chances >= min_probability
+    rows, chances = rows[kept], chances[kept]
+    if not len(rows):
+        raise DataError("There are no groups of at least this probability. Lower min_probability.")
+    known = ~np.isnan(rows)
+    sets, place = np.unique(known, axis=0, return_inverse=True)
+    kernels = _group_kernels(p, terms, max_bytes)
+    parts = [(rows[part], known[part]) for part in spans(len(rows), AT_ONCE)]
+    own = np.concatenate([np.diag(kernels(*part, *part)) for part in parts])
+    # beside the groups the population, of which the variables of every set are hidden
+    free = np.full(sets.shape, np.nan)
+    both = np.concatenate([rows, free]), np.concatenate([known, sets])
+    across = kernels(*both, free[:1], np.zeros_like(sets[:1]))[:, 0]
+    mmd2 = own + across[len(rows) :][place.reshape(-1)] - 2.0 * across[: len(rows)]
+    return Groups([_describe(p, row) for row in rows], chances, mmd2, rows, p, k)
+
+
+def _group_kernels(p: Circuit, terms: Any, max_bytes: int) -> Callable[..., Any]:
+    """The expected kernels of rows of evidence, given with what the kernel ignores of each.
+
+    Every state gets a copy that the kernel does not look at.
+    """
+    circuit, cards = marked(p, lambda table: table), p.cardinalities
+
+    def beside_copies(factor: Factor, variable: int) -> Factor:
+        n = cards[variable]
+        if n is None:
+            return factor
+        table = np.ones((2 * n, 2 * n))
+        table[:n, :n] = factor_matrix(factor, n, variable)
+        return Factor(table=table)
+
+    def evidence(rows: Any, hidden: Any) -> list[Any]:
+        """What rows allow variables to be: states, or copies of them where they are hidden."""
+        found = [rows[:, v] for v in range(len(cards))]
+        for v, n in enumerate(cards):
+            if n is not None:
+                allowed = np.isnan(rows[:, v, None]) | (rows[:, v, None] == np.arange(n))
+                parts = [allowed & ~hidden[:, v, None], allowed & hidden[:, v, None]]
+                found[v] = np.concatenate(parts, axis=1).astype(np.float64)
+        return found
+
+    weights, products = zip(*terms, strict=True)
+    parts = [_Factors(map(beside_copies, own, range(len(cards)))) for own in products]
+    kernel = SumKernel(parts, list(weights))
+
+    def between(rows: Any, hidden: Any, others: Any, other_hidden: Any) -> Any:
+        given: Any = {
+            "evidence_p": evidence(rows, hidden),
+            "evidence_q": evidence(others, other_hidden),
+        }
+        return expected_kernel(circuit, circuit, kernel, **given, max_bytes=max_bytes)
+
+    return between
+
+
+class _Factors(FactorKernel):
+    """The product of given factors."""
+
+    def __init__(self, factors: Iterable[Factor]):
+        self._factors = list(factors)
+
+    def factors(self, n_variables: int) -> list[Factor]:
+        """One factor per variable."""
+        return self._factors
+
+
+def _group_rows(p: Circuit, groups: Any) -> tuple[Any, bool]:
+    """Groups as rows of evidence, and whether they are all combinations of states."""
+    groups, sets = as_table(groups), None
+    listed = isinstance(groups, (list, tuple)) and len(groups) > 0
+    if is_int(groups):
+        discrete = [v for v, card in enumerate(p.cardinalities) if card is not None]
+        if not 1 <= groups <= len(discrete):
+            raise DataError(
+                f"Groups are made by 1 to {len(discrete)} discrete variables. Got {groups}."
+            )
+        sets = list(combinations(discrete, groups))
+    elif listed and all(map(_is_names, groups)):
+        sets = [tuple(p.schema.variables(key)) for key in groups]
+    if sets is not None:
+        blocks = []
+        for variables in sets:
+            states = every_state([p.cardinalities[v] or 1 for v in variables])
+            blocks.append(np.full((len(states), p.n_variables), np.nan))
+            blocks[-1][:, variables] = states
+        rows = np.concatenate(blocks)
+    elif is_frame(groups):
+        rows = p.schema.read_frame(groups)
+    elif listed and all(isinstance(x, Mapping) for x in groups):
+        values = [as_evidence(x, p.schema).values for x in groups]
+        if any(row is None for row in values):
+            raise DataError("A group has one state of every variable that makes it.")
+        rows = np.concatenate(values)
+    else:
+        rows = as_floats(groups)
+    if rows.ndim != 2 or rows.shape[1] != p.n_variables or not len(rows):
+        raise DataError(
+            "Groups are rows of evidence with one column per variable, a list of mappings from "
+            "names to states, a list of names (or tuples of names), or a number of variables. "
+            f"Got an array of shape {rows.shape} for {p.n_variables} variables."
+        )
+    known = ~np.isnan(rows)
+    if not known.any(axis=1).all():
+        group = int(np.argmin(known.any(axis=1)))
+        raise DataError(f"Group {group} says nothing, so it is the population. Leave it out.")
+    for v in np.flatnonzero(known.any(axis=0)).tolist():
+        if p.cardinalities[v] is None:
+            raise DataError(
+                f"Groups are made by states, and {p.schema.call(v)} is real. Divide it into bins "
+                "before the circuit is learned."
+            )
+    return rows, sets is not None
+
+
+def _is_names(x: Any) -> bool:
+    names = [x] if isinstance(x, str) else x
+    return (
+        isinstance(names, (list, tuple)) and bool(names) and all(isinstance(y, str) for y in names)
+    )
+
+
+def _describe(p: Circuit, row: Any) -> str:
+    """What is known of a group, in words."""
+    parts = []
+    for v in np.flatnonzero(~np.isnan(row)).tolist():
+        labels, state = p.schema.labels(v), int(row[v])
+        parts.append(f"{p.schema.name(v)} = {state if labels is None else labels[state]}")
+    return ", ".join(parts)
 
 
 def __dir__() -> list[str]:

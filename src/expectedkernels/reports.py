@@ -9,14 +9,10 @@ from html import escape
 from io import BytesIO
 from pathlib import Path
 from platform import platform, python_version
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from expectedkernels.checks import DataError, shown
 from expectedkernels.display import NOTEBOOK, pairs, table
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 
 __all__ = ["write_report"]
 
@@ -99,25 +95,22 @@ def write_report(
     if not isinstance(title, str):
         raise DataError(f"The title of a report must be text. Got {shown(title)}.")
     if not isinstance(sections, Mapping):
-        raise DataError(
-            "The sections of a report must be a mapping from headings to what is below them. "
-            f"Got {shown(sections)}."
-        )
+        rule = "The sections of a report must be a mapping from headings to what is below them"
+        raise DataError(f"{rule}. Got {shown(sections)}.")
     parts = "".join(
         f"<section><h2>{escape(str(heading))}</h2>{_contents(heading, found)}</section>\n"
         for heading, found in sections.items()
     )
     chosen = f"<h2>Settings</h2>{_scrolling(pairs(settings))}" if settings else ""
-    page = (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        # without an icon of its own, browsers ask for one
-        '<link rel="icon" href="data:,">\n'
-        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n"
-        f"<body>\n<h1>{escape(title)}</h1>\n{parts}"
-        f"<footer>{chosen}<h2>Versions</h2>{_scrolling(pairs(versions()))}</footer>\n"
-        "</body>\n</html>\n"
-    )
+    # without an icon of its own, browsers ask for one
+    page = f"""<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,"><style>{STYLE}</style>
+<body><h1>{escape(title)}</h1>
+{parts}<footer>{chosen}<h2>Versions</h2>{_scrolling(pairs(versions()))}</footer>
+</html>
+"""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page, encoding="utf-8")
@@ -148,7 +141,7 @@ class Reported:
         result: Any = self
         return {self._table: result.frame()} if self._table else {}
 
-    def _pictures(self) -> dict[str, Callable[[], Axes]]:
+    def _pictures(self) -> dict[str, Callable[[], Any]]:
         """From headings to what draws the picture."""
         result: Any = self
         return {self._picture: result.plot}
@@ -192,7 +185,7 @@ class Reported:
         return f"<p>{escape(str(self))}</p>{shown}"
 
 
-def pictures_of(result: Reported) -> dict[str, Callable[[], Axes]]:
+def pictures_of(result: Reported) -> dict[str, Callable[[], Any]]:
     """From headings to what draws the pictures of a result.
 
     Examples
@@ -222,6 +215,7 @@ def versions() -> dict[str, str]:
 
 
 def _contents(heading: str, found: Any) -> str:
+    """What is below a heading, as HTML."""
     return "".join(_part(heading, part) for part in (found if isinstance(found, list) else [found]))
 
 
@@ -243,10 +237,8 @@ def _part(heading: str, part: Any) -> str:
     figure = getattr(part, "figure", part)
     if hasattr(figure, "savefig"):
         return _drawn(heading, figure)
-    raise DataError(
-        f"A section of a report holds text, mappings, tables and figures. Got "
-        f"{type(part).__name__} in {heading!r}."
-    )
+    rule = "A section of a report holds text, mappings, tables and figures"
+    raise DataError(f"{rule}. Got {type(part).__name__} in {heading!r}.")
 
 
 def _frame(frame: Any) -> tuple[list[Any], Iterable[Any]]:
@@ -270,11 +262,11 @@ def _drawn(heading: str, figure: Any) -> str:
     drawing, (wide, high) = BytesIO(), figure.get_size_inches()
     with rc_context({"svg.hashsalt": "expectedkernels"}):  # else names in it are random
         figure.savefig(drawing, format="svg", metadata={"Date": None, "Creator": None})
-    if drawing.tell() <= LARGEST_SVG:
-        return _image(heading, "image/svg+xml", drawing.getvalue(), wide > WIDE * high)
-    pixels = BytesIO()
-    figure.savefig(pixels, format="png", dpi=160)
-    return _image(heading, "image/png", pixels.getvalue(), wide > WIDE * high)
+    kind = "svg+xml" if drawing.tell() <= LARGEST_SVG else "png"
+    if kind == "png":
+        drawing = BytesIO()
+        figure.savefig(drawing, format="png", dpi=160)
+    return _image(heading, f"image/{kind}", drawing.getvalue(), wide > WIDE * high)
 
 
 def _image(heading: str, kind: str, contents: bytes, wide: bool) -> str:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from expectedkernels.arrays import RngLike, as_generator, require_memory
 from expectedkernels.checks import VtreeError, is_int, public
-from expectedkernels.display import FEW, overview, svg, tree_layout
+from expectedkernels.display import FEW, overview, svg, vtree_layout
 
 IntArray = np.ndarray[Any, np.dtype[np.intp]]
 Nested = int | Sequence["Nested"]
@@ -43,6 +42,11 @@ class Vtree:
     variable : sequence of int
         The variable of every leaf, -1 at inner nodes.
 
+    Raises
+    ------
+    VtreeError
+        If the nodes do not form a full binary tree with one leaf per variable.
+
     Examples
     --------
     >>> vtree = Vtree.from_nested(((0, 1), 2))
@@ -61,21 +65,53 @@ class Vtree:
     """The number of nodes in the subtree of every node, itself included."""
 
     def __init__(self, left: Sequence[int], right: Sequence[int], variable: Sequence[int]):
-        order = _postorder(left, right, variable)
-        number = np.empty(len(variable), dtype=np.intp)
-        number[order] = np.arange(len(order))
-        old_left, old_right = np.asarray(left, np.intp)[order], np.asarray(right, np.intp)[order]
-        self.variable = np.asarray(variable, np.intp)[order]
-        inner = self.variable < 0
-        # leaves may have any negative number for a child
-        self.left = np.where(inner, number[np.where(inner, old_left, 0)], -1)
-        self.right = np.where(inner, number[np.where(inner, old_right, 0)], -1)
-        below = [1] * len(order)
-        for node, a, b in self._inner:
-            below[node] += below[a] + below[b]
-        self.n_below = np.asarray(below, dtype=np.intp)
+        n = len(variable)
+        if n == 0 or len(left) != n or len(right) != n:
+            raise VtreeError(
+                "A vtree needs at least one node, and as many left and right children as nodes. "
+                f"Got {len(left)}, {len(right)} and {n}."
+            )
+        lefts, rights, variables = ([int(i) for i in xs] for xs in (left, right, variable))
+        order: dict[int, int] = {}  # nodes and variables, the reverse of the post-order
+        stack = [n - 1]
+        while stack:
+            node = stack.pop()
+            if node in order:
+                raise VtreeError(f"Node {node} has two parents; a vtree is a tree.")
+            order[node] = max(-1, variables[node])
+            a, b = lefts[node], rights[node]
+            if variables[node] >= 0 and (a >= 0 or b >= 0):
+                raise VtreeError(f"Node {node} has a variable and children; it can have only one.")
+            if variables[node] < 0:
+                if not (0 <= a < node and 0 <= b < node):
+                    raise VtreeError(
+                        f"Node {node} needs two children with smaller numbers. Got {a} and {b}."
+                    )
+                stack += [a, b]
+        if len(order) != n:
+            raise VtreeError(
+                f"Only {len(order)} of {n} nodes are reached from the root, which is the last node."
+            )
+        self._fill(list(order.values())[::-1])
+
+    def _fill(self, variables: Sequence[int]) -> None:
+        """Set all arrays by the variables of nodes in post-order, which determine the tree."""
+        below: list[int] = []
+        stack: list[int] = []
+        for v in variables:
+            stack.append(1 if v >= 0 else 1 + stack.pop() + stack.pop())
+            below.append(stack[-1])
+        self.variable, self.n_below = (np.asarray(x, dtype=np.intp) for x in (variables, below))
+        nodes, inner = np.arange(len(below)), self.variable < 0
+        self.right = np.where(inner, nodes - 1, -1)
+        self.left = np.where(inner, nodes - 1 - self.n_below[nodes - 1], -1)
         for array in (self.left, self.right, self.variable, self.n_below):
             array.flags.writeable = False
+        present = self.variable[~inner]
+        values, counts = np.unique(present, return_counts=True)
+        if len(values) < len(present):
+            repeated = values[counts > 1][:8].tolist()
+            raise VtreeError(f"Each variable has one leaf. Variables {repeated} are repeated.")
 
     @classmethod
     def balanced(cls, variables: int | Iterable[int]) -> Vtree:
@@ -193,7 +229,18 @@ class Vtree:
     @staticmethod
     def _over(variables: int | Iterable[int], size: Callable[[int], int]) -> Vtree:
         """Split lists of variables, `size(length)` of them to the left, until one is left."""
-        xs = _variables(variables)
+        if is_int(variables):
+            n: Any = variables
+            require_memory(200.0 * n, f"A vtree of {n} variables", "Take fewer variables.")
+            variables = range(n)
+        many = isinstance(variables, Iterable) and not isinstance(variables, str)
+        xs: list[Any] = list(variables) if many else [variables]  # type: ignore[arg-type]
+        wrong = [x for x in xs if not is_int(x)]
+        if wrong:
+            raise VtreeError(
+                "The variables of a vtree are an int (how many there are) or a list of ints. "
+                f"Got {wrong[0]!r}{' among them' if many else ''}."
+            )
         if not xs:
             raise VtreeError("A vtree needs at least one variable. Got none.")
 
@@ -400,14 +447,13 @@ class Vtree:
             raise VtreeError(
                 f"A projection keeps a non-empty set of the variables. Got {sorted(wanted)}."
             )
-        kept: list[Any] = []  # nested vtrees, None where nothing is left
+        order: list[int] = []
+        kept: list[bool] = []  # whether anything is left of the nodes of a post-order
         for variable in self.variable.tolist():
-            if variable >= 0:
-                kept.append(variable if variable in wanted else None)
-            else:
-                b, a = kept.pop(), kept.pop()
-                kept.append(a if b is None else b if a is None else (a, b))
-        return Vtree.from_nested(kept[0])
+            parts = [variable in wanted] if variable >= 0 else [kept.pop(), kept.pop()]
+            kept.append(any(parts))
+            order += [variable] * all(parts)
+        return in_postorder(order)
 
     def renumbered(self, number: Sequence[int]) -> Vtree:
         """The vtree in which variable v is called number[v].
@@ -418,30 +464,7 @@ class Vtree:
         Vtree((0, (1, 2)))
         """
         variable = np.where(self.variable >= 0, np.asarray(number)[self.variable], -1)
-        return Vtree(self.left.tolist(), self.right.tolist(), variable.tolist())
-
-    @cached_property
-    def _canonical(self) -> tuple[IntArray, IntArray, np.ndarray[Any, np.dtype[np.bool_]]]:
-        """Nodes in the post-order that visits the child with the smaller first variable first.
-
-        Returned with the variables in that order (which determine the tree together with the
-        subtree sizes) and a flag at the nodes whose children were swapped.
-        """
-        smallest = self.variable.tolist()
-        swapped = np.zeros(self.n_nodes, dtype=np.bool_)
-        children = [(-1, -1)] * self.n_nodes
-        for node, a, b in self._inner:
-            smallest[node] = min(smallest[a], smallest[b])
-            swapped[node] = smallest[b] < smallest[a]
-            children[node] = (b, a) if swapped[node] else (a, b)
-        order: list[int] = []
-        stack = [self.root]
-        while stack:  # parents first, second child first: the reverse is the post-order wanted
-            node = stack.pop()
-            order.append(node)
-            stack += () if children[node][0] < 0 else children[node]
-        nodes = np.asarray(order[::-1], dtype=np.intp)
-        return nodes, self.variable[nodes], swapped
+        return in_postorder(variable.tolist())
 
     def align(self, other: Vtree) -> Alignment | None:
         """How `other` lies on this vtree, or None if they differ by more than swapped children.
@@ -454,20 +477,7 @@ class Vtree:
         >>> a.align(Vtree.from_nested((0, (1, 2)))) is None
         True
         """
-        if self == other:
-            return Alignment(np.arange(self.n_nodes), np.zeros(self.n_nodes, dtype=np.bool_))
-        if self.n_nodes != other.n_nodes:
-            return None
-        mine, my_variables, my_swaps = self._canonical
-        theirs, their_variables, their_swaps = other._canonical
-        if not (
-            np.array_equal(my_variables, their_variables)
-            and np.array_equal(self.n_below[mine], other.n_below[theirs])
-        ):
-            return None
-        node = np.empty(self.n_nodes, dtype=np.intp)
-        node[mine] = theirs
-        return Alignment(node, my_swaps ^ their_swaps[node])
+        return _alignment(self, other)
 
     def to_nested(self) -> Nested:
         """The vtree as nested pairs of variables, the inverse of `from_nested`.
@@ -491,17 +501,13 @@ class Vtree:
         return nested[0]
 
     def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return (
-            isinstance(other, Vtree)
-            and np.array_equal(self.variable, other.variable)
-            and np.array_equal(self.n_below, other.n_below)
-        )
+        if not isinstance(other, Vtree):
+            return False
+        return self is other or np.array_equal(self.variable, other.variable)
 
     @cached_property
     def _hash(self) -> int:
-        return hash((self.variable.tobytes(), self.n_below.tobytes()))
+        return hash(tuple(self.variable.tolist()))  # the same in every process
 
     def __hash__(self) -> int:
         return self._hash
@@ -512,77 +518,51 @@ class Vtree:
         return f"Vtree({self.to_nested()!r})"
 
     def _repr_html_(self) -> str:
-        labels = ["" if v < 0 else str(v) for v in self.variable.tolist()]
-        drawn = tree_layout(self.left.tolist(), self.right.tolist(), labels, "Vtree")
         found = {"variables": self.n_variables, "height": int(self.height[-1])}
-        return overview("Vtree", found, svg(drawn) if self.n_nodes <= FEW else "")
+        return overview("Vtree", found, svg(vtree_layout(self)) if self.n_nodes <= FEW else "")
+
+
+@lru_cache(maxsize=64)
+def _alignment(one: Vtree, other: Vtree) -> Alignment | None:
+    """How the nodes of one vtree lie on another, None if they differ by more than swaps."""
+    if one == other:
+        return Alignment(np.arange(one.n_nodes), np.zeros(one.n_nodes, dtype=np.bool_))
+    if one._leaf_of.keys() != other._leaf_of.keys():
+        return None
+    parent, left = other.parent.tolist(), other.left.tolist()
+    node = [other._leaf_of.get(v, -1) for v in one.variable.tolist()]
+    swapped = np.zeros(one.n_nodes, dtype=np.bool_)
+    for v, a, b in one._inner:
+        node[v] = parent[node[a]]
+        if node[v] != parent[node[b]]:
+            return None
+        swapped[v] = left[node[v]] != node[a]
+    return Alignment(np.asarray(node, dtype=np.intp), swapped)
+
+
+def in_postorder(variables: Sequence[int]) -> Vtree:
+    """The vtree whose nodes in post-order have these variables, -1 at inner nodes."""
+    vtree = Vtree.__new__(Vtree)
+    vtree._fill(variables)
+    return vtree
 
 
 def by_splits(root: Any, split: Callable[[Any], Any]) -> Vtree:
     """The vtree of a thing that `split` turns into a variable, or into two smaller things."""
-    stack, parts = [root], []
-    while stack:
-        parts.append(split(stack.pop()))
-        if isinstance(parts[-1], (tuple, list)):
-            stack += parts[-1][::-1]
-    nodes: list[tuple[int, int, int]] = []
-    done: list[int] = []
-    for part in reversed(parts):
-        inner = isinstance(part, (tuple, list))
-        nodes.append((done.pop(), done.pop(), -1) if inner else (-1, -1, int(part)))
-        done.append(len(nodes) - 1)
-    return Vtree(*zip(*nodes, strict=True))
-
-
-def _postorder(left: Sequence[int], right: Sequence[int], variable: Sequence[int]) -> IntArray:
-    """The nodes in post-order from the last one, after checking that they form a full tree."""
-    n = len(variable)
-    if n == 0 or len(left) != n or len(right) != n:
-        raise VtreeError(
-            "A vtree needs at least one node, and as many left and right children as nodes. "
-            f"Got {len(left)}, {len(right)} and {n}."
-        )
-    lefts, rights, variables = ([int(i) for i in xs] for xs in (left, right, variable))
-    seen = np.zeros(n, dtype=np.bool_)
     order: list[int] = []
-    stack = [n - 1]
-    while stack:
-        node = stack.pop()
-        if seen[node]:
-            raise VtreeError(f"Node {node} has two parents; a vtree is a tree.")
-        seen[node] = True
-        order.append(node)
-        a, b = lefts[node], rights[node]
-        if variables[node] >= 0:
-            if a >= 0 or b >= 0:
-                raise VtreeError(f"Node {node} has a variable and children; it can have only one.")
-        elif not (0 <= a < node and 0 <= b < node):
-            raise VtreeError(
-                f"Node {node} needs two children with smaller numbers. Got {a} and {b}."
-            )
-        else:
-            stack += [a, b]
-    if len(order) != n:
-        raise VtreeError(
-            f"Only {len(order)} of {n} nodes are reached from the root, which is the last node."
-        )
-    present = Counter(v for v in variables if v >= 0)
-    repeated = sorted(v for v, count in present.items() if count > 1)[:8]
-    if repeated:
-        raise VtreeError(f"Each variable has one leaf. Variables {repeated} are repeated.")
-    return np.asarray(order[::-1], dtype=np.intp)
-
-
-def _variables(given: Any) -> list[int]:
-    """The variables of a vtree, by how many there are or as a list of them."""
-    if is_int(given):
-        require_memory(200.0 * given, f"A vtree of {given} variables", "Take fewer variables.")
-        return list(range(given))
-    found = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
-    for x in found:
-        if not is_int(x):
-            raise VtreeError(
-                "The variables of a vtree are an int (how many there are) or a list of ints. "
-                f"Got {x!r}{'' if x is given else ' among them'}."
-            )
-    return found
+    parts = [root]
+    missing: list[int] = []  # how many children of the nodes above have yet to come
+    while parts:
+        part = split(parts.pop())
+        if isinstance(part, (tuple, list)):
+            parts += part[::-1]
+            missing.append(2)
+            continue
+        if part < 0:
+            raise VtreeError(f"The variables of a vtree are not negative. Got {part}.")
+        order.append(int(part))
+        while missing and missing[-1] == 1:
+            missing.pop()
+            order.append(-1)
+        missing[-1:] = [1] if missing else []
+    return in_postorder(order)

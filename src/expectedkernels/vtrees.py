@@ -130,7 +130,7 @@ def min_fill_order(graph: Graph) -> list[int]:
     [0, 1, 2, 3]
     """
     n = len(require_graph(graph))
-    found: Any = _Search(graph, [2] * n).run("fill", range(n))
+    found: Any = _greedy(graph, [2] * n, "fill", range(n))[0]
     return list(found.order)
 
 
@@ -160,18 +160,20 @@ def best_elimination(
     (0, 1, 2)
     """
     n = len(graph)
-    search = _Search(graph, cardinalities, for_pairs)
-    best: Any = search.run("fill", range(n))
-    if search.cost < SMALL // 2 and not for_pairs:  # joins add less than the tables
+    best: Any
+    best, lowest, _ = _greedy(graph, cardinalities, "fill", range(n), for_pairs)
+    if lowest < SMALL // 2 and not for_pairs:  # joins add less than the tables
         return best
-    cost, score, search.n_steps = elimination_cost(best, cardinalities, for_pairs), SCORES[0], 0
+    cost, score, n_steps = elimination_cost(best, cardinalities, for_pairs), SCORES[0], 0
     rng = np.random.default_rng(0)
     for number in count():
-        if cost < SMALL or search.n_steps >= min(MOST_STEPS, cost // (STEP_ENTRIES * SHARE)):
+        if cost < SMALL or n_steps >= min(MOST_STEPS, cost // (STEP_ENTRIES * SHARE)):
             break
         # once every score has had its turn, every second try goes by the one that did best
         tried = SCORES[number % len(SCORES)] if number < len(SCORES) or number % 2 else score
-        found = search.run(tried, rng.permutation(n).tolist(), cost)
+        ranks = rng.permutation(n).tolist()
+        found, _, steps = _greedy(graph, cardinalities, tried, ranks, for_pairs, cost)
+        n_steps += steps
         its_cost = cost if found is None else elimination_cost(found, cardinalities, for_pairs)
         if its_cost < cost:
             best, cost, score = found, its_cost, tried
@@ -241,57 +243,53 @@ def joins(contexts: Sequence[AbstractSet[int]], cardinalities: Sequence[int]) ->
     return found
 
 
-@dataclass(eq=False)
-class _Search:
-    """Greedy eliminations, and how many steps they have taken so far."""
+def _greedy(
+    graph: Graph,
+    cards: Sequence[int],
+    score: str,
+    ranks: Sequence[int],
+    for_pairs: bool = False,
+    limit: float = float("inf"),
+) -> tuple[Elimination | None, int, int]:
+    """The elimination by a score, ties broken by ranks; None if it costs more than a limit.
 
-    graph: Graph
-    cardinalities: Sequence[int]
-    for_pairs: bool = False
-    n_steps: int = 0
-    cost: int = 0
-    """Of the last run, without joins: a lower bound."""
+    With its cost without joins, a lower bound, and how many steps it has taken.
+    """
+    n = len(graph)
+    shrinking = _Shrinking(graph, cards if score == "weighted fill" else [1] * n)
+    contexts, fill = shrinking.around, shrinking.fill
 
-    def run(
-        self, score: str, ranks: Sequence[int], limit: float = float("inf")
-    ) -> Elimination | None:
-        """The elimination by a score, ties broken by ranks; None if it costs more than a limit."""
-        cards, n = self.cardinalities, len(self.graph)
-        shrinking = _Shrinking(self.graph, cards if score == "weighted fill" else [1] * n)
-        contexts, fill = shrinking.around, shrinking.fill
+    def size(v: int) -> int:
+        return prod(map(cards.__getitem__, contexts[v]), start=cards[v])
 
-        def size(v: int) -> int:
-            return prod(map(cards.__getitem__, contexts[v]), start=cards[v])
+    front: AbstractSet[int] = set()
 
-        front: AbstractSet[int] = set()
+    def key(v: int) -> tuple[bool, int, int, int, int]:
+        first = size(v) if score in ("size", "front") else fill[v]
+        behind = score == "front" and v not in front
+        return behind, first, len(contexts[v]), ranks[v], v
 
-        def key(v: int) -> tuple[bool, int, int, int, int]:
-            first = size(v) if score in ("size", "front") else fill[v]
-            behind = score == "front" and v not in front
-            return behind, first, len(contexts[v]), ranks[v], v
-
-        keys = [key(v) for v in range(n)]
-        queue = list(keys)
-        heapify(queue)
-        order: list[int] = []
-        self.cost, done = 0, [False] * n
-        while queue:
-            entry = heappop(queue)
-            v = entry[-1]
-            if done[v] or entry is not keys[v]:
-                continue  # an entry from before the graph changed around this variable
-            self.cost += (size(v) // cards[v]) ** 2 if self.for_pairs else size(v)
-            if self.cost > limit:
-                return None
-            order.append(v)
-            done[v] = True
-            changed = shrinking.eliminate(v)
-            front = contexts[v]
-            for u in changed:
-                keys[u] = key(u)
-                heappush(queue, keys[u])
-                self.n_steps += 1
-        return Elimination(tuple(order), tuple(contexts))
+    keys = [key(v) for v in range(n)]
+    queue = list(keys)
+    heapify(queue)
+    order: dict[int, None] = {}
+    cost = n_steps = 0
+    while queue:
+        entry = heappop(queue)
+        v = entry[-1]
+        if v in order or entry is not keys[v]:
+            continue  # an entry from before the graph changed around this variable
+        cost += (size(v) // cards[v]) ** 2 if for_pairs else size(v)
+        if cost > limit:
+            return None, cost, n_steps
+        order[v] = None
+        changed = shrinking.eliminate(v)
+        front = contexts[v]
+        for u in changed:
+            keys[u] = key(u)
+            heappush(queue, keys[u])
+        n_steps += len(changed)
+    return Elimination(tuple(order), tuple(contexts)), cost, n_steps
 
 
 class _Shrinking:
@@ -356,15 +354,13 @@ def components(scopes: Iterable[Sequence[int]], variables: Iterable[int]) -> lis
     found: list[list[int]] = []
     seen: set[int] = set()
     for start in near:
-        if start in seen:
-            continue
-        group = [start]
-        seen.add(start)
+        group = [start] if start not in seen else []
+        seen.update(group)
         for v in group:  # grows while it is read
-            fresh = near[v] - seen
-            seen |= fresh
-            group += sorted(fresh)
-        found.append(group)
+            fresh = sorted(near[v] - seen)
+            seen.update(fresh)
+            group += fresh
+        found += [group] if group else []
     return found
 
 
@@ -377,13 +373,7 @@ def neighbours(scopes: Iterable[Sequence[int]], variables: Iterable[int]) -> dic
     return near
 
 
-__all__ = [
-    "align",
-    "bisection_vtree",
-    "conditioning_vtree",
-    "elimination_vtree",
-    "min_fill_order",
-]
+__all__ = ["align", "bisection_vtree", "conditioning_vtree", "elimination_vtree", "min_fill_order"]
 
 
 def __dir__() -> list[str]:

@@ -2,141 +2,661 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, get_type_hints
 
+import numpy as np
+import pandas as pd
+
+import expectedkernels as ek
 from expectedkernels.checks import DataError
-from studies.base import Done, Results, check_names, chosen, collect, write_report
-from studies.inference.models import MASKS, PROPOSALS, find_model, load_model
-from studies.inference.report import report
-from studies.inference.samples import CIS_RULES, KEYS, RULES, VALUES, Cell, Settings, evaluate
+from expectedkernels.kernels.empirical import distinct_rows
+from expectedkernels.sampling.weights import check_gram, minimise
+from studies import base
 
-MODELS = ("ising", "asia")
-SHARES = (0.25, 0.5)
-QUICK = Settings(n=100, thin=200)
-"""Settings for a first look within a minute."""
-
-
-def _work(
-    cell: Cell, path: str | None, rules: Sequence[str], settings: Settings, grams: str | None
-) -> list[Any]:
-    return evaluate(load_model(cell.model, path, settings.seed), cell, rules, settings, grams)
-
-
-def cells(
-    models: Sequence[str],
-    proposals: Sequence[str],
-    shares: Sequence[float],
-    masks: Sequence[str],
-    tries: int,
-) -> Iterator[Cell]:
-    """All cells of a run but those of CIS; a try of everything comes before the next one."""
-    places = [(0.0, "none"), *product(shares, masks)]
-    for trial, model, proposal, place in product(range(tries), models, proposals, places):
-        yield Cell(model, proposal, *place, trial)
+GRID_FILE = "ising_4x4.uai"
+"""The grid of the paper, in the data folder or in its folder `uai`."""
+BURN_IN, THIN = 2000, 1000
+"""As published: the first state is recorded after 3000 updates of single variables."""
+PROPOSALS = ("gibbs", "uniform", "sticky")
+"""Where samples come from: a thinned Gibbs chain, uniformly drawn states, or every single update
+of a Gibbs chain from its start."""
+MASKS = ("per sample", "fixed")
+"""Collapsed variables drawn anew for every sample, or once for all."""
+SNAP = 1e-7
+"""Estimates this close to zero or one are zero or one."""
+SMALLEST = 1e-8
+"""Smaller errors are taken to be this large: they are rounding, and would dominate means."""
+HINDSIGHT = "best ridge"
+RULES = ("uniform", "raw", "smoothed", "default", "signed", HINDSIGHT)
+"""How samples are weighted. The best ridge is chosen in hindsight, by its error: a bound."""
+HINDSIGHT_STEP = 50
+"""It takes longest, so it is not found for all numbers of samples."""
+CIS_RULES = ("one set", "per query")
+"""One set of samples for all marginals, or a set for every marginal, its variable collapsed."""
+RIDGES = (0.0, *(10.0**e for e in np.arange(-4, 2.1, 0.5)))
 
 
-def run(
-    out: str | Path,
-    folder: str | Path | None = None,
-    *,
-    models: Sequence[str] = MODELS,
-    proposals: Sequence[str] = PROPOSALS[:2],
-    shares: Sequence[float] = SHARES,
-    masks: Sequence[str] = MASKS,
-    rules: Sequence[str] = RULES,
-    cis_rules: Sequence[str] = CIS_RULES,
-    tries: int = 5,
-    settings: Settings | None = None,
-    again: Sequence[str] = (),
-    keep: bool = False,
-    jobs: int = 1,
-    progress: bool = True,
-) -> Results:
-    """The errors of all methods, written to `results.csv` in a folder as they are found.
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A target with its exact marginals.
 
-    What is there already is not computed again, so an interrupted run goes on where it stopped.
-    For `out` and `settings` see `Results`, for `jobs` and `progress` see `collect`.
+    Attributes
+    ----------
+    name : str
+    graph : FactorGraph
+    circuit : Circuit
+        The compiled graph.
+    always : tuple of int
+        Variables that others determine: they are collapsed in all samples, as Stein operators must
+        not meet zeros, and single-site moves must not be blocked.
+    """
+
+    name: str
+    graph: ek.FactorGraph
+    circuit: ek.Circuit
+    always: tuple[int, ...]
+
+    @cached_property
+    def exact(self) -> Any:
+        """The marginals of all variables, one after the other."""
+        return np.concatenate([np.asarray(table) for table in self.circuit.marginals()])
+
+    def n_collapsed(self, share: float) -> int:
+        """How many variables a share of them is."""
+        return max(len(self.always), round(share * self.graph.n_variables))
+
+    def tables(self, rows: Any) -> Any:
+        """The conditional marginals of all variables given each row, side by side."""
+        return np.concatenate([np.asarray(t) for t in self.circuit.marginals(rows)], axis=1)
+
+    def error(self, estimates: Any) -> float:
+        """The log of the mean Hellinger distance of estimated marginals from the exact ones.
+
+        Estimates outside of [0, 1], which signed weights can lead to, are clipped.
+        """
+        starts = np.cumsum([0, *self.graph.cardinalities[:-1]])
+        if (estimates < 0).any():
+            estimates = np.clip(estimates, 0.0, 1.0)
+            sums = np.add.reduceat(estimates, starts)
+            estimates = estimates / np.repeat(sums, self.graph.cardinalities)
+        estimates = np.where(estimates < SNAP, 0.0, estimates)
+        estimates = np.where(estimates > 1 - SNAP, 1.0, estimates)
+        squares = (np.sqrt(self.exact) - np.sqrt(estimates)) ** 2
+        distances = np.sqrt(np.add.reduceat(squares, starts) / 2)
+        return float(np.log(max(distances.mean(), SMALLEST)))
+
+
+def make_model(name: str, graph: ek.FactorGraph) -> Model:
+    """The model of a factor graph that can be compiled.
+
+    Examples
+    --------
+    >>> model = make_model("asia", ek.asia())
+    >>> model.always, model.n_collapsed(0.25), model.n_collapsed(0.5)
+    ((5,), 2, 4)
+    >>> round(model.error(model.exact), 3)  # no distance but rounding
+    -18.421
+    """
+    return Model(name, graph, graph.circuit(), tuple(ek.stein.determined_variables(graph)))
+
+
+def find_model(name: str, folder: str | Path | None = None) -> tuple[str, str | None]:
+    """What a model is called in results, and the file that it is in (None: it is made here).
 
     Parameters
     ----------
+    name : str
+        "ising", "asia", or the path of a `.uai` or `.bif` file, which is called by its name and by
+        what is in it.
     folder : str or Path, optional
-        The folder with the data, for the grid of the paper.
+        Where the grid of the paper is looked for; without it, "ising" is another random grid, and
+        called so.
+
+    Examples
+    --------
+    >>> find_model("asia"), find_model("ising")
+    (('asia', None), ('ising-random', None))
+    """
+    path = Path(name)
+    if name in ("ising", "ising-random"):
+        places = [Path(folder) / "uai", Path(folder)] if folder and name == "ising" else []
+        files = [place / GRID_FILE for place in places if (place / GRID_FILE).is_file()]
+        return (name, str(files[0])) if files else ("ising-random", None)
+    if name != "asia" and "." not in path.name:
+        there = "ising; asia; and the path of a .uai or .bif file"
+        raise DataError(f"There is no model {name!r}. There are: {there}.")
+    if name == "asia":
+        return name, None
+    return f"{path.name} {sha256(path.read_bytes()).hexdigest()[:8]}", name
+
+
+@lru_cache(maxsize=4)
+def load_model(name: str, path: str | None, seed: int) -> Model:
+    """The model that `find_model` found; kept, as the next cell is most likely of the same."""
+    if path is not None:
+        return make_model(name, ek.io.read_model(path))
+    return make_model(name, ek.asia() if name == "asia" else ek.ising_grid(4, 4, rng=seed))
+
+
+def draw_points(model: Model, proposal: str, n: int, rng: Any, thin: int = THIN) -> Any:
+    """Samples of a model, NaN at variables that are always collapsed, shape (n, variables).
+
+    More samples do not change the first ones.
+
+    Examples
+    --------
+    >>> model = make_model("asia", ek.asia())
+    >>> draw_points(model, "uniform", 2, np.random.default_rng(0)).tolist()
+    [[1.0, 1.0, 1.0, 0.0, 0.0, nan, 0.0, 0.0], [0.0, 1.0, 1.0, 1.0, 1.0, nan, 1.0, 1.0]]
+    """
+    if proposal == "uniform":
+        cards = np.asarray(model.graph.cardinalities)
+        rows = rng.integers(cards, size=(n, model.graph.n_variables)).astype(np.float64)
+        rows[:, list(model.always)] = np.nan
+        return rows
+    burn_in, thin = (BURN_IN, thin) if proposal == "gibbs" else (0, 1)
+    return ek.collapsed_gibbs(model.graph, n, model.always, burn_in, thin, rng, progress=False)
+
+
+def collapse(model: Model, rows: Any, share: float, masks: str, rng: Any) -> Any:
+    """The rows with a share of the variables collapsed, those that always are counted in.
+
+    Examples
+    --------
+    >>> model = make_model("asia", ek.asia())
+    >>> rows = collapse(model, np.zeros((3, 8)), 0.5, "per sample", np.random.default_rng(0))
+    >>> np.isnan(rows).sum(axis=1).tolist(), np.isnan(rows[:, 5]).tolist()
+    ([4, 4, 4], [True, True, True])
+    """
+    rows = np.array(rows, dtype=np.float64)
+    rows[:, list(model.always)] = np.nan
+    free = [v for v in range(model.graph.n_variables) if v not in model.always]
+    k = model.n_collapsed(share) - len(model.always) if share else 0
+    if masks == "fixed":
+        rows[:, rng.permutation(free)[:k]] = np.nan
+        return rows
+    for row in rows:
+        row[rng.permutation(free)[:k]] = np.nan
+    return rows
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What has to be the same for results to belong together.
+
+    Attributes
+    ----------
+    seed : int
+    n, step : int
+        The number of samples, and between recorded numbers of them.
+    thin : int
+        The number of updates of single variables between samples of the Gibbs chain.
+    """
+
+    seed: int = 0
+    n: int = 200
+    step: int = 10
+    thin: int = THIN
+
+    @property
+    def counts(self) -> range:
+        """The numbers of samples at which errors are recorded."""
+        return range(self.step, self.n + 1, self.step)
+
+
+class Cell(NamedTuple):
+    """One set of samples: all rules for weights are compared on it.
+
+    Attributes
+    ----------
+    model : str
+    proposal : str
+        Where the samples come from: "gibbs", "uniform", "sticky" or "cis".
+    collapsed : float
+        The share of the variables that are summed out.
+    masks : str
+        How they are chosen: "none", "per sample" or "fixed"; "online" for CIS.
+    trial : int
+    """
+
+    model: str
+    proposal: str
+    collapsed: float
+    masks: str
+    trial: int
+
+
+KEYS = get_type_hints(Cell) | {"rule": str, "n": int}
+VALUES = {"error": float, "ess": float, "discrepancy": float}
+
+
+def _rng(cell: Cell, settings: Settings, stream: int) -> Any:
+    """Random numbers of their own; points are the same for all shares and masks."""
+    where = f"{cell.model}/{cell.proposal}"
+    if stream:
+        where += f"/{cell.collapsed:g}/{cell.masks}"
+    return base.cell_rng(settings.seed, where, cell.trial, stream)
+
+
+def cell_rows(model: Model, cell: Cell, settings: Settings) -> Any:
+    """The samples of a cell, NaN where variables are collapsed."""
+    points = draw_points(model, cell.proposal, settings.n, _rng(cell, settings, 0), settings.thin)
+    return collapse(model, points, cell.collapsed, cell.masks, _rng(cell, settings, 1))
+
+
+def stein_gram(model: Model, rows: Any, operator: str) -> Any:
+    """The Gram matrix of the model's Stein kernel between collapsed samples.
+
+    The operator is "shift", that of the discrepancy, or "gibbs", that of the default weights.
+    """
+    if not np.isnan(rows).any():
+        return ek.SteinKernel(model.graph, operator=operator)(rows)
+    options: Any = {"operator": operator, "positive": model.graph.is_positive or None}
+    return ek.CollapsedSteinKernel(model.circuit, **options)(rows)
+
+
+class Block:
+    """The first samples of a cell, with all that weights are made of and judged by."""
+
+    def __init__(self, model: Model, gram: Any, other: Any, tables: Any, rows: Any, n: int):
+        self.model, self.gram, self.tables = model, gram[:n, :n], tables[:n]
+        self.other: Any = None if other is None else other[:n, :n]
+        self.groups = distinct_rows(rows[:n])[1]
+        self.equal = np.full(n, 1 / n)
+
+    @cached_property
+    def raw(self) -> Any:
+        """The probabilities that minimise the discrepancy."""
+        return self.ridge(0.0)
+
+    def ridge(self, amount: float) -> Any:
+        """The same with a multiple of the mean diagonal entry added to the diagonal."""
+        return minimise(check_gram(self.gram, "ridge"), self.groups, ridge=amount).weights
+
+    def error(self, weights: Any) -> float:
+        """The log of the mean Hellinger distance."""
+        return self.model.error(weights @ self.tables)
+
+
+_WEIGHTS: dict[str, Callable[[Block], Any]] = {
+    "uniform": lambda b: b.equal,
+    "raw": lambda b: b.raw,
+    "smoothed": lambda b: ek.stein.smoothed_weights(b.raw),
+    "default": lambda b: ek.stein.default_weights(b.gram, b.other, groups=b.groups).weights,
+    "signed": lambda b: ek.stein.signed_weights(b.gram),
+    HINDSIGHT: lambda b: min([b.raw, *map(b.ridge, RIDGES[1:]), b.equal], key=b.error),
+}
+
+
+def evaluate(model: Model, cell: Cell, rules: Sequence[str], settings: Settings) -> list[Any]:
+    """The errors of some rules for weights in a cell, for all numbers of samples."""
+    if cell.proposal == "cis":
+        return [r for rule in rules for r in _evaluate_cis(model, cell, rule, settings)]
+    rows = cell_rows(model, cell, settings)
+    gram, tables = stein_gram(model, rows, "shift"), model.tables(rows)
+    other = stein_gram(model, rows, "gibbs") if "default" in rules else None
+    found, counts = [], settings.counts
+    for n in counts:
+        block = Block(model, gram, other, tables, rows, n)
+        for rule in rules:
+            if rule == HINDSIGHT and n % HINDSIGHT_STEP and n != counts[-1]:
+                continue
+            w = _WEIGHTS[rule](block)
+            value = float(w @ block.gram @ w)
+            found.append((*cell, rule, n, block.error(w), float(1 / (w @ w)), value))
+    return found
+
+
+def _evaluate_cis(model: Model, cell: Cell, rule: str, settings: Settings) -> Iterator[Any]:
+    """The errors of collapsed importance sampling; of a longer run the first samples are taken."""
+    rng, budget = _rng(cell, settings, 1), model.n_collapsed(cell.collapsed)
+    cards = model.graph.cardinalities
+    options: dict[str, Any] = {"progress": False}
+    runs = [(slice(None), options)]
+    if rule != "one set":
+        ends, options = np.cumsum(cards).tolist(), options | {"order": "bfs", "select": "mi"}
+        places = [slice(end - card, end) for card, end in zip(cards, ends, strict=True)]
+        runs = [(place, options | {"query": v}) for v, place in enumerate(places)]
+    weighed = []
+    for columns, own in runs:
+        samples = ek.cis(model.graph, settings.n, budget, rng, **own)
+        possible = samples.log_weights > -np.inf
+        tables = np.zeros((settings.n, len(model.exact)))
+        tables[possible] = model.tables(samples.rows[possible])
+        weighed.append((samples.log_weights, tables[:, columns]))
+    for n in settings.counts:
+        estimates, sizes = [], []
+        for logs, tables in weighed:
+            w = np.exp(logs[:n] - logs[:n].max()) if np.isfinite(logs[:n]).any() else np.ones(n)
+            w = w / w.sum()
+            estimates.append(w @ tables[:n])
+            sizes.append(1 / (w @ w))
+        error = model.error(np.concatenate(estimates))
+        yield (*cell, rule, n, error, float(np.mean(sizes)), float("nan"))
+
+
+QUICK = Settings(n=100, thin=200)
+"""Settings for a first look within a minute."""
+QUICK_OPTIONS = {"cis_rules": CIS_RULES[:1], "trials": 2}
+NAMES: dict[str, Any] = {
+    "proposals": ("proposal", PROPOSALS),
+    "masks": ("kind of masks", MASKS),
+    "rules": ("rule for weights", RULES),
+    "again": ("rule for weights", RULES),
+    "cis_rules": ("variant of CIS", CIS_RULES),
+}
+DEFAULTS = {
+    "models": ("ising", "asia"),
+    "proposals": PROPOSALS[:2],
+    "shares": (0.25, 0.5),
+    "again": (),
+    "trials": 5,
+}
+CURVE = ["model", "proposal", "collapsed", "masks", "rule"]
+"""What a curve over numbers of samples is of."""
+LEAST = 100
+"""Methods are compared at this number of samples and above."""
+NOISE = 2.0
+"""Differences within so many standard errors are none."""
+WEIGHTED = ("raw", "smoothed", "default")
+"""The rules that the claims about weighted samples are looked at for."""
+GIBBS = "gibbs"
+"""Where the samples come from that the claims are about."""
+COLUMNS = ("uniform", "raw", "smoothed", "default", "best ridge", "signed")
+"""The rules in the comparison of weights."""
+SIZES = (50, 100, 200)
+"""The numbers of samples there."""
+TITLES = {
+    "gibbs": "a thinned Gibbs chain",
+    "uniform": "uniformly drawn states",
+    "sticky": "every update of a Gibbs chain",
+}
+
+
+def _work(cell: Cell, path: str | None, rules: Sequence[str], settings: Settings) -> list[Any]:
+    return evaluate(load_model(cell.model, path, settings.seed), cell, rules, settings)
+
+
+def cells(options: Any, models: Sequence[str]) -> Iterator[tuple[Cell, Sequence[str]]]:
+    """All cells of a run and their rules; a try of everything comes before the next one."""
+    places = [(0.0, "none"), *product(options.shares, options.masks)]
+    trials = range(options.trials)
+    for trial, model, proposal, place in product(trials, models, options.proposals, places):
+        yield Cell(model, proposal, place[0], place[1], trial), options.rules
+    for trial, model, share in product(trials, models, options.shares):
+        yield Cell(model, "cis", share, "online", trial), options.cis_rules  # makes its own samples
+
+
+def run(
+    out: str | Path, folder: str | Path | None = None, quick: bool = False, **asked: Any
+) -> base.Results:
+    """The errors of all methods, written to `results.csv` in a folder as they are found.
+
+    What is there already is not computed again, so an interrupted run goes on where it stopped.
+
+    Parameters
+    ----------
+    out, folder : str or Path
+        For the results; and with the data, for the grid of the paper.
+    quick : bool
+        Take a hundred samples of shorter chains.
     models : sequence of str
-        "ising", "asia", or paths of `.uai` or `.bif` files, each with a name of its own.
+        "ising", "asia", or paths of `.uai` or `.bif` files.
     proposals, masks, rules, cis_rules : sequences of str
         What to run, of `PROPOSALS`, `MASKS`, `RULES` and `CIS_RULES`.
     shares : sequence of float
         The shares of the variables to collapse.
-    tries : int
+    trials : int
         The number of repetitions, each with random numbers of its own.
     again : sequence of str
         Rules whose results are computed anew, because the rule has changed.
-    keep : bool
-        Whether Gram matrices are kept in the folder, for other rules later.
+    settings, jobs, progress
+        See `Results` and `collect`.
     """
-    settings = Settings() if settings is None else settings
-    known = {"proposal": (proposals, PROPOSALS), "kind of masks": (masks, MASKS)}
-    weights = {
-        "rule for weights": ([*rules, *again], RULES),
-        "variant of CIS": (cis_rules, CIS_RULES),
-    }
-    check_names({**known, **weights}, jobs)
-    for share in shares:
+    options = base.choose(asked, NAMES, DEFAULTS, QUICK_OPTIONS if quick else {})
+    settings = options.settings or (QUICK if quick else Settings())
+    for share in options.shares:
         if not 0 < share <= 1:
             raise DataError(
                 f"The share of collapsed variables must be in the range (0, 1]. Got {share}."
             )
-    places = _places(models, folder)
-    for name, path in places.items():
+    models = dict(find_model(model, folder) for model in options.models)
+    for name, path in models.items():
         load_model(name, path, settings.seed)  # problems with files show before the work
-    digests = {  # but that of the grid, whose name says what it is
-        name: sha256(Path(path).read_bytes()).hexdigest()
-        for name, path in places.items()
-        if path is not None and name not in MODELS
-    }
-    results = Results(out, KEYS, VALUES, asdict(settings), digests)
-    grams = str(Path(out) / "grams") if keep else None
-    wanted = [(cell, rules) for cell in cells(list(places), proposals, shares, masks, tries)]
-    wanted += [  # CIS makes its own samples
-        (Cell(model, "cis", share, "online", trial), cis_rules)
-        for trial, model, share in product(range(tries), places, shares)
-    ]
-    work, last = [], settings.counts[-1]
-    for cell, names in wanted:
-        left = [rule for rule in names if rule in again or (*cell, rule, last) not in results]
+    results, last = base.Results(out, KEYS, VALUES, asdict(settings)), settings.counts[-1]
+    work = []
+    for cell, names in cells(options, list(models)):
+        left = [
+            rule for rule in names if rule in options.again or (*cell, rule, last) not in results
+        ]
         if left:
-            work.append((cell, places[cell.model], left, settings, grams))
-    return collect(results, _work, work, jobs, progress)
+            work.append((cell, models[cell.model], left, settings))
+    return base.collect(results, _work, work, options.jobs, options.progress)
 
 
-def _places(models: Sequence[str], folder: str | Path | None) -> dict[str, str | None]:
-    """The files of models (None: made here) by the names that they have in results."""
-    asked: dict[str, str] = {}
-    places = {}
-    for model in models:
-        name, path = find_model(model, folder)
-        if name in asked:
-            raise DataError(
-                "Models must have different names, by which results tell them apart. "
-                f"Got {name!r} twice: {asked[name]} and {model}."
-            )
-        asked[name], places[name] = model, path
-    return places
-
-
-def reproduce_inference(
+def reproduce(
     out: Path, folder: Path | None = None, quick: bool = False, seed: int = 0, **asked: Any
-) -> Done:
-    """The study with its page and figure, written to a folder (for what is asked, see `run`).
-
-    A quick one takes a hundred samples of shorter chains.
-    """
-    few: dict[str, Any] = {"cis_rules": CIS_RULES[:1], "tries": 2} if quick else {}
+) -> base.Done:
+    """The study with its page and figure, written to a folder (for what is asked, see `run`)."""
     settings = replace(QUICK if quick else Settings(), seed=seed)
-    results = run(out, folder, settings=settings, **few | chosen(**asked))
-    return write_report(results, *report(results.frame, comparable=not quick))
+    results = run(out, folder, quick, settings=settings, **asked)
+    return base.write_report(results, *report(results.frame, comparable=not quick))
+
+
+def _read(name: str, index: list[str]) -> Any:
+    path = Path(__file__).with_name(name)
+    return pd.read_csv(path, index_col=index, na_filter=False).sort_index()
+
+
+REFERENCE = _read("reference.csv", CURVE).rename(columns=int).rename_axis(columns="n").stack()
+"""Errors from an independent computation, to compare with, by curve and number of samples.
+
+The paper shows curves but no numbers, and its figures smooth the weights without saying so. These
+numbers come from another implementation of the same protocol, by exact computation: means of
+five tries of the log of the mean Hellinger distance, on the grid of the paper ("ising") and the
+network "asia".
+"""
+REFERENCE_WEIGHTS = _read("reference_weights.csv", CURVE[:3])
+"""The same at 200 samples with masks per sample, means of ten tries, by rule for weights."""
+COUNTS = tuple(REFERENCE.index.unique("n"))
+"""The numbers of samples of all known curves."""
+
+
+def baselines(share: float, rule: str) -> dict[str, tuple[str, float, str, str]]:
+    """The curves that collapsed samples with a rule for weights are compared with."""
+    return {
+        "CVS": (GIBBS, share, "per sample", "uniform"),
+        "VS": (GIBBS, 0.0, "none", "uniform"),
+        "BBIS": (GIBBS, 0.0, "none", rule),
+        "CIS": ("cis", share, "online", "one set"),
+    }
+
+
+def differences(frame: Any, pairs: Any) -> Any:
+    """How much larger the errors of collapsed samples are than those of baselines, by model.
+
+    Means over numbers of samples from `LEAST` on, and over tries with their standard errors.
+    """
+    wide = frame[frame["n"] >= LEAST].pivot_table(
+        "error", ["model", "trial", "n"], CURVE[1:], sort=False
+    )
+    parts = []
+    shares = sorted(share for share in frame["collapsed"].unique() if share)
+    for share, (rule, name) in product(shares, pairs):
+        ours, theirs = (GIBBS, share, "per sample", rule), baselines(share, rule)[name]
+        if ours in wide and theirs in wide:
+            gap = (
+                (wide[ours] - wide[theirs]).dropna().groupby(["model", "trial"], sort=False).mean()
+            )
+            found = gap.groupby("model", sort=False).agg(["mean", "std", "count"]).reset_index()
+            parts.append(found.assign(collapsed=share, weights=rule, baseline=name))
+    if not parts:
+        return pd.DataFrame()
+    found = pd.concat(parts, ignore_index=True)
+    found["error"] = found["std"].fillna(0.0) / np.sqrt(found["count"])
+    margin = NOISE * found["error"]
+    found["outcome"] = np.select(
+        [found["mean"] < -margin, found["mean"] > margin], ["better", "worse"], "equal"
+    )
+    where = found["collapsed"].map("{:.0%}".format)
+    found["place"] = found["model"] + " " + where + ": " + found["baseline"]
+    found["place"] += found["mean"].map(" ({:+.2f})".format)
+    return found
+
+
+def agreement(frame: Any) -> Any:
+    """All curves for which there are reference values, at all numbers of samples.
+
+    References are means of five tries; those of a fixed partition share one partition.
+    """
+    found = base.compare(frame.groupby([*CURVE, "n"])["error"], REFERENCE)
+    fixed = found.index.get_level_values("masks") == "fixed"
+    share = pd.Series(np.where(fixed, 1.0, 1 / base.REPETITIONS), found.index)
+    return base.compare(frame.groupby([*CURVE, "n"])["error"], REFERENCE, share)
+
+
+def rules_table(frame: Any) -> Any:
+    """The mean errors of rules for weights, per-sample masks: one row for every place."""
+    wanted = frame["masks"].isin(["none", "per sample"]) & frame["n"].isin(SIZES)
+    index = ["model", "proposal", "collapsed", "n"]
+    found = frame[wanted].pivot_table("error", index, "rule", sort=False)
+    order = [frame[name].unique() for name in index[:2]]
+    places = product(*order, sorted(frame["collapsed"].unique()), SIZES)
+    found = found.loc[[place for place in places if place in found.index]]
+    return found[[rule for rule in COLUMNS if rule in found]]
+
+
+def report(frame: Any, comparable: bool = True) -> tuple[Any, ...]:
+    """What `write_report` writes; reference values are there if settings are the paper's."""
+    # CBBIS with every rule beside all baselines, and collapsed samples beside complete ones
+    claims = differences(frame, list(product(WEIGHTED, baselines(0.0, ""))))
+    helps = differences(frame, [("uniform", "VS"), *((rule, "BBIS") for rule in WEIGHTED)])
+    weights, sections, lines = rules_table(frame), [], []
+    smoothed = claims[claims["weights"] == "smoothed"]["outcome"] if len(claims) else claims
+    values: dict[str, Any] = {"least": LEAST, "compared": len(smoothed)}
+    values |= {"won": (smoothed == "better").sum(), "lost": (smoothed == "worse").sum()}
+    if len(claims):
+        cells = [f"{x.mean:+.2f} ± {x.error:.2f}" for x in claims[["mean", "error"]].itertuples()]
+        index = ["model", "collapsed", "weights"]
+        grid = claims.assign(cell=cells).pivot_table(
+            "cell", index, "baseline", "first", sort=False, fill_value=""
+        )
+        words = (
+            f"Differences of the logs, averaged over N >= {LEAST}, with standard errors over tries "
+            "(Gibbs, masks per sample). Negative: CBBIS is better."
+        )
+        sections.append(("Weighted collapsed samples against the baselines", [words, grid]))
+    for rule, ours in claims.groupby("weights", sort=False) if len(claims) else ():
+        lost = "; ".join(ours[ours["outcome"] == "worse"]["place"])
+        behind = "; ".join(ours[(ours["outcome"] == "equal") & (ours["mean"] > 0)]["place"])
+        verdict = f"**does not hold**, worse than {lost}" if lost else "**holds**"
+        verdict += f"; behind, but within the noise: {behind}" if behind else ""
+        lines.append(
+            f"- That CBBIS never loses to a baseline, {rule} weights (N >= {LEAST}, Gibbs, masks "
+            f"per sample): {verdict}."
+        )
+    values |= {"claims": "\n".join(lines)} if lines else {}
+    if len(helps):
+        worse = helps[helps["outcome"] == "worse"]
+        where = "; ".join(worse["weights"] + " " + worse["place"])
+        values |= {"better": (helps["outcome"] == "better").sum(), "collapsed": len(helps)}
+        values |= {"worse": len(worse), "worse_where": f" ({where})" * bool(where)}
+    known: Any = agreement(frame) if comparable else ()
+    if len(known):
+        far, inside = (
+            known[known["distance"] > 3],
+            known["known"].between(known["min"], known["max"]),
+        )
+        where = "; ".join(
+            f"{key[0]}, {key[1]}, {method_name(*key[2:5])}, N = {key[5]}: {x.mean:.2f} and not "
+            f"{x.known:.2f}, {x.distance:.1f}"
+            for key, x in zip(
+                far.index, far[["mean", "known", "distance"]].itertuples(), strict=True
+            )
+        )
+        values |= {"near": len(known) - len(far), "known": len(known), "inside": inside.sum()}
+        values["far"] = f" (outside of three: {where})" * bool(where)
+    if len(weights):
+        average = weights.dropna().mean().items()
+        values["rules"] = ", ".join(f"{rule} {x:.2f}" for rule, x in average)
+        words = "Masks per sample; reference values in brackets."
+        sections.append(("Which weights?", [words, _with_reference(weights, comparable)]))
+    for model, proposal in product(frame["model"].unique(), TITLES):
+        found = table(frame, model, proposal, comparable)
+        if len(found):
+            sections.append((f"{model}, samples from {TITLES[proposal]}", [found]))
+    values |= {} if comparable else {"other_settings": ""}
+    return Path(__file__).with_name("page.md"), values, sections, weights, lambda: figure(frame)
+
+
+def _with_reference(weights: Any, comparable: bool) -> Any:
+    """The table of rules as text, with reference values at 200 samples."""
+    shown = weights.map("{:.2f}".format, na_action="ignore").fillna("")
+    for (*place, n), cells in shown.iterrows():
+        if comparable and n == 200 and tuple(place) in REFERENCE_WEIGHTS.index:
+            known = REFERENCE_WEIGHTS.loc[tuple(place)]
+            shown.loc[(*place, n)] = [
+                f"{cell} ({known[rule]:.2f})" if rule in known else cell
+                for rule, cell in cells.items()
+            ]
+    shown = shown.rename(index="{:.0%}".format, level="collapsed")
+    return shown.rename_axis(index={"proposal": "samples", "n": "N"})
+
+
+def method_name(share: float, masks: str, rule: str) -> str:
+    """What a curve is called.
+
+    Examples
+    --------
+    >>> method_name(0.0, "none", "uniform"), method_name(0.25, "fixed", "raw")
+    ('VS', 'CBBIS 25%, fixed, raw')
+    """
+    if masks == "online":
+        return f"CIS {share:.0%}, {rule}"
+    name = "VS" if rule == "uniform" else "BBIS"
+    parts = [f"C{name} {share:.0%}", masks] if share else [name]
+    return ", ".join(parts if rule == "uniform" else [*parts, rule])
+
+
+def table(frame: Any, model: str, proposal: str, comparable: bool) -> Any:
+    """Methods down, numbers of samples across, reference values below each method."""
+    sources = [proposal, "cis"] if proposal == GIBBS else [proposal]
+    own = frame[(frame["model"] == model) & frame["proposal"].isin(sources)]
+    own = own[own["rule"] != "best ridge"]
+    there = sorted(own["n"].unique())
+    counts = [n for n in COUNTS if n in there] or there
+    rows = {}
+    for key, found in own.groupby(CURVE, sort=False):
+        by_count = found.groupby("n")["error"]
+        cells = by_count.agg(lambda errors: base.mean_and_std(errors, 2)).reindex(counts).fillna("")
+        size = found["ess"][found["n"] == there[-1]].mean()
+        rows[method_name(*key[2:])] = [*cells, f"{size:.1f}"]
+        if comparable and key in REFERENCE.index:
+            known = REFERENCE.loc[key].map("{:.2f}".format).reindex(counts).fillna("")
+            rows[f"*reference: {method_name(*key[2:])}*"] = [*known, ""]
+    columns = [*(f"N = {n}" for n in counts), "ESS"]
+    return pd.DataFrame.from_dict(rows, "index", columns=columns).rename_axis("method")
+
+
+def figure(frame: Any) -> Any:
+    """The axes of the figure of the paper, one panel per model and share; None without results."""
+    panels = {}
+    index = pd.MultiIndex.from_frame(frame[CURVE])
+    shares = sorted(share for share in frame["collapsed"].unique() if share)
+    for model, share in product(frame["model"].unique(), shares):
+        shown = {"CBBIS": (GIBBS, share, "per sample", "smoothed"), **baselines(share, "smoothed")}
+        found = base.curves(
+            frame, {name: index == (model, *key) for name, key in shown.items()}, "n"
+        )
+        if "CVS" in found:
+            panels[f"{model}, {share:.0%} collapsed"] = found
+    if not panels:
+        return None
+    ylabels = {next(iter(panels)): "log of the mean Hellinger distance"}
+    return base.plot_panels(panels, "number of samples", ylabels)

@@ -2,37 +2,492 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple, get_type_hints
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
+import pandas as pd
+from scipy.optimize import brentq
+from scipy.special import expit
+from sklearn import datasets
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV
+from sklearn.svm import SVC, SVR
 
-from studies.base import Done, Results, cell_rng, check_names, chosen, collect, write_report
-from studies.missing.methods import MASKED, METHODS, Fitted, Training, fit_method
-from studies.missing.report import EXTRAS, report
-from studies.missing.tables import (
-    REGRESSION,
-    TABLES,
-    Table,
-    available,
-    draw_mask,
-    hide,
-    load_table,
-)
+import expectedkernels as ek
+from expectedkernels.checks import DataError
+from studies import base
+from studies.regression.datasets import SOURCES, data_folder, read_table
+
+REGRESSION, CLASSIFICATION = "regression", "classification"
+N_PIXELS = 20
+"""So many pixels of the digits are columns: those of the largest variance."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table without missing values.
+
+    Attributes
+    ----------
+    name, task : str
+    X : array of shape (rows, columns)
+        Numbers, and the one-hot bits of categories.
+    variables : tuple of tuples of int
+        The columns of every variable: one of a number, several of a category.
+    y : array of shape (rows,)
+        Targets of mean zero and variance one, or the numbers of classes.
+    """
+
+    name: str
+    task: str
+    X: Any
+    variables: tuple[tuple[int, ...], ...]
+    y: Any
+
+    @property
+    def groups(self) -> list[list[int]]:
+        """The columns of the categories."""
+        return [list(columns) for columns in self.variables if len(columns) > 1]
+
+    @property
+    def owner(self) -> Any:
+        """The variable of every column."""
+        return np.repeat(np.arange(len(self.variables)), [len(c) for c in self.variables])
+
+
+def make_table(name: str, task: str, columns: Sequence[Any], y: Any) -> Table:
+    """The table of some columns, where those of text are categories.
+
+    Examples
+    --------
+    >>> table = make_table("t", "regression", [["a", "b", "a"], [1.0, 2.0, 3.0]], [0.0, 3.0, 0.0])
+    >>> table.X.tolist()
+    [[1.0, 0.0, 1.0], [0.0, 1.0, 2.0], [1.0, 0.0, 3.0]]
+    >>> table.variables
+    ((0, 1), (2,))
+    """
+    parts, variables, start = [], [], 0
+    for column in map(np.asarray, columns):
+        part = column[:, None]
+        if column.dtype.kind in "UO":
+            part = part == np.unique(column)
+        parts.append(part.astype(np.float64))
+        variables.append(tuple(range(start, start + part.shape[1])))
+        start += part.shape[1]
+    target = np.asarray(y)
+    if task == REGRESSION:
+        target = (target - target.mean()) / target.std()
+    return Table(name, task, np.concatenate(parts, axis=1), tuple(variables), target)
+
+
+SHIPPED = {
+    "diabetes": REGRESSION,
+    "linnerud": REGRESSION,
+    "breast_cancer": CLASSIFICATION,
+    "wine": CLASSIFICATION,
+    "iris": CLASSIFICATION,
+    "digits": CLASSIFICATION,
+}
+"""The tables that come with scikit-learn."""
+TABLES = (*SHIPPED, *SOURCES)
+
+
+def available(folder: str | Path | None) -> list[str]:
+    """The tables that are there: those of scikit-learn, and those in a folder.
+
+    Examples
+    --------
+    >>> available(None)
+    ['diabetes', 'linnerud', 'breast_cancer', 'wine', 'iris', 'digits']
+    """
+    if folder is None:
+        return list(SHIPPED)
+    where = data_folder(folder)
+    return [*SHIPPED, *(name for name, s in SOURCES.items() if (where / s.file).is_file())]
+
+
+def load_table(name: str, folder: str | Path | None = None) -> Table:
+    """The table of this name, one of `TABLES`.
+
+    Examples
+    --------
+    >>> table = load_table("iris")
+    >>> table.task, table.X.shape
+    ('classification', (150, 4))
+    """
+    if name in SHIPPED:
+        X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+        X = X[:, np.argsort(-X.std(axis=0))[:N_PIXELS]] if name == "digits" else X
+        return make_table(name, SHIPPED[name], X.T, y[:, 0] if name == "linnerud" else y)
+    source = SOURCES[name]
+    path = data_folder(folder) / source.file
+    if not path.is_file():
+        raise DataError(
+            f"The table {name} is not there: {path} does not exist. Get it from {source.where}, or "
+            "leave this table out."
+        )
+    found = read_table(source, path)
+    columns = []
+    for column in (*source.discrete, *source.continuous):
+        numbers = pd.to_numeric(found[column], errors="coerce")
+        columns.append(found[column].astype(str) if numbers.isna().any() else numbers)
+    return make_table(name, REGRESSION, columns, np.asarray(found[source.target], np.float64))
+
+
+STEEPNESS = 2.0
+"""How fast the chance of a hole changes with the value that it depends on."""
+LOWEST_RATE, HIGHEST_RATE = 0.1, 0.8
+"""The rates at which rows of masked copies lose values: nobody knows those of the test rows."""
+
+
+def draw_mask(rng: np.random.Generator, table: Table, mechanism: str, rate: float) -> Any:
+    """Which values of a table are missing, (rows, variables).
+
+    Parameters
+    ----------
+    rng : Generator
+    table : Table
+    mechanism : {"MCAR", "MAR", "MNAR"}
+        Every value with the same chance; with a chance that depends on a third of the variables,
+        which are never missing; or with a chance that depends on the value itself.
+    rate : float
+        The mean chance of those that may be missing.
+
+    Examples
+    --------
+    >>> mask = draw_mask(np.random.default_rng(0), load_table("iris"), "MAR", 0.5)
+    >>> mask.mean(axis=0).round(1).tolist()
+    [0.4, 0.5, 0.5, 0.0]
+    """
+    n, m = len(table.X), len(table.variables)
+    if mechanism == "MCAR":
+        return rng.random((n, m)) < rate
+    columns = [  # a number for every value: itself, or one that its category has drawn
+        table.X[:, c[0]] if len(c) == 1 else table.X[:, list(c)] @ rng.normal(size=len(c))
+        for c in table.variables
+    ]
+    scores = _standardised(np.stack(columns, axis=1))
+    hidden = np.ones(m, dtype=bool)
+    if mechanism == "MAR":
+        seen = rng.choice(m, max(1, round(m / 3)), replace=False)
+        hidden[seen] = False
+        scores = _standardised(scores[:, seen] @ rng.normal(size=(len(seen), m)))
+    else:
+        scores = scores * rng.choice([-1.0, 1.0], m)
+    chance = np.stack([_chances(column, rate) for column in scores.T], axis=1)
+    return (rng.random((n, m)) < chance) & hidden
+
+
+def _standardised(x: Any) -> Any:
+    deviation = x.std(axis=0)
+    return (x - x.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
+
+
+def _chances(score: Any, rate: float) -> Any:
+    """Chances that grow with the score and have this mean."""
+    steep = STEEPNESS * score
+    most = 40.0 + np.abs(steep).max()
+    return expit(steep + brentq(lambda a: expit(steep + a).mean() - rate, -most, most))
+
+
+def draw_copy(rng: np.random.Generator, X: Any, owner: Any) -> Any:
+    """The rows with more missing values, each row at a rate of its own.
+
+    Examples
+    --------
+    >>> draw_copy(np.random.default_rng(4), np.ones((1, 3)), np.array([0, 0, 1])).tolist()
+    [[nan, nan, 1.0]]
+    """
+    rate = rng.uniform(LOWEST_RATE, HIGHEST_RATE, (len(X), 1))
+    return hide(X, rng.random((len(X), owner.max() + 1)) < rate, owner)
+
+
+def hide(X: Any, mask: Any, owner: Any) -> Any:
+    """The rows with NaN in all columns of the variables that are missing."""
+    return np.where(mask[:, owner], np.nan, X)
+
+
+SVM, RIDGE = "SVM", "ridge"
+MASKED = {f"expected {machine}, mask kernel": machine for machine in (SVM, RIDGE)}
+"""These learn from holes in training rows, and have nothing to learn where there are none."""
+EXPECTED = {**{f"expected {machine}": machine for machine in (SVM, RIDGE)}, **MASKED}
+IMPUTED = {
+    f"{imputer}{' + indicators' if indicators else ''}, {machine}": (imputer, indicators, machine)
+    for machine in (SVM, RIDGE)
+    for imputer in ("mean", "iterative", "k-NN")
+    for indicators in (False, True)
+}
+BOOSTED = {"boosting": False, "boosting on masked copies": True}
+METHODS = (*EXPECTED, *IMPUTED, *BOOSTED)
+
+SIZES = (1.0, 10.0, 100.0)
+"""C of support vector machines; alpha of ridge regression is one over it."""
+RATES = (0.1, 0.3, 1.0)
+"""The rate of the kernel, in multiples of scikit-learn's "scale"."""
+BOOSTING = {"learning_rate": [0.05, 0.2], "min_samples_leaf": [5, 20]}
+FOLDS = 3
+NEIGHBOURS = 10
+COPIES = 4
+"""So many masked copies of the rows does boosting get."""
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """Rows to learn from, with or without holes, and what several methods need of them.
+
+    Attributes
+    ----------
+    X : array of shape (rows, columns)
+        Numbers have mean zero and variance one.
+    y : array of shape (rows,)
+        Of mean zero and variance one, or the numbers of classes.
+    task : str
+    owner : int array of shape (columns,)
+        The variable of every column.
+    groups : list of lists of int
+        The columns of categories.
+    seed : int
+        Of masked copies.
+    """
+
+    X: Any
+    y: Any
+    task: str
+    owner: Any
+    groups: list[list[int]]
+    seed: int
+
+    @cached_property
+    def complete(self) -> bool:
+        """Whether nothing is missing."""
+        return not np.isnan(self.X).any()
+
+    @cached_property
+    def copies(self) -> list[Any]:
+        """The rows with more missing values."""
+        rng = np.random.default_rng(self.seed)
+        return [draw_copy(rng, self.X, self.owner) for _ in range(COPIES)]
+
+    def indicated(self, X: Any, rows: Any) -> Any:
+        """Filled rows with a column for every variable that says whether it was missing."""
+        first = np.unique(self.owner, return_index=True)[1]
+        return np.concatenate([X, np.isnan(rows[:, first])], axis=1)
+
+    @cached_property
+    def imputers(self) -> dict[str, tuple[Any, float]]:
+        """Fitted imputers and how long that took.
+
+        Iterative imputation is fitted to rows with holes also where training rows have none: from
+        complete rows alone it would learn to stop after one round.
+        """
+        from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+        from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
+
+        holed = np.concatenate([self.X, self.copies[0]]) if self.complete else self.X
+        keep: Any = {"keep_empty_features": True}
+        return {
+            "mean": _timed(SimpleImputer(**keep).fit, self.X),
+            "iterative": _timed(IterativeImputer(random_state=0, **keep).fit, holed),
+            "k-NN": _timed(KNNImputer(n_neighbors=NEIGHBOURS, **keep).fit, self.X),
+        }
+
+    @cached_property
+    def own_rows(self) -> Any:
+        """Rows as the expected machines fill them in for fit: complete ones as they are."""
+        if self.complete:
+            return self.X
+        model = ek.ExpectedKernelRidge(alpha=1.0, groups=self.groups or None)
+        return model.fit(self.X, self.y).model_.X_fit_
+
+    @cached_property
+    def own_search(self) -> dict[str, dict[str, Any]]:
+        """The parameters that the rows of expected machines ask for, by machine."""
+        return {name: searched(name, self.own_rows, self.y, self.task) for name in (SVM, RIDGE)}
+
+    @cached_property
+    def boosting_search(self) -> dict[str, Any]:
+        """The parameters of boosting, by the rows as they are."""
+        search = GridSearchCV(_booster(self.task), BOOSTING, cv=FOLDS, scoring=_scoring(self.task))
+        best: dict[str, Any] = search.fit(self.X, self.y).best_params_
+        return best
+
+
+class Fitted(NamedTuple):
+    """A fitted method.
+
+    Attributes
+    ----------
+    seconds : float
+        How long it took, without the search for parameters.
+    predict : function
+        From rows with holes to targets or classes.
+    probabilities, interval : function or None
+        From rows with holes to probabilities of classes; from them and a coverage to the ends of
+        intervals.
+    """
+
+    seconds: float
+    predict: Callable[[Any], Any]
+    probabilities: Callable[[Any], Any] | None = None
+    interval: Callable[[Any, float], Any] | None = None
+
+
+def fit_method(name: str, training: Training) -> Fitted:
+    """A method, one of `METHODS`, fitted to training rows."""
+    if name in EXPECTED:
+        return _fit_expected(EXPECTED[name], "auto" if name in MASKED else None, training)
+    if name in IMPUTED:
+        return _fit_imputed(*IMPUTED[name], training)
+    rows, y = training.X, training.y
+    if BOOSTED[name]:
+        rows, y = np.concatenate([rows, *training.copies]), np.tile(y, 1 + COPIES)
+    model = _booster(training.task).set_params(**training.boosting_search)
+    _, seconds = _timed(model.fit, rows, y)
+    return Fitted(seconds, model.predict, getattr(model, "predict_proba", None))
+
+
+def searched(machine: str, X: Any, y: Any, task: str) -> dict[str, Any]:
+    """The parameters of a machine by cross-validation on rows without holes."""
+    if machine == RIDGE and task != REGRESSION:
+        found = _make(RIDGE, task, {}).fit(X, y)
+        return {"alpha": found.alpha_, "gamma": found.gamma_}
+    gammas = [rate / (X.shape[1] * max(X.var(), 1e-12)) for rate in RATES]
+    grid = {"C": SIZES} if machine == SVM else {"alpha": [1.0 / size for size in SIZES]}
+    search = GridSearchCV(
+        _make(machine, task, {}), {**grid, "gamma": gammas}, cv=FOLDS, scoring=_scoring(task)
+    )
+    best: dict[str, Any] = search.fit(X, y).best_params_
+    return best
+
+
+def _scoring(task: str) -> str:
+    return "neg_mean_squared_error" if task == REGRESSION else "accuracy"
+
+
+def _make(machine: str, task: str, parameters: dict[str, Any]) -> Any:
+    """A machine for rows without holes.
+
+    Least squares on classes are the same as those of the expected machine, which chooses its
+    parameters itself; the density, which complete rows do not need, is the cheapest.
+    """
+    if task == REGRESSION:
+        return SVR(**parameters) if machine == SVM else KernelRidge(kernel="rbf", **parameters)
+    if machine == SVM:
+        return SVC(**parameters)
+    return ek.ExpectedKernelClassifier(density="gaussian", standardize=False, **parameters)
+
+
+def _fit_expected(machine: str, mask_kernel: str | None, training: Training) -> Fitted:
+    regression = training.task == REGRESSION
+    kinds: dict[Any, Any] = {
+        (SVM, True): ek.ExpectedSVR,
+        (RIDGE, True): ek.ExpectedKernelRidge,
+        (SVM, False): ek.ExpectedSVC,
+        (RIDGE, False): ek.ExpectedKernelClassifier,
+    }
+    chooses = machine == RIDGE and not regression  # its parameters itself
+    own: Any = {} if chooses else training.own_search[machine]
+    own = own | {"groups": training.groups or None, "mask_kernel": mask_kernel}
+    model = kinds[machine, regression](**own)
+    _, seconds = _timed(model.fit, training.X, training.y)
+    if regression:
+        return Fitted(seconds, model.predict, interval=model.predict_interval)
+    return Fitted(seconds, model.predict, probabilities=model.predict_proba)
+
+
+def _fit_imputed(name: str, indicators: bool, machine: str, training: Training) -> Fitted:
+    """A machine fitted to filled rows.
+
+    Indicators mean nothing if nothing is missing in training: a masked copy of the rows is then
+    filled in and learned from as well, and parameters are those that complete rows ask for.
+    """
+    imputer, seconds = training.imputers[name]
+    rows, y = training.X, training.y
+    if indicators and training.complete:
+        rows, y = np.concatenate([rows, training.copies[0]]), np.concatenate([y, y])
+
+    def fill(X: Any) -> Any:
+        filled = _quietly(imputer.transform, X)
+        return training.indicated(filled, X) if indicators else filled
+
+    filled, more = _timed(fill, rows)
+    if training.complete:
+        parameters = training.own_search[machine]
+    else:
+        parameters = searched(machine, filled, y, training.task)
+    model = _make(machine, training.task, parameters)
+    _, most = _timed(model.fit, filled, y)
+    fitted = Fitted(seconds + more + most, lambda X: model.predict(fill(X)))
+    if machine != RIDGE or training.task == REGRESSION:
+        return fitted
+    return fitted._replace(probabilities=lambda X: model.predict_proba(fill(X)))
+
+
+def _booster(task: str) -> Any:
+    kind = HistGradientBoostingRegressor if task == REGRESSION else HistGradientBoostingClassifier
+    return kind(max_leaf_nodes=15, random_state=0)
+
+
+def _timed(function: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
+    began = perf_counter()
+    found = _quietly(function, *arguments)
+    return found, perf_counter() - began
+
+
+def _quietly(function: Callable[..., Any], *arguments: Any) -> Any:
+    with catch_warnings():
+        simplefilter("ignore", ConvergenceWarning)  # ten rounds are what people take
+        return function(*arguments)
+
 
 HOLES = ("test", "both")
 MECHANISMS = (("MCAR", 0.3), ("MCAR", 0.5), ("MAR", 0.5), ("MNAR", 0.3))
-TRIALS = 5
 COVERAGE = 0.9
 FEWEST = 3
 """So many values of every variable are seen in training, however many are missing."""
-QUICK_TABLES = ("diabetes", "wine", "iris")
-QUICK_MECHANISMS = (("MCAR", 0.5), ("MNAR", 0.3))
+NAMES: dict[str, Any] = {
+    "tables": ("table", TABLES),
+    "holes": ("place of holes", HOLES),
+    "methods": ("method", METHODS),
+}
+QUICK_OPTIONS = {
+    "tables": ("diabetes", "wine", "iris"),
+    "mechanisms": (("MCAR", 0.5), ("MNAR", 0.3)),
+    "trials": 1,
+}
+TASKS = {
+    "regression": "error = RMSE / standard deviation of the target",
+    "classification": "error = share of wrong labels",
+}
+PLACES = {"test": "missing in test rows only", "both": "missing in training and test rows"}
+OURS = next(iter(EXPECTED))
+SHOWN = (
+    "expected SVM, mask kernel",
+    "expected ridge",
+    "mean, SVM",
+    "iterative, SVM",
+    "iterative + indicators, SVM",
+    "k-NN, SVM",
+    "boosting on masked copies",
+)
+"""The methods in the figure; more could not be told apart."""
+EXTRAS = {
+    "log_loss": ("log loss", "{:.3f}"),
+    "coverage": ("coverage of 90 % intervals", "{:.3f}"),
+    "width": ("median width", "{:.3f}"),
+    "fit_seconds": ("seconds of fit", "{:.2f}"),
+    "predict_seconds": ("of predict", "{:.2f}"),
+}
 
 
 @dataclass(frozen=True)
@@ -93,7 +548,7 @@ def split_rows(table: Table, trial: int, settings: Settings) -> tuple[Table, int
     """
     n_train = min(settings.n_train, 2 * len(table.y) // 3)
     n_test = min(settings.n_test, len(table.y) - n_train)
-    order = cell_rng(settings.seed, table.name, trial).permutation(len(table.y))
+    order = base.cell_rng(settings.seed, table.name, trial).permutation(len(table.y))
     part = order[: n_train + n_test]
     return replace(table, X=table.X[part], y=table.y[part]), n_train
 
@@ -101,7 +556,9 @@ def split_rows(table: Table, trial: int, settings: Settings) -> tuple[Table, int
 def cell_mask(table: Table, n_train: int, cell: Cell, settings: Settings) -> Any:
     """What is missing in a cell, (rows, variables): the same in all runs."""
     where = f"{cell.table}/{cell.mechanism} {cell.rate:g}"
-    mask = draw_mask(cell_rng(settings.seed, where, cell.trial), table, cell.mechanism, cell.rate)
+    mask = draw_mask(
+        base.cell_rng(settings.seed, where, cell.trial), table, cell.mechanism, cell.rate
+    )
     if cell.holes == "test":
         mask[:n_train] = False
     few = (~mask[:n_train]).sum(axis=0) < FEWEST
@@ -186,78 +643,175 @@ def _values(method: Fitted, task: Task) -> list[float]:
     return [float(x) for x in (error, loss, coverage, width, *times)]
 
 
-def cells(
-    tables: Sequence[Table],
-    holes: Sequence[str],
-    mechanisms: Sequence[tuple[str, float]],
-    trials: int,
-) -> Iterator[list[Cell]]:
+def cells(tables: Sequence[Table], options: Any) -> Iterator[list[Cell]]:
     """All cells of a run, together where training rows are the same."""
-    for trial, table, where in product(range(trials), tables, holes):
-        found = [
-            Cell(table.name, table.task, where, mechanism, rate, trial)
-            for mechanism, rate in mechanisms
-        ]
+    for trial, table, where in product(range(options.trials), tables, options.holes):
+        kinds = options.mechanisms
+        found = [Cell(table.name, table.task, where, k[0], k[1], trial) for k in kinds]
         yield from ([found] if where == "test" else [[cell] for cell in found])
 
 
 def run(
-    out: str | Path,
-    folder: str | Path | None = None,
-    *,
-    tables: Sequence[str] | None = None,
-    holes: Sequence[str] = HOLES,
-    mechanisms: Sequence[tuple[str, float]] = MECHANISMS,
-    methods: Sequence[str] = METHODS,
-    trials: int = TRIALS,
-    settings: Settings | None = None,
-    jobs: int = 1,
-    progress: bool = True,
-) -> Results:
+    out: str | Path, folder: str | Path | None = None, quick: bool = False, **asked: Any
+) -> base.Results:
     """The results of all methods, written to `results.csv` in a folder as they are found.
 
     What is there already is not computed again, so an interrupted run goes on where it stopped.
-    For `out` and `settings` see `Results`, for `jobs` and `progress` see `collect`.
 
     Parameters
     ----------
-    folder : str or Path, optional
-        The folder with the tables of the regression study.
+    out, folder : str or Path
+        For the results; and with the tables of the regression study.
+    quick : bool
+        Take one split of up to a hundred training rows of three tables.
     tables, holes, methods : sequences of str
         What to run, of `TABLES` (default: all that are there), `HOLES` and `METHODS`.
     mechanisms : sequence of pairs
         What is missing: "MCAR", "MAR" or "MNAR", and the rate.
     trials : int
         The number of splits of every table.
+    settings, jobs, progress
+        See `Results` and `collect`.
     """
-    settings = Settings() if settings is None else settings
-    names = available(folder) if tables is None else tables
-    known = {"table": (names, TABLES), "place of holes": (holes, HOLES)}
-    check_names({**known, "method": (methods, METHODS)}, jobs)
-    loaded = {name: load_table(name, folder) for name in names}
-    results = Results(out, KEYS, VALUES, asdict(settings))
-    todo = []
-    for group in cells(list(loaded.values()), holes, mechanisms, trials):
-        usable = [m for m in methods if group[0].holes == "both" or m not in MASKED]
+    defaults = {"tables": available(folder), "mechanisms": MECHANISMS, "trials": 5}
+    options = base.choose(asked, NAMES, defaults, QUICK_OPTIONS if quick else {})
+    settings = options.settings or (QUICK if quick else Settings())
+    loaded = {name: load_table(name, folder) for name in options.tables}
+    results, todo = base.Results(out, KEYS, VALUES, asdict(settings)), []
+    for group in cells(list(loaded.values()), options):
+        usable = [m for m in options.methods if group[0].holes == "both" or m not in MASKED]
         left = [(cell, [m for m in usable if (*cell, m) not in results]) for cell in group]
         left = [(cell, wanted) for cell, wanted in left if wanted]
         if left:
             todo.append((loaded[group[0].table], left, settings))
-    return collect(results, evaluate, todo, jobs, progress)
+    return base.collect(results, evaluate, todo, options.jobs, options.progress)
 
 
-def reproduce_missing(
+def reproduce(
     out: Path, folder: Path | None = None, quick: bool = False, **asked: Any
-) -> Done:
-    """The study with its summary and figure, written to a folder (for what is asked, see `run`).
+) -> base.Done:
+    """The study with its page and figure, written to a folder (for what is asked, see `run`)."""
+    results = run(out, folder, quick, **asked)
+    return base.write_report(results, *report(results.frame))
 
-    A quick one takes one split of up to a hundred training rows of three tables.
+
+def values_of(frame: Any, task: str, holes: str) -> Any:
+    """The results of methods (rows), averaged over splits, by field, table and setting.
+
+    Tables and settings are those that all methods have errors for; None without any.
     """
-    few: dict[str, Any] = {
-        "tables": QUICK_TABLES,
-        "mechanisms": QUICK_MECHANISMS,
-        "trials": 1,
-        "settings": QUICK,
-    }
-    results = run(out, folder, **(few if quick else {}) | chosen(**asked))
-    return write_report(results, *report(results.frame))
+    frame = frame[(frame["task"] == task) & (frame["holes"] == holes)]
+    if frame.empty:
+        return None
+    setting = frame["mechanism"] + " " + frame["rate"].map("{:g}".format)
+    grouped = frame.assign(setting=setting).groupby(["method", "table", "setting"], sort=False)
+    means = grouped[["error", *EXTRAS]].mean().unstack(["table", "setting"])
+    means = means.reindex([method for method in METHODS if method in means.index])
+    common = means["error"].dropna(axis=1).columns
+    kept = [column for column in means if column[1:] in set(common)]
+    return means[kept] if kept else None
+
+
+def against(errors: Any, ours: str) -> Any:
+    """How much larger errors are than those of one of our methods, with tables as units.
+
+    Wins are tables where ours has the smaller error; the distance is the mean difference in
+    multiples of its standard error, NaN if there is none.
+    """
+    by_table = errors.T.groupby("table", sort=False).mean().T
+    gap = by_table - by_table.loc[ours]
+    error = (gap.std(axis=1) / np.sqrt(gap.shape[1])).replace(0.0, np.nan)
+    wins, losses = (gap > 0).sum(axis=1), (gap < 0).sum(axis=1)
+    found = pd.DataFrame({"wins": wins, "losses": losses, "distance": gap.mean(axis=1) / error})
+    record = wins.astype(str) + "-" + losses.astype(str)
+    return found.assign(
+        record=record, far=found["distance"].map("{:+.1f}".format).replace("+nan", "")
+    )
+
+
+def report(frame: Any) -> tuple[Any, ...]:
+    """What `write_report` writes."""
+    short, sections, means, panels = [], [], {}, {}
+    for task, (holes, place) in product(TASKS, PLACES.items()):
+        values = values_of(frame, task, holes)
+        if values is None:
+            continue
+        errors = values["error"]
+        means[f"{task}, {holes}"], panels[f"{task}\n{place}"] = errors.mean(axis=1), errors
+        extras = pd.DataFrame({field: values[field].mean(axis=1) for field in EXTRAS})
+        short.append(f"- {task.capitalize()}, {place}: {_in_short(errors)}")
+        covered = [
+            f"{method} {share:.1%} at a median width of {extras['width'][method]:.2f}"
+            for method, share in extras["coverage"].dropna().items()
+        ]
+        short += [f"- Its 90 % intervals cover: {', '.join(covered)}."] if covered else []
+        shown = {
+            head: extras[field].map(form.format, na_action="ignore").fillna("")
+            for field, (head, form) in EXTRAS.items()
+            if extras[field].notna().any()
+        }
+        tables = f"Tables: {', '.join(errors.columns.unique('table'))}; {TASKS[task]}."
+        parts = [tables, error_table(errors), pd.DataFrame(shown)]
+        sections.append((f"{task.capitalize()}, {place}", parts))
+    there = [m for m in METHODS if any(m in x for x in means.values())]
+    table, page = pd.DataFrame(means).reindex(there), Path(__file__).with_name("page.md")
+    words = {"short": "\n".join(short), "ours": OURS}
+    return page, words, sections, table, lambda: figure(panels)
+
+
+def error_table(errors: Any) -> Any:
+    """Methods down; errors by setting, ranks and comparisons across, as text."""
+    by_setting = errors.T.groupby("setting").mean().T
+    table = by_setting.assign(all=errors.mean(axis=1)).map("{:.4f}".format)
+    table["mean rank"] = errors.rank().mean(axis=1).map("{:.1f}".format)
+    for ours in (name for name in EXPECTED if name in errors.index and name not in MASKED):
+        table[[f"w-l {ours}", f"d/se {ours}"]] = against(errors, ours)[["record", "far"]]
+        table.loc[ours, [f"w-l {ours}", f"d/se {ours}"]] = ""
+    return table
+
+
+def _in_short(errors: Any) -> str:
+    """The smallest error of ours and of the others, and how far apart they are."""
+    means, ranks = errors.mean(axis=1), errors.rank().mean(axis=1)
+    shown = [f"{m} {means[m]:.4f} (mean rank {ranks[m]:.1f})" for m in errors.index]
+    ours = [method for method in errors.index if method in EXPECTED]
+    text = ", ".join(shown[: len(ours)])
+    others = means.drop(ours)
+    if others.empty:
+        return text + "."
+    best = others.idxmin()
+    said = shown[errors.index.get_loc(best)]
+    text += f", best of the {len(others)} others, in hindsight, {said}"
+    for method in ours:
+        found = against(errors, method).loc[best]
+        text += f"; {method} against it {found['record']} tables"
+        text += f", difference / standard error {found['far']}" if found["far"] else ""
+    return text + "."
+
+
+def figure(errors: dict[str, Any]) -> Any:
+    """The axes of how much larger errors are than those of the expected SVM, None without results.
+
+    Bands are standard errors over tables.
+    """
+    panels, settings = {}, []
+    for title, found in errors.items():
+        if OURS not in found.index:
+            continue
+        gap = (found - found.loc[OURS]).T.groupby("setting")
+        mean, band = gap.mean(), (gap.std() / np.sqrt(gap.count())).fillna(0.0)
+        settings.append(list(mean.index))
+        panels[title] = {
+            method: base.Curve(range(len(mean)), mean[method].tolist(), band[method].tolist())
+            for method in SHOWN
+            if method in mean
+        }
+    if not any(panels.values()):
+        return None
+    levels = {title: {OURS: 0.0} for title in panels}
+    ylabels = {next(iter(panels)): f"error minus that of the {OURS}"}
+    axes = base.plot_panels(panels, "", ylabels, levels)
+    for ax, names in zip(axes, settings, strict=True):
+        ax.set_xticks(range(len(names)), names, rotation=30)
+        ax.title.set_size("medium")
+    return axes

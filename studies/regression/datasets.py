@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
+import pandas as pd
 
 from expectedkernels.checks import DataError
-from studies.base import check_names
 
 FOLDER = "EXPECTEDKERNELS_DATA"
 """The environment variable with the folder of the data, used if no folder is given."""
@@ -24,56 +23,28 @@ N_BINS = 10
 SPLITS = ("train", "valid", "test")
 
 
-@dataclass(frozen=True)
-class Source:
-    """A raw file, what its columns are, and the regressor that was selected for it.
+Source = SimpleNamespace
+"""A raw file, what its columns are, and the regressor that was selected for it.
 
-    Attributes
-    ----------
-    name, file : str
-    target : str
-        The column to predict.
-    discrete, continuous : sequences of str
-        The columns that are categories, and those that are cut into bins.
-    where : str
-        Where the file can be found.
-    sha256 : mapping
-        The SHA-256 sums of bits (x) and targets (y) of the splits.
-    C, epsilon, gamma : float
-        The parameters of the support vector regressor, as the paper's grid search selected them.
-    openml : int or None
-        Its number on OpenML.
-    truncate : bool
-        Whether targets lose their digits after the decimal point.
-    fit_rows : int or None
-        Fit the regressor to so many of the first training rows. None: all.
-    unit : float
-        What errors are given in multiples of.
-    """
-
-    name: str
-    file: str
-    target: str
-    discrete: Sequence[str]
-    continuous: Sequence[str]
-    where: str
-    sha256: Mapping[str, str]
-    C: float
-    epsilon: float
-    gamma: float
-    openml: int | None = None
-    truncate: bool = False
-    fit_rows: int | None = None
-    unit: float = 1.0
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """All columns that are used, the target last."""
-        return (*self.discrete, *self.continuous, self.target)
+With `name`, `file` and `where` it can be found (and its number on OpenML, or None); the columns
+`target`, `discrete` and `continuous` (which are cut into bins), and all of them in `columns`;
+`sha256`, the sums of bits (x) and targets (y) of the splits; `C`, `epsilon` and `gamma` of the
+support vector regressor, as the paper's grid search selected them; `truncate`, whether targets lose
+their digits after the decimal point; `fit_rows`, how many of the first training rows the regressor
+is fitted to (None: all); and `unit`, what errors are given in multiples of.
+"""
 
 
-_TOML = Path(__file__).with_name("sources.toml").read_text(encoding="utf-8")
-SOURCES = {name: Source(name, **table) for name, table in tomllib.loads(_TOML).items()}
+def _sources() -> dict[str, Source]:
+    optional = {"openml": None, "truncate": False, "fit_rows": None, "unit": 1.0}
+    found = tomllib.loads(Path(__file__).with_name("sources.toml").read_text(encoding="utf-8"))
+    for name, table in found.items():
+        found[name] = source = Source(name=name, **optional | table)
+        source.columns = (*source.discrete, *source.continuous, source.target)
+    return found
+
+
+SOURCES = _sources()
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,12 +85,7 @@ class Dataset:
     train: Split
     valid: Split
     test: Split
-    verified: bool
-
-    @property
-    def n_bits(self) -> int:
-        """The number of bits of a row."""
-        return sum(self.sizes)
+    verified: bool = False
 
     @property
     def groups(self) -> list[slice]:
@@ -178,7 +144,8 @@ def load(name: str, folder: str | Path | None = None, *, check: bool = True) -> 
     ...
     expectedkernels.DataError: There is no data set 'iris'. There are: abalone; ...
     """
-    check_names({"data set": ([name], SOURCES)})
+    if name not in SOURCES:
+        raise DataError(f"There is no data set {name!r}. There are: {'; '.join(SOURCES)}.")
     source = SOURCES[name]
     path = data_folder(folder) / source.file
     if not path.exists():
@@ -195,59 +162,55 @@ def load(name: str, folder: str | Path | None = None, *, check: bool = True) -> 
     return replace(dataset, verified=not different)
 
 
-def read_table(source: Source, path: Path) -> dict[str, list[str]]:
-    """The columns of a raw file with a header, as text, by name."""
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.reader(file) if row]
-    names = [name.strip() for name in rows[0]] if rows else []
-    missing = [name for name in source.columns if name not in names]
-    if missing:
-        raise DataError(
-            f"{path} must start with a line of column names. There is no column "
-            f"{', '.join(map(repr, missing))} in it; found {names}."
+def read_table(source: Source, path: Path) -> Any:
+    """The columns of a raw file with a header, as text."""
+    try:
+        table = pd.read_csv(path, dtype=str, keep_default_na=False, skip_blank_lines=True)
+    except ValueError as error:  # nothing in it, or lines of several lengths
+        raise DataError(f"{path} must be a table with a line of column names: {error}.") from None
+    table = table.rename(columns=str.strip)
+    missing = [name for name in source.columns if name not in table]
+    if missing or (table == "").any(axis=None):
+        found = (
+            f"There is no column {', '.join(map(repr, missing))}" if missing else "Cells are empty"
         )
-    ragged = [i for i, row in enumerate(rows, start=1) if len(row) != len(names)]
-    if ragged:
         raise DataError(
-            f"{path}, line {ragged[0]}: expected {len(names)} cells. "
-            f"Found {len(rows[ragged[0] - 1])}."
+            f"{path} must start with a line of column names, and have no empty cells. {found} in "
+            f"it; found {list(table)}."
         )
-    return {name: [row[names.index(name)].strip() for row in rows[1:]] for name in source.columns}
+    return table[list(source.columns)].apply(lambda column: column.str.strip())
 
 
-def prepare(source: Source, table: dict[str, list[str]]) -> Dataset:
-    """The splits of a table: features as categories and bits, discrete ones first."""
+def prepare(source: Source, table: Any) -> Dataset:
+    """The splits of a table of text: features as categories and bits, discrete ones first."""
     order = np.random.RandomState(SEED).permutation(len(table[source.target]))
     n_train = int(0.7 * len(order))
     stop = n_train + int(0.2 * n_train)
     if n_train < 2 or stop >= len(order):
         raise DataError(f"The {source.name} data need at least ten rows. Got {len(order)}.")
+
+    def numbers(name: str) -> Any:
+        try:
+            return np.asarray(table[name], dtype=np.float64)
+        except ValueError as error:
+            message = f"The column {name!r} of {source.file} must hold numbers: {error}."
+            raise DataError(message) from None
+
     columns, sizes = [], []
     for name in (*source.discrete, *source.continuous):
-        column: Any = np.asarray(table[name])
+        column: Any = np.asarray(table[name], dtype=str)
         if name in source.continuous:
-            column = _numbers(source, name, table[name])
-            edges = np.histogram(column[order[:n_train]], bins=N_BINS)[1]
-            column = np.digitize(column, edges)
+            edges = np.histogram(numbers(name)[order[:n_train]], bins=N_BINS)[1]
+            column = np.digitize(numbers(name), edges)
         seen = np.unique(column[order[:n_train]])
         place = np.minimum(np.searchsorted(seen, column), len(seen) - 1)
         columns.append(np.where(seen[place] == column, place, -1))
         sizes.append(len(seen))
-    codes = np.stack(columns, axis=1)
-    y = _numbers(source, source.target, table[source.target])
+    codes, y = np.stack(columns, axis=1), numbers(source.target)
     y = np.trunc(y) if source.truncate else y
     parts = (order[:n_train], order[n_train:stop], order[stop:])
-    splits = [Split(codes[rows], one_hot(codes[rows], sizes), y[rows]) for rows in parts]
-    return Dataset(source, tuple(sizes), splits[0], splits[1], splits[2], verified=False)
-
-
-def _numbers(source: Source, name: str, cells: list[str]) -> Any:
-    try:
-        return np.asarray(cells, dtype=np.float64)
-    except ValueError as error:
-        raise DataError(
-            f"The column {name!r} of {source.file} must hold numbers: {error}."
-        ) from None
+    splits: Any = [Split(codes[rows], one_hot(codes[rows], sizes), y[rows]) for rows in parts]
+    return Dataset(source, tuple(sizes), *splits)
 
 
 def one_hot(codes: Any, sizes: Any) -> Any:
@@ -283,23 +246,19 @@ def fetch(source: Source, path: Path) -> None:
         raise DataError(f"{path} does not exist, and it is not on OpenML. {where}.")
     from sklearn.datasets import fetch_openml
 
+    def plain(name: str) -> str:  # without what spellings differ in
+        return "".join(letter for letter in name.lower() if letter.isalnum())
+
     try:
         with catch_warnings():
             simplefilter("ignore")  # what goes wrong in the end is said below
             found = fetch_openml(data_id=source.openml, as_frame=True, n_retries=1, delay=0.5)
-        table = found.data.rename(columns=_plain).assign(**{_plain(source.target): found.target})
-        table = table[[_plain(name) for name in source.columns]]
+        table = found.data.rename(columns=plain).assign(**{plain(source.target): found.target})
+        table = table[[plain(name) for name in source.columns]]
     except Exception as error:  # whatever is wrong with the connection, the server or the answer
         raise DataError(
             f"{path} does not exist, and could not be fetched from OpenML "
             f"(data set {source.openml}): {type(error).__name__}: {error}. {where}."
         ) from error
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".part")
-    table.to_csv(partial, header=list(source.columns), index=False)
-    partial.replace(path)
-
-
-def _plain(name: str) -> str:
-    """A name without what spellings differ in."""
-    return "".join(letter for letter in name.lower() if letter.isalnum())
+    table.to_csv(path, header=list(source.columns), index=False)

@@ -59,7 +59,7 @@ def test_mixtures_are_weighted_sums(seed, given_weights):
     assert_close(np.exp(p.log_partition()), share.sum())
 
 
-def test_mixtures_of_one_variable():
+def test_mixtures_of_one_variable_and_of_swapped_vtrees():
     p = mixture([factorized([[0.2, 0.8]]), factorized([[0.6, 0.4]])], [0.25, 0.75])
     assert_close(p.input(0).table, np.array([[0.5, 0.5]]))
     parts = [factorized([[0.5, 0.5]]), factorized([[0.2, 0.8]])]
@@ -69,9 +69,6 @@ def test_mixtures_of_one_variable():
     x = np.linspace(-1, 3, 5)
     expected = 0.3 * norm.pdf(x, 0) + 0.7 * norm.pdf(x, 2)
     assert_close(np.exp(q.log_likelihood(x[:, None])), expected)
-
-
-def test_mixtures_of_swapped_vtrees():
     p = factorized([[0.2, 0.8], [0.3, 0.7], [0.4, 0.6]], Vtree.from_nested(((0, 1), 2)))
     q = factorized([[0.5, 0.5], [0.1, 0.9], [0.6, 0.4]], Vtree.from_nested((2, (1, 0))))
     mixed = mixture([p, q], [0.5, 0.5])
@@ -123,15 +120,12 @@ def test_hidden_markov_models_sum_over_all_paths(length, varying):
     assert_close(np.exp(p.log_likelihood(all_worlds(p.cardinalities))), expected.ravel())
 
 
-def test_length_of_hidden_markov_models_may_follow_from_the_parameters():
+def test_lengths_of_hidden_markov_models():
     start, step, emit = [0.5, 0.5], np.full((2, 2), 0.5), np.full((2, 3), 1 / 3)
     assert hmm(start, np.stack([step] * 3), emit).n_variables == 4
     assert hmm(start, step, [emit] * 5).n_variables == 5
     assert hmm(start, step, np.stack([emit] * 5)).n_variables == 5
     assert hmm(start, step.tolist(), emit.tolist(), length=6).n_variables == 6
-
-
-def test_long_hidden_markov_models():
     p = hmm([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], [[0.8, 0.2], [0.3, 0.7]], length=3000)
     assert abs(p.log_partition()) < 1e-9
     assert p.n_units < 6 * 3000
@@ -176,22 +170,16 @@ def test_random_circuits_are_distributions(density, seed):
     assert values.sum() == pytest.approx(1.0, abs=1e-12)
 
 
-def test_random_circuits_are_reproducible():
+def test_random_circuits_are_reproducible_thin_and_large():
     p, q = (random_circuit(4, 3, rng=7) for _ in range(2))
     np.testing.assert_array_equal(joint(p), joint(q))
     generator = np.random.default_rng(7)
     np.testing.assert_array_equal(joint(p), joint(random_circuit(4, 3, rng=generator)))
     assert (joint(random_circuit(4, 3, rng=generator)) != joint(p)).any()
-
-
-def test_density_thins_out_random_circuits():
     dense = random_circuit(8, 40, rng=0)
     thin = random_circuit(8, 40, rng=0, density=0.1)
     assert thin.n_edges < 0.3 * dense.n_edges
     assert dense.n_parameters == 6 * 40 * 40 + 40 + 8 * 40 * 2
-
-
-def test_random_circuits_may_be_large():
     p = random_circuit(Vtree.balanced(8), 1000, rng=0)
     assert p.n_parameters > 6_000_000
     assert abs(p.log_partition()) < 1e-9
@@ -219,40 +207,28 @@ step2, emit2 = np.eye(2), np.eye(2)
         ),
         (lambda: mixture([]), CircuitError, "at least one circuit. Got none"),
         (lambda: mixture([p2], [0.5, 0.5]), CircuitError, r"mixture of 1 .* Got \[0.5 0.5\]"),
-        (
-            lambda: mixture([p2], [np.nan], normalized=False),
-            CircuitError,
-            r"finite weights. Got \[nan\]",
-        ),
+        (lambda: mixture([p2], [np.nan], normalized=False), CircuitError, r"finite weights. Got"),
         (
             lambda: mixture([p2, factorized([[0.5, 0.5]])]),
             CompatibilityError,
-            "Circuits 0 and 1 cannot be put together",
+            r"circuits 0 and 1 together needs .* variables \{0, 1\}, the second \{0\}",
         ),
         (
             lambda: algebra.stack([p2, p2, factorized([[0.5, 0.5], [0.2, 0.3, 0.5]])]),
             CompatibilityError,
-            "Circuits 0 and 2 .* same cardinalities",
+            "circuits 0 and 2 .* variable 1 has 2 states in the first",
         ),
         (
             lambda: algebra.stack(
                 [random_circuit(v, 2, rng=0) for v in (Vtree.right_linear(3), Vtree.left_linear(3))]
             ),
             CompatibilityError,
-            r"split in the same way. Got Vtree\(\(0, \(1, 2\)\)\) and Vtree\(\(\(0, 1\), 2\)\)",
+            r"splits into \{0\} \| \{1, 2\}, one of the second into \{0, 1\} \| \{2\}",
         ),
-        (lambda: hmm([1, 0], step2, emit2), CircuitError, "'length' of an HMM .* Got None"),
-        (lambda: hmm([1, 0], step2, emit2, length=0), CircuitError, "positive int. Got 0"),
-        (
-            lambda: hmm([1, 0, 0], step2, emit2, length=2),
-            CircuitError,
-            r"3 states and length 2 .* \(3, 3\) .* Got \(2, 2\) and \[\(2, 2\)",
-        ),
-        (
-            lambda: hmm([1, 0], step2, np.eye(3), length=2),
-            CircuitError,
-            r"Got \(2, 2\) and \[\(3, 3\)",
-        ),
+        (lambda: hmm([1, 0], step2, emit2), CircuitError, "'length' parameter of hmm .* Got None"),
+        (lambda: hmm([1, 0], step2, emit2, length=0), CircuitError, r"an int in the range \[1,"),
+        (lambda: hmm([1, 0, 0], step2, emit2, length=2), CircuitError, r"3 states and length 2"),
+        (lambda: hmm([1, 0], step2, np.eye(3), length=2), CircuitError, r"Got \(2, 2\) and \[\(3,"),
         (lambda: hmm([1, 0], step2, [emit2] * 3, length=2), CircuitError, "length 2 needs"),
         (lambda: hmm([1, 0], [step2] * 4, emit2, length=3), CircuitError, r"Got \(4, 2, 2\)"),
         (
@@ -277,11 +253,7 @@ step2, emit2 = np.eye(2), np.eye(2)
             r"'cardinalities' parameter .* \(2 in all\). Got \[2, 2, 2\]",
         ),
         (lambda: random_circuit(2, 2, cardinalities=0), CircuitError, "positive int.* Got 0"),
-        (
-            lambda: random_circuit(Vtree.balanced([1, 2]), 2),
-            CircuitError,
-            r"0 to 1, but a vtree over \[1, 2\]",
-        ),
+        (lambda: random_circuit(Vtree.balanced([1, 2]), 2), CircuitError, r"0 to 1, but a vtree"),
         (lambda: random_circuit(0, 2), VtreeError, "at least one variable"),
     ],
 )
@@ -293,31 +265,13 @@ def test_errors(make, error, message):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (
-            (factorized, [[0.5, 0.5], [0.5, 0.6]]),
-            r"The table of variable 1 must be probabilities.* Got \[0.5 0.6\], .* sums to 1.1",
-        ),
+        ((factorized, [[0.5, 0.5], [0.5, 0.6]]), r"The table of variable 1 must be probabilities"),
         ((factorized, [[1.5, -0.5]]), r"variable 0 must be .*not negative.* sums to 1\."),
-        (
-            (mixture, [factorized([[0.5, 0.5]])] * 2, [0.5, 0.4]),
-            r"The weights of a mixture must be .* sums to 0\.9",
-        ),
-        (
-            (gaussian_mixture, [0.5, 0.6], [0.0, 1.0], [1.0, 1.0]),
-            r"The weights of a Gaussian mixture .* sums to 1\.1",
-        ),
-        (
-            (hmm, [0.5, 0.4], np.eye(2), np.eye(2), 3),
-            r"The initial states of an HMM .* Got \[0.5 0.4\]",
-        ),
-        (
-            (hmm, [0.5, 0.5], [[1, 0], [0.2, 0.2]], np.eye(2), 3),
-            r"The transitions of an HMM .* Got \[0.2 0.2\]",
-        ),
-        (
-            (hmm, [0.5, 0.5], np.eye(2), [[1, 0], [0.2, 0.2]], 3),
-            r"The emissions of an HMM .* Got \[0.2 0.2\].*pass normalized=False",
-        ),
+        ((mixture, [factorized([[0.5, 0.5]])] * 2, [0.5, 0.4]), r"The weights of a mixture must"),
+        ((gaussian_mixture, [0.5, 0.6], [0.0, 1.0], [1.0, 1.0]), r"The weights of a Gaussian"),
+        ((hmm, [0.5, 0.4], np.eye(2), np.eye(2), 3), r"The initial states of an HMM .* Got \[0.5"),
+        ((hmm, [0.5, 0.5], [[1, 0], [0.2, 0.2]], np.eye(2), 3), r"The transitions of an HMM"),
+        ((hmm, [0.5, 0.5], np.eye(2), [[1, 0], [0.2, 0.2]], 3), r"The emissions of an HMM .* Got"),
     ],
 )
 def test_what_is_not_normalised_has_to_be_meant(call, message):

@@ -27,7 +27,7 @@ def two(root, left=HALF, right=HALF):
     return Circuit.from_blocks(PAIR, [left, right, root])
 
 
-def test_sizes_by_hand():
+def test_sizes():
     # two sums over the three products of two tables each; one sum is a plain product
     weights = np.array([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0]])
     block = Inner(3, 2, np.array([0, 0, 1]), np.array([0, 1, 1]), weights)
@@ -41,17 +41,11 @@ def test_sizes_by_hand():
     assert p.n_parameters == 4 + 6 + 3
     assert repr(p) == "<Circuit of 2 variables: 8 units, 9 edges, 2 roots>"
     assert p.input(1).cardinality == 3
-
-
-def test_sizes_of_normal_inputs():
     p = gaussian_mixture([0.5, 0.5], [[0.0, 1.0], [1.0, 1.0]], [[1.0, 2.0], [1.0, 2.0]])
     assert p.cardinalities == (None, None)
     # the second variable has one distinct component, merged
     assert p.n_units == 2 + 1 + 2 + 1
     assert p.n_parameters == (2 + 4) + (1 + 2) + 2
-
-
-def test_dense_and_sparse_circuits_have_the_same_size():
     p = random_circuit(5, 4, rng=0, density=0.5)
     q = sparsified(p)
     assert (p.n_units, p.n_edges, p.n_parameters) == (q.n_units, q.n_edges, q.n_parameters)
@@ -109,12 +103,9 @@ def test_alignment_keeps_the_function(seed):
     assert p.aligned_to(p.vtree) is p
 
 
-def test_alignment_needs_the_same_splits():
+def test_alignment_and_frozen_circuits():
     p = factorized([[0.5, 0.5]] * 3, Vtree.right_linear(3))
     assert p.aligned_to(Vtree.left_linear(3)) is None
-
-
-def test_circuits_are_frozen():
     p = factorized([[0.5, 0.5]])
     with pytest.raises(AttributeError):
         p.vtree = Vtree.balanced(1)
@@ -130,18 +121,12 @@ def test_circuits_are_frozen():
             r"variables of a circuit are 0 to 1. Got a vtree over \[1, 2\]",
         ),
         (lambda: Circuit.from_blocks(PAIR, [HALF, HALF]), "vtree of 3 nodes .* Got 2"),
-        (
-            lambda: two(Inner(1, 1, np.array([1]), np.array([0]), None)),
-            r"vtree node 2, left inputs must be in 0..0. Got 1..1",
-        ),
+        (lambda: two(Inner(1, 1, np.array([1]), np.array([0]), None)), r"vtree node 2, left"),
         (
             lambda: two(Inner(2, 2, np.array([0, 0]), np.array([-1, 0]), None)),
             r"right inputs must be in 0..0. Got -1..0",
         ),
-        (
-            lambda: two(Inner(1, 1, None, None, np.array([[np.nan]]))),
-            r"vtree node 2 \(variables \[0, 1\]\), weights .* finite",
-        ),
+        (lambda: two(Inner(1, 1, None, None, np.array([[np.nan]]))), r"vtree node 2 \(variables"),
         (
             lambda: two(Inner(1, 1, None, None, sparse.csr_array(np.array([[np.inf]])))),
             "must be finite numbers. Got NaN or infinity",
@@ -150,10 +135,7 @@ def test_circuits_are_frozen():
             lambda: two(Inner(1, 1, None, None, None), Table(np.array([[np.inf, 1.0]]))),
             r"vtree node 0 \(variables \[0\]\)",
         ),
-        (
-            lambda: gaussian_mixture([1.0], [np.nan], [1.0]),
-            "Normal inputs of variable 0 need finite means",
-        ),
+        (lambda: gaussian_mixture([1.0], [np.nan], [1.0]), "Normal inputs of variable 0 need"),
         (lambda: gaussian_mixture([1.0], [0.0], [-1.0]), "variances"),
         (
             lambda: gaussian_mixture([np.nan], [0.0], [1.0], normalized=False),

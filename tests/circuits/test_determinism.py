@@ -64,7 +64,7 @@ def test_random_decisions_are_deterministic(seed):
     assert deterministic(sparsified(p))
 
 
-def test_reasons_name_the_inputs():
+def test_reasons_and_what_normals_and_conditionals_keep():
     p = mixture(
         [
             factorized([[1, 1], [1, 0]], normalized=False),
@@ -80,6 +80,25 @@ def test_reasons_name_the_inputs():
     assert "(variables {10, 11})" in wide.reason
     long = mixture([factorized([[0.5, 0.5]] * 12), factorized([[0.2, 0.8]] * 12)])
     assert "(variables {0, 1, 2, 3, 4, 5, 6, 7, ...})" in deterministic(long).reason
+
+    def branch(i, mean):
+        return Product([Indicator(0, i, 2), Gaussian(1, mean, 1.0)])
+
+    assert deterministic(Circuit.from_units(Sum([branch(0, 0.0), branch(1, 1.0)], [0.5, 0.5])))
+    overlap = Circuit.from_units(
+        Sum(
+            [branch(0, 0.0), Product([Categorical(0, [0.5, 0.5]), Gaussian(1, 1.0, 1.0)])],
+            [0.5, 0.5],
+        )
+    )
+    assert deterministic(overlap).holds is False
+    p = Circuit.from_units(
+        Sum(
+            [Product([Indicator(0, i, 2), Gaussian(1, float(i), 1.0)]) for i in range(2)],
+            [0.5, 0.5],
+        )
+    )
+    assert deterministic(p.condition({1: 0.3}))
 
 
 @pytest.mark.parametrize(
@@ -99,20 +118,6 @@ def test_cases(p, holds):
     assert deterministic(p).holds is holds
 
 
-def test_discrete_variables_separate_normals():
-    def branch(i, mean):
-        return Product([Indicator(0, i, 2), Gaussian(1, mean, 1.0)])
-
-    assert deterministic(Circuit.from_units(Sum([branch(0, 0.0), branch(1, 1.0)], [0.5, 0.5])))
-    overlap = Circuit.from_units(
-        Sum(
-            [branch(0, 0.0), Product([Categorical(0, [0.5, 0.5]), Gaussian(1, 1.0, 1.0)])],
-            [0.5, 0.5],
-        )
-    )
-    assert deterministic(overlap).holds is False
-
-
 @pytest.mark.parametrize(("points", "holds"), [((0.0, 1.0), True), ((1.0, 1.0), False)])
 def test_points_of_mass_only_meet_themselves(points, holds):
     normal = Real(np.eye(2), np.array(points), np.array([0.0, 0.0]))
@@ -121,16 +126,6 @@ def test_points_of_mass_only_meet_themselves(points, holds):
     assert deterministic(Circuit(Vtree.balanced(2), (normal, table, root))).holds is holds
     beside = Real(np.eye(2), np.array(points), np.array([0.0, 1.0]))  # in a density
     assert deterministic(Circuit(Vtree.balanced(2), (beside, table, root))).holds is False
-
-
-def test_conditionals_of_deterministic_circuits_are_deterministic():
-    p = Circuit.from_units(
-        Sum(
-            [Product([Indicator(0, i, 2), Gaussian(1, float(i), 1.0)]) for i in range(2)],
-            [0.5, 0.5],
-        )
-    )
-    assert deterministic(p.condition({1: 0.3}))
 
 
 def test_answers_do_not_depend_on_where_arrays_are(xp):

@@ -7,19 +7,19 @@ from hypothesis import given, settings, strategies as st
 import expectedkernels as ek
 from assertions import assert_close
 from expectedkernels.circuits.evidence_forms import (
-    ConditionalsSide,
+    ConditionalsOperand,
+    axis_size,
     choose,
     conditional_circuits,
-    evidence_side,
+    distinct_rows_size,
+    evidence_operand,
+    joint_cost,
     mean_reach,
-    side_in,
+    operand_in,
 )
 from expectedkernels.circuits.operands import (
-    CircuitSide,
-    PointSide,
-    extent_of_operand,
-    flat_extent,
-    sweep_cost,
+    CircuitOperand,
+    PointOperand,
 )
 from expectedkernels.circuits.queries import log_values
 from expectedkernels.data.evidence import Column, Evidence, as_evidence
@@ -42,7 +42,7 @@ def values_in(forms, p, rows, other):
     sides, logs = [], []
     for form, x in zip(forms, (rows, other), strict=True):
         evidence = as_evidence(x, p.cardinalities)
-        sides.append(side_in(form, p, evidence))
+        sides.append(operand_in(form, p, evidence))
         log = log_values(p, evidence)[0][:, 0]
         logs.append(np.zeros(len(x)) if form == "conditionals" else log)
     found = gram(tuple(sides), kernel, 2**30).linear()
@@ -69,7 +69,7 @@ def test_the_choice_does_not_change_expected_kernels(monkeypatch, n):
     whole = ek.expected_kernel(p, p, k, evidence_p=X, evidence_q=Y)
     assert_close(whole, values_as_single_conditionals(p, k, X, Y))
     monkeypatch.setattr("expectedkernels.circuits.evidence_forms.SMALL", 0.0)
-    monkeypatch.setattr("expectedkernels.circuits.evidence_forms.CONDITION", 0.0)
+    monkeypatch.setattr("expectedkernels.circuits.evidence_forms.CONDITION_COST", 0.0)
     assert_close(ek.expected_kernel(p, p, k, evidence_p=X, evidence_q=Y), whole)
     same = ek.expected_kernel(p, p, k, evidence_p=X, evidence_q=X)
     assert_close(same, ek.expected_kernel(p, p, k, evidence_p=X, evidence_q=X.copy()))
@@ -91,7 +91,7 @@ def test_few_rows_of_a_small_circuit_are_swept_as_they_are():
 def test_rows_that_say_the_same_are_put_together():
     p = ek.random_circuit(ek.Vtree.balanced(16), 24, rng=0)
     evidence = as_evidence(np.tile(p.sample(1, rng=0), (30, 1)), p.cardinalities)
-    choice = choose(((p, evidence), flat_extent(p.vtree.n_nodes, 200)))
+    choice = choose(((p, evidence), distinct_rows_size(p.vtree.n_nodes, 200)))
     assert choice.forms[0] == "patterns"
     assert choice.cost < choice.others["rows", None]
 
@@ -101,17 +101,17 @@ def test_conditionals_are_chosen_where_they_are_small(data_dir):
     evidence = as_evidence(with_holes(p.sample(40, rng=0), 0.5), p.cardinalities)
     choice = choose(((p, evidence), (p, evidence)))
     assert choice.forms == ("conditionals", "conditionals")
-    assert isinstance(side_in(choice.forms[0], p, evidence), ConditionalsSide)
+    assert isinstance(operand_in(choice.forms[0], p, evidence), ConditionalsOperand)
     assert choice.cost < min(choice.others.values())
 
 
 def test_signed_circuits_have_no_conditionals(monkeypatch):
     monkeypatch.setattr("expectedkernels.circuits.evidence_forms.SMALL", 0.0)
-    monkeypatch.setattr("expectedkernels.circuits.evidence_forms.CONDITION", 0.0)
+    monkeypatch.setattr("expectedkernels.circuits.evidence_forms.CONDITION_COST", 0.0)
     parts = [ek.factorized([[0.5, 0.5]] * 3), ek.factorized([[0.9, 0.1]] * 3)]
     signed = ek.algebra.linear_combination(parts, [2.0, -1.0])
     choice = choose(((signed, as_evidence([[0, 1, np.nan]], signed.cardinalities)),
-                     extent_of_operand(signed.operand)))  # fmt: skip
+                     axis_size(signed.operand)))  # fmt: skip
     assert choice.forms[0] in ("rows", "patterns")
     assert all(forms[0] != "conditionals" for forms in choice.others)
 
@@ -119,18 +119,18 @@ def test_signed_circuits_have_no_conditionals(monkeypatch):
 def test_costs_grow_with_rows_and_units():
     p, wide = (ek.random_circuit(ek.Vtree.balanced(8), n, rng=0) for n in (3, 9))
     costs = [
-        sweep_cost(extent_of_operand(c.operand), flat_extent(c.vtree.n_nodes, n))
+        joint_cost(axis_size(c.operand), distinct_rows_size(c.vtree.n_nodes, n))
         for c, n in ((p, 10), (p, 100), (wide, 100))
     ]
     assert costs == sorted(costs)
     evidence = as_evidence(with_holes(p.sample(7, rng=0), 0.5), p.cardinalities)
-    batched = extent_of_operand(CircuitSide(p, evidence, by_patterns=False).operand)
-    assert_close(batched.units, 7 * extent_of_operand(p.operand).units)
+    batched = axis_size(CircuitOperand(p, evidence, by_patterns=False))
+    assert_close(batched.units, 7 * axis_size(p.operand).units)
 
 
 def test_parts_of_a_side_are_made_once():
     p = ek.random_circuit(ek.Vtree.balanced(4), 3, rng=0)
-    side = ConditionalsSide(p, as_evidence(with_holes(p.sample(8, rng=0), 0.5), p.cardinalities))
+    side = ConditionalsOperand(p, as_evidence(with_holes(p.sample(8, rng=0), 0.5), p.cardinalities))
     assert side.rows(slice(0, 4)) is side.rows(slice(0, 4))
     assert side.rows(slice(4, 8)).n_rows == 4
 
@@ -232,21 +232,21 @@ def test_learned_circuits_are_condensed(data_dir):
     p = ek.read_psdd(data_dir / "psdd" / "elevators.psdd")
     E = with_holes(p.sample(1200, rng=1), 0.5)
     read = as_evidence(E, p.cardinalities)
-    assert isinstance(evidence_side(p, read, 1000), ConditionalsSide)
-    assert type(evidence_side(p, read, 1)) is CircuitSide
+    assert isinstance(evidence_operand(p, read, 1000), ConditionalsOperand)
+    assert type(evidence_operand(p, read, 1)) is CircuitOperand
     check_many_rows(p, E, p.sample(40, rng=2))
 
 
 def test_dense_circuits_are_not():
     p = ek.random_circuit(ek.Vtree.balanced(20), 16, rng=0)
     E = with_holes(p.sample(1200, rng=1), 0.5)
-    assert type(evidence_side(p, as_evidence(E, p.cardinalities), 1000)) is CircuitSide
+    assert type(evidence_operand(p, as_evidence(E, p.cardinalities), 1000)) is CircuitOperand
     check_many_rows(p, E, p.sample(40, rng=2))
 
 
 def test_condensing_is_right_where_it_would_not_be_chosen(monkeypatch):
-    monkeypatch.setattr("expectedkernels.expectation.side_in",
-                        lambda form, p, read: ConditionalsSide(p, read))  # fmt: skip
+    monkeypatch.setattr("expectedkernels.expectation.operand_in",
+                        lambda form, p, read: ConditionalsOperand(p, read))  # fmt: skip
     p = chain(30)
     check_many_rows(p, with_holes(p.sample(1200, rng=1), 0.5), p.sample(40, rng=2))
 
@@ -303,8 +303,8 @@ def test_conditionals_of_real_variables(monkeypatch, n):
 
     kernels = [ek.RBF(0.3), ek.RBF([0.5, 0.1, 2.0]) * ek.ExpHamming(0.2)]
     expected = [both(k) for k in kernels]
-    monkeypatch.setattr("expectedkernels.expectation.side_in",
-                        lambda form, p, read: ConditionalsSide(p, read))  # fmt: skip
+    monkeypatch.setattr("expectedkernels.expectation.operand_in",
+                        lambda form, p, read: ConditionalsOperand(p, read))  # fmt: skip
     for k, wanted in zip(kernels, expected, strict=True):
         for got, values in zip(both(k), wanted, strict=True):
             np.testing.assert_allclose(got, values, rtol=1e-11)
@@ -322,7 +322,7 @@ def test_weights_of_components_in_place_of_densities(form):
         columns[v] = Column(None, column.values, column.codes, logs)
     weighed = Evidence(p.cardinalities, columns=columns)
     assert_close(log_values(p, weighed)[0], log_values(p, plain)[0])
-    axes = [(side_in(form, p, read), CircuitSide(p)) for read in (plain, weighed)]
+    axes = [(operand_in(form, p, read), CircuitOperand(p)) for read in (plain, weighed)]
     kernel = ek.RBF(0.4).blocks(p.vtree, p.cardinalities)
     wanted, got = (expected(sides, kernel, 2**27) for sides in axes)
     np.testing.assert_allclose(got, wanted, rtol=1e-12)
@@ -335,12 +335,12 @@ def test_weights_of_components_in_place_of_densities(form):
     given = Evidence(p.cardinalities, columns=columns)
     out = codes == len(column.seen)
     assert out.any()
-    got = expected((side_in(form, p, given), CircuitSide(p)), kernel, 2**27)
+    got = expected((operand_in(form, p, given), CircuitOperand(p)), kernel, 2**27)
     blocks = list(p.blocks)
     leaf = p.vtree.leaf(1)
     blocks[leaf] = blocks[leaf].with_numbers(p.input(1).weights * [1.0, 0.0])
     without = ek.Circuit(p.vtree, tuple(blocks))
-    some = expected((side_in(form, without, plain.rows(np.flatnonzero(out))), CircuitSide(p)),
+    some = expected((operand_in(form, without, plain.rows(np.flatnonzero(out))), CircuitOperand(p)),
                     kernel, 2**27)  # fmt: skip
     np.testing.assert_allclose(got[out], some, rtol=1e-12)
     np.testing.assert_allclose(got[~out], wanted[~out], rtol=1e-12)
@@ -359,7 +359,7 @@ def test_numbers_that_are_no_doubles(monkeypatch):
     kernel = ek.RBF(0.4).blocks(p.vtree, p.cardinalities)
 
     def answers():
-        return expected((ConditionalsSide(p, given), CircuitSide(p)), kernel, 2**27)
+        return expected((ConditionalsOperand(p, given), CircuitOperand(p)), kernel, 2**27)
 
     together = answers()
     monkeypatch.setattr("expectedkernels.circuits.conditioning.TINY", 0.3)
@@ -381,8 +381,8 @@ def test_batches_of_conditionals_keep_components_of_any_rarity():
     expected = np.where(fits, expected, -np.inf)
     assert np.isfinite(expected).sum() >= 6
     assert expected[np.isfinite(expected)].min() < -745
-    side = ConditionalsSide(p, as_evidence(rows, p.cardinalities))
-    other = PointSide(points, p.vtree, p.cardinalities)
+    side = ConditionalsOperand(p, as_evidence(rows, p.cardinalities))
+    other = PointOperand(points, p.vtree, p.cardinalities)
     found = gram((side, other), ek.Delta().blocks(p.vtree, p.cardinalities), 2**30).log()
     finite = np.isfinite(expected)
     np.testing.assert_array_equal(np.isfinite(found), finite)

@@ -172,7 +172,7 @@ def test_reasons_for_determinism(root, holds, reason):
         raise ValueError(verdict.reason)
 
 
-def test_merging_does_not_hide_overlaps():
+def test_determinism_of_merged_separated_and_enumerated_inputs():
     # each of these becomes one product with one weight in a minimised circuit
     twice = Product([x(0), x(1)])
     equal = [Product([x(0), x(1)]) for _ in range(2)]
@@ -180,9 +180,6 @@ def test_merging_does_not_hide_overlaps():
         assert properties(root).deterministic.holds is False
     assert "has two inputs that are not zero" in properties(mix(twice, twice)).deterministic.reason
     assert properties(Circuit.from_units(mix(twice, twice))).deterministic
-
-
-def test_several_variables_may_separate():
     # no single variable separates all three, but each pair is separated by one
     root = mix(
         Product([x(0, 0, 3), x(1), x(2, 0)]),
@@ -206,13 +203,10 @@ def crossing(n):
     return mix(zero, one)
 
 
-def test_structured_graphs_of_any_size_are_decided():
+def test_determinism_may_need_blocks_or_states_or_stay_undecided():
     verdict = properties(equal_bits(0, 1, range(2, 40))).deterministic
     assert verdict.holds is True
     assert verdict.reason.startswith("in the form of blocks")
-
-
-def test_small_domains_are_enumerated():
     verdict = properties(crossing(4)).deterministic
     assert verdict.holds is True
     assert "at each of the 16 points" in verdict.reason
@@ -220,16 +214,10 @@ def test_small_domains_are_enumerated():
     verdict = properties(overlapping).deterministic
     assert verdict.holds is False
     assert "not zero at x0 = 0, x1 = 0, x2 = 0" in verdict.reason
-
-
-def test_determinism_may_stay_undecided():
     verdict = properties(crossing(30)).deterministic
     assert verdict.holds is None
     assert "could not be decided: the circuit is neither structured-decomposable" in verdict.reason
     assert not verdict
-
-
-def test_properties_take_circuits_and_units():
     with pytest.raises(CircuitError, match=r"Expected a Circuit or a unit .* Got list instead"):
         properties([x(0)])
 
@@ -298,7 +286,7 @@ def test_the_highest_difference_is_named():
     assert is_compatible(deep, other).reason.startswith("over variables {0, 1, 2}, ")
 
 
-def test_wide_products_keep_to_the_definition():
+def test_graphs_must_be_smooth_decomposable_and_of_one_width():
     wide, narrow = Product([x(0), x(1), x(2)]), Product([pair(0, 1), x(2)])
     verdict = is_compatible(wide, narrow)
     assert verdict.holds is False
@@ -306,9 +294,6 @@ def test_wide_products_keep_to_the_definition():
     vtree = Circuit.from_units(narrow).vtree
     assert is_compatible(Circuit.from_units(wide, vtree=vtree), narrow)
     assert is_compatible(wide, Circuit.from_units(narrow))
-
-
-def test_graphs_must_be_smooth_and_decomposable():
     good = Product([x(0), x(1)])
     rough = mix(good, x(0, 1))
     for p, q, name in ((good, rough, "second"), (rough, Circuit.from_units(good), "first")):
@@ -336,7 +321,7 @@ def test_variables_and_domains_must_agree():
         is_compatible(p, np.zeros((2, 2)))
 
 
-def test_incompatible_circuits_raise_with_advice():
+def test_incompatible_circuits_raise_with_advice_that_is_short():
     p = Circuit.from_units(Product([pair(0, 1), x(2)])).normalize()
     q = Circuit.from_units(Product([x(0), pair(1, 2)])).normalize()
     message = (
@@ -346,9 +331,6 @@ def test_incompatible_circuits_raise_with_advice():
     for compare in (mmd2, kdsd):
         with pytest.raises(CompatibilityError, match=message):
             compare(p, q, ExpHamming(0.5))
-
-
-def test_long_scopes_are_cut_short():
     n = 50
     p = Circuit.from_units(Product([x(v) for v in range(n)]), vtree=Vtree.right_linear(n))
     q = Circuit.from_units(Product([x(v) for v in range(n)]), vtree=Vtree.left_linear(n))

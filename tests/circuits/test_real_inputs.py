@@ -69,14 +69,11 @@ def test_densities_integrate_to_one_and_have_the_moments(i):
         np.testing.assert_allclose(p.map([np.nan, np.nan]), [[MEAN[i], 9.0][state], state])
 
 
-def test_a_narrow_interval_hardly_changes_a_normal():
+def test_intervals_that_are_narrow_touch_or_meet():
     narrow = Real(np.eye(1), np.zeros(1), np.ones(1), np.array([1e-9]))
     normal = Real(np.eye(1), np.zeros(1), np.ones(1))
     x = np.array([0.0, 1.0, 30.0, -5.0])
     np.testing.assert_allclose(narrow.log_density(x), normal.log_density(x), rtol=1e-12)
-
-
-def test_both_ends_belong_to_an_interval_whatever_their_rounding():
     edges = np.array([0.1, 0.3, 0.7, 1.1, 1.3])
     low, high = edges[:-1], edges[1:]
     bins = Real(np.eye(4), 0.5 * (low + high), np.zeros(4), 0.5 * (high - low))
@@ -85,9 +82,6 @@ def test_both_ends_belong_to_an_interval_whatever_their_rounding():
     np.testing.assert_array_equal(inside, wanted)
     # but intervals that only touch do not meet
     np.testing.assert_array_equal(bins.meets(bins), np.eye(4, dtype=bool))
-
-
-def test_which_components_meet():
     points = Real(np.eye(2), np.array([0.25, 1.0]), np.zeros(2))
     wanted = [[True, True], [False, True], [True, True], [True, True]]
     np.testing.assert_array_equal(block().meets(points), wanted)
@@ -127,15 +121,12 @@ def test_expected_kernels_with_points_and_evidence(rng):
         np.testing.assert_allclose(row, ek.expected_kernel(conditional, points, k), rtol=1e-12)
 
 
-def test_a_remote_point_has_a_logarithm():
+def test_kernels_of_remote_points_and_of_other_kinds():
     p = Circuit(Vtree.balanced(1), (Real(np.eye(1), np.zeros(1), np.zeros(1), np.ones(1)),))
     found = ek.expected_kernel(p, [[40.0]], ek.RBF(1.0), log=True)
     # the mean over the interval of exp(-(40 - x)^2), from its near end
     expected = -(39.0**2) + np.log(0.5 * 0.5 / 39.0 * (1 - 0.5 / 39.0**2 + 0.75 / 39.0**4))
     assert found[0] == pytest.approx(expected, rel=1e-12)
-
-
-def test_other_kernels_of_intervals():
     p = Circuit(Vtree.balanced(1), (block(np.full((1, 4), 0.25)),))
     assert ek.expected_kernel(p, p, ek.ExpHamming(0.7)) == pytest.approx(np.exp(-0.7))
     assert ek.expected_kernel(p, [[0.5]], ek.Delta()).tolist() == [0.0]
@@ -180,7 +171,7 @@ def test_files_pickles_and_mixtures_keep_the_widths(tmp_path, rng):
         assert "normal_half" in arrays
         assert "normal_half" not in none.files
     np.savez(tmp_path / "p.npz", **(arrays | {"normal_half": -HALF}))
-    with pytest.raises(ek.ParseError, match="widths must be finite, and not negative"):
+    with pytest.raises(ek.ParseError, match=r"widths .*not negative"):
         ek.load(tmp_path / "p.npz")
     x = np.array([[0.25, 1.0], [2.5, 0.0]])
     both = ek.mixture([p, p.condition({1: 1})], [0.5, 0.5])
@@ -217,7 +208,7 @@ def test_what_intervals_do_not_have(rng):
     with pytest.raises(ek.PropertyError, match="product of densities on intervals"):
         ek.algebra.multiply(p, p)
     one = Circuit(Vtree.balanced(1), (block().take([0]),))
-    with pytest.raises(ek.PropertyError, match="one of its inputs is an interval"):
+    with pytest.raises(ek.PropertyError, match="is real, and the power 2 of its densities"):
         ek.algebra.power(one, 2.0)
 
 
@@ -242,8 +233,5 @@ def test_all_blocks_answer_the_questions_of_blocks(block):
     same = block.refilled(2.0 * numbers)
     np.testing.assert_array_equal(same.flat[0], 2.0 * numbers)
     np.testing.assert_array_equal(same.columns, block.columns)
-    doubled = block.mapped(lambda x: 2.0 * x)
-    if block.numbers is not None:
-        np.testing.assert_array_equal(doubled.flat[0], 2.0 * numbers)
     assert block.moved(lambda array: array).n_units == block.n_units
     assert block.matrix is None or block.matrix.shape == (block.n_units, block.width)

@@ -50,7 +50,7 @@ def test_marginals_with_and_without_evidence(seed):
             assert found == pytest.approx(wanted, abs=1e-12)
 
 
-def test_samples_have_the_density():
+def test_samples_and_expected_kernels():
     f, values = signed(1)
     p = ek.algebra.square(f)
     density = values**2 / (values**2).sum()
@@ -63,9 +63,6 @@ def test_samples_have_the_density():
     assert given.shape == (2, 50, 4)
     assert (given[0][:, [0, 3]] == [1, 0]).all()
     assert (given[1][:, :2] == [0, 2]).all()
-
-
-def test_expected_kernels_and_discrepancies():
     (f, a), (g, b) = signed(2), signed(2, units=2)
     p, q = ek.algebra.square(f), ek.algebra.square(g)
     a, b = a**2 / (a**2).sum(), b**2 / (b**2).sum()
@@ -74,7 +71,7 @@ def test_expected_kernels_and_discrepancies():
     assert ek.mmd2(p, q, ek.ExpHamming(0.5)) == pytest.approx((a - b) @ K @ (a - b), abs=1e-13)
 
 
-def test_values_that_cancel_are_zero_and_not_negative():
+def test_values_that_cancel():
     a, b = ek.factorized([[0.3, 0.7], [0.1, 0.9]]), ek.factorized([[0.3, 0.7], [0.4, 0.6]])
     f = ek.algebra.linear_combination([a, b], [4.0, -1.0])
     p = ek.algebra.square(f)
@@ -82,9 +79,6 @@ def test_values_that_cancel_are_zero_and_not_negative():
     assert (logs[:2] < -35).all()
     assert p.marginals()[1] == pytest.approx([0.0, 1.0], abs=1e-15)
     assert (p.sample(200, rng=0)[:, 1] == 1).all()
-
-
-def test_whether_values_are_negative_is_said_with_a_reason():
     f, _ = signed(0)
     assert not ek.algebra.nonnegative(f)
     assert "no square" in ek.algebra.nonnegative(f).reason

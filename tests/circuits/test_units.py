@@ -23,25 +23,25 @@ a0, a1, b0 = Indicator(0, 0, 2), Indicator(0, 1, 2), Categorical(1, [0.5, 0.25, 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Sum([a0], [0.5, 0.5]), "Got 2 weights for 1 inputs"),
+        (lambda: Sum([a0], [0.5, 0.5]), "one for each of the 1 inputs"),
         (lambda: Sum([], []), "A Sum needs at least one input"),
-        (lambda: Sum([a0, 3], [1, 1]), "inputs of Sum must be units. Got 3"),
-        (lambda: Sum(a0, [1]), "inputs of Sum must be a list of units"),
-        (lambda: Sum([a0], [np.inf]), "'weights' of Sum must be a non-empty list of finite"),
-        (lambda: Sum([a0], ["x"]), "'weights' of Sum must be a non-empty list of finite"),
+        (lambda: Sum([a0, 3], [1, 1]), "in a list of units. Got 3 among them"),
+        (lambda: Sum(a0, [1]), "in a list of units. Got Ind"),
+        (lambda: Sum([a0], [np.inf]), "'weights' parameter of Sum must be a non-empty list of"),
+        (lambda: Sum([a0], ["x"]), "'weights' parameter of Sum must be a non-empty list of finite"),
         (lambda: Product([]), "A Product needs at least one input"),
-        (lambda: Product([None]), "inputs of Product must be units. Got None"),
-        (lambda: Categorical(0, []), "'probs' of Categorical must be a non-empty list"),
-        (lambda: Categorical(0, [[0.5, 0.5]]), "'probs' of Categorical must be a non-empty list"),
-        (lambda: Categorical(0, [np.nan, 1]), "'probs' of Categorical must be a non-empty list"),
-        (lambda: Categorical(-1, [1, 1]), r"'variable' of Categorical must be an int.*Got -1"),
-        (lambda: Categorical(10**9, [1, 1]), "'variable' of Categorical must be an int"),
-        (lambda: Indicator(0.5, 0, 2), r"'variable' of Indicator must be an int.*Got 0.5"),
-        (lambda: Indicator(True, 0, 2), "'variable' of Indicator must be an int"),
-        (lambda: Indicator(0, 2, 2), r"'value' of Indicator must be an int in the range \[0, 2\)"),
-        (lambda: Indicator(0, 0, 0), "'card' of Indicator must be a positive int. Got 0"),
-        (lambda: Gaussian(0, np.nan, 1), "'mean' of Gaussian must be a finite float"),
-        (lambda: Gaussian(0, 0, 0), r"'variance' of Gaussian must be a float.*\(0, inf\). Got 0"),
+        (lambda: Product([None]), "list of units. Got None"),
+        (lambda: Categorical(0, []), "'probs' parameter of Categorical must be a non-empty list"),
+        (lambda: Categorical(0, [[0.5, 0.5]]), "'probs' parameter of Categorical must be a"),
+        (lambda: Categorical(0, [np.nan, 1]), "'probs' parameter of Categorical must be a"),
+        (lambda: Categorical(-1, [1, 1]), r"'variable' parameter of Categorical must be an int"),
+        (lambda: Categorical(10**9, [1, 1]), "'variable' parameter of Categorical must be an int"),
+        (lambda: Indicator(0.5, 0, 2), r"'variable' parameter of Indicator .*Got 0.5"),
+        (lambda: Indicator(True, 0, 2), "'variable' parameter of Indicator"),
+        (lambda: Indicator(0, 2, 2), r"'value' parameter of Indicator must be an int in the range"),
+        (lambda: Indicator(0, 0, 0), r"'card' parameter of Indicator must be an int in the range"),
+        (lambda: Gaussian(0, np.nan, 1), "'mean' parameter of Gaussian must be a float"),
+        (lambda: Gaussian(0, 0, 0), r"'variance' parameter of Gaussian must be a float.*\(0,"),
         (lambda: Gaussian(0, 0, -1.0), "Got -1.0 instead"),
     ],
 )
@@ -64,7 +64,7 @@ def test_units_are_frozen_and_compared_by_identity():
         unit.probs[0] = 1.0
 
 
-def test_scope_and_representation():
+def test_scopes_and_cardinalities():
     unit = Sum([Product([a0, b0]), Product([a1, b0])], [1, 2])
     assert unit.scope == {0, 1}
     assert unit.n_variables == 2
@@ -75,9 +75,6 @@ def test_scope_and_representation():
         "<Product of 100 inputs over variables {0, 1, 2, 3, 4, 5, ... 100 in all}>"
     )
     assert repr(a1) == "Indicator(variable=0, value=1, card=2)"
-
-
-def test_cardinalities_must_agree():
     with pytest.raises(CircuitError, match=r"variable 0.*discrete with 2 states.* with 3 states"):
         _ = Sum([a0, Categorical(0, [1, 1, 1])], [1, 1]).cardinalities
     with pytest.raises(CircuitError, match=r"one that is real and one that is discrete"):
@@ -154,7 +151,7 @@ def test_gaussian_inputs():
     assert samples[:, 1].mean() == pytest.approx(0.35, abs=0.02)
 
 
-def test_nothing_underflows_or_overflows():
+def test_chunks_underflow_and_depth():
     n = 2000
     tiny = Product([Categorical(v, [1e-200, 1e-300]) for v in range(n)])
     huge = Product([Categorical(v, [1e308, 1e308]) for v in range(n)])
@@ -163,9 +160,6 @@ def test_nothing_underflows_or_overflows():
     expected = n * (np.log(1e308) + np.log(2))
     assert huge.log_partition() == pytest.approx(expected)
     assert Product([a0, Categorical(1, [0.0, 0.0])]).log_partition() == -np.inf
-
-
-def test_graphs_may_be_deep():
     below = [Categorical(9999, [0.5, 0.5])] * 2
     for v in range(9998, -1, -1):
         products = [Product([Indicator(v, i, 2), below[i]]) for i in range(2)]
@@ -183,15 +177,15 @@ def test_graphs_may_be_deep():
         ([0, 1], r"at least 2 columns, one per variable. Got shape \(2,\)"),
         ([[0]], r"Got shape \(1, 1\)"),
         ([[0, "x"]], "X must be an array of numbers"),
-        ([[0, 0], [2, 0]], "variable 0 must be integers from 0 to 1.*Got 2.0 in row 1"),
+        ([[0, 0], [2, 0]], "variable 0 must be integers in 0..1. Got 2.0 in row 1"),
         ([[0.5, 0]], "Got 0.5 in row 0"),
-        ([[0, -1]], "variable 1 must be integers from 0 to 2"),
+        ([[0, -1]], "variable 1 must be integers in 0..2"),
     ],
 )
 def test_data_is_checked(X, message):
     with pytest.raises(DataError, match=message):
         Product([a0, b0]).log_likelihood(X)
-    with pytest.raises(DataError, match=r"variable 0 must be finite, or NaN for missing. Got inf"):
+    with pytest.raises(DataError, match=r"variable 0 must be finite. Got inf"):
         Gaussian(0, 0, 1).log_likelihood([[np.inf]])
 
 
@@ -240,7 +234,7 @@ def test_samples_are_reproducible_and_leave_other_columns_missing():
     assert np.isnan(X[:, 0]).all()
     assert not np.isnan(X[:, 1]).any()
     assert b0.sample(0).shape == (0, 2)
-    with pytest.raises(DataError, match="number of samples must be a non-negative int"):
+    with pytest.raises(DataError, match="'n' parameter of sample must be an int"):
         a0.sample(2.5)
 
 

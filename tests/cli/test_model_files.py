@@ -114,13 +114,6 @@ def test_models_that_were_saved_elsewhere_predict(folder):
     assert [float(row["prediction"]) for row in found] == pytest.approx(wanted.tolist())
 
 
-def test_models_of_commands_predict_frames_in_python():
-    model = ek.load("pressure.skops")
-    found = rows_of(invoke("predict", "new.csv", *MODEL))
-    rows = pd.read_csv("new.csv")[["sex", "smoker", "age", "ill"]]
-    assert model.predict(rows) == pytest.approx([float(row["pressure"]) for row in found])
-
-
 def test_types_levels_and_marks_are_kept_in_the_file(folder):
     code, size = ["001", "002", "A01"] * 10, [f"{i},5" for i in range(30)]
     size[4] = "-9"
@@ -167,23 +160,6 @@ def test_models_are_given_or_fitted(options, message):
         words = done.stderr.replace("\N{BOX DRAWINGS LIGHT VERTICAL}", " ").split()
         assert message in " ".join(words)
     assert invoke("impute", "new.csv", *MODEL, "--train", "patients.csv").exit_code == 2
-
-
-def test_files_that_hold_no_estimators_are_refused(folder):
-    done = invoke("predict", "new.csv", "--model", "c.npz")
-    assert done.exit_code == 1
-    assert "Error: c.npz: expected an estimator in a skops file, found other data" in done.stderr
-    done = invoke("fit", "patients.csv", "--target", "ill", "-o", "model.pkl")
-    assert done.exit_code == 2
-    assert "must end in .skops" in done.stderr
-
-
-def test_without_skops_the_extra_is_named_before_the_work(folder, monkeypatch):
-    monkeypatch.setitem(sys.modules, "skops.io", None)
-    (folder / "bad.csv").write_text("a,b\n1\n")
-    done = invoke("fit", "bad.csv", "--target", "b", "-o", "m.skops")
-    assert done.exit_code == 1
-    assert "pip install 'expectedkernels[skops]'" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -105,22 +105,6 @@ def test_columns_that_only_the_training_table_has_are_marginalised(folder):
     assert "Standard input lacks columns of patients.csv: 'sex', 'smoker'" in done.stderr
 
 
-def test_observed_categories_that_were_not_learned_stay(folder):
-    done = invoke("impute", "-", *FIT, stdin="sex,smoker,age,ill\nx,,40,no\n")
-    assert lines(done)[0]["sex"] == "x"
-    assert lines(done)[0]["smoker"] in ("yes", "no")
-
-
-def test_explanations_write_observed_values_and_question_marks(folder):
-    for row in range(6):
-        asked = ["explain", "new.csv", *FIT, "--target", "pressure", "--row", row]
-        found = json.loads(invoke(*asked, "--json").stdout)["columns"]
-        text = invoke(*asked).stdout
-        for part in found:
-            value = "?" if part["value"] is None else part["value"]
-            assert f"{part['name']} = {value}  " in text
-
-
 def test_explanations_add_up(folder):
     done = invoke("explain", "new.csv", *FIT, "--target", "pressure", "--row", 1, "--json")
     answer = json.loads(done.stdout)

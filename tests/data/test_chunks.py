@@ -37,18 +37,17 @@ def path(tmp_path):
     return tmp_path / "rows.parquet"
 
 
-@pytest.mark.parametrize(
-    "chunks",
-    [
-        rows,
-        lambda: pd.DataFrame(rows(), columns=NAMES),
-        lambda: pl.DataFrame(rows(), schema=NAMES),
-        lambda: iter(np.array_split(rows(), 4)),
-        lambda: np.array_split(rows(), 4),
-        lambda: lambda: iter(np.array_split(rows(), 4)),
-    ],
-    ids=["array", "pandas", "polars", "iterator", "list", "function"],
-)
+CHUNKS = {
+    "array": rows,
+    "pandas": lambda: pd.DataFrame(rows(), columns=NAMES),
+    "polars": lambda: pl.DataFrame(rows(), schema=NAMES),
+    "iterator": lambda: iter(np.array_split(rows(), 4)),
+    "list": lambda: np.array_split(rows(), 4),
+    "function": lambda: lambda: iter(np.array_split(rows(), 4)),
+}
+
+
+@pytest.mark.parametrize("chunks", CHUNKS.values(), ids=CHUNKS)
 def test_chunks_may_be_many_things(chunks):
     found = joined(ek.over_chunks(model().log_likelihood, chunks(), chunk_rows=7))
     np.testing.assert_array_equal(found, model().log_likelihood(rows()))
@@ -74,9 +73,7 @@ def test_results_come_in_order_whoever_works(backend, path):
 def test_memory_mapped_arrays_are_read_in_slices(tmp_path):
     np.save(tmp_path / "rows.npy", rows())
     mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
-    found = list(ek.over_chunks(model().log_likelihood, mapped, chunk_rows=20))
-    assert [len(part) for part in found] == [20, 20, 10]
-    np.testing.assert_array_equal(joined(found), model().log_likelihood(rows()))
+    assert list(ek.over_chunks(len, mapped, chunk_rows=20)) == [20, 20, 10]
 
 
 def test_chunks_are_read_when_they_are_due():
@@ -105,10 +102,6 @@ def test_dask_collections_stay_lazy():
     assert math.isnan(lazy.shape[0])
     np.testing.assert_array_equal(lazy.compute(), wanted)
 
-
-def test_functions_of_dask_collections_may_return_several_arrays():
-    array = pytest.importorskip("dask.array")
-
     def both(X):
         return X.sum(axis=1), 2.0 * X
 
@@ -134,8 +127,6 @@ def test_errors_say_which_chunk(path):
     with pytest.raises(ek.CircuitError, match="'chunk_rows' parameter of over_chunks"):
         ek.over_chunks(len, X, chunk_rows=0)
 
-
-def test_errors_of_other_code_have_a_note_of_the_chunk(path):
     def foreign(chunk):
         if len(chunk) == 2:
             raise KeyError("not ours")
@@ -154,9 +145,6 @@ def test_errors_of_other_code_have_a_note_of_the_chunk(path):
 def test_no_data_are_an_error(data):
     with pytest.raises(ek.DataError, match="nothing to be read: the data have no rows"):
         list(ek.over_chunks(len, data))
-
-
-def test_functions_may_return_nothing():
     assert list(ek.over_chunks(lambda chunk: None, rows(), chunk_rows=25)) == [None, None]
 
 
@@ -164,5 +152,5 @@ def test_files_need_pyarrow(path, monkeypatch):
     for name in [name for name in sys.modules if name.partition(".")[0] == "pyarrow"]:
         monkeypatch.setitem(sys.modules, name, None)
     assert len(list(ek.over_chunks(len, rows()))) == 1
-    with pytest.raises(ek.DataError, match="read by pyarrow, which is not installed"):
+    with pytest.raises(ek.DataError, match="package pyarrow is not installed"):
         list(ek.over_chunks(len, path))

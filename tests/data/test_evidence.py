@@ -31,76 +31,54 @@ def assert_says(evidence, *expected):
         np.testing.assert_array_equal(statements(evidence, variable), np.asarray(rows, float))
 
 
-def test_rows_with_nan():
+def test_rows():
     rows = np.array([[0, nan, 1.5], [nan, 2, nan], [1, 0, -2.0]])
     expected = (
         [[1, 0], [1, 1], [0, 1]],
         [[1, 1, 1], [0, 0, 1], [1, 0, 0]],
         [1.5, nan, -2.0],
     )
-    for form in (rows, rows.tolist(), tuple(rows.tolist())):
-        evidence = as_evidence(form, DOMAINS)
-        assert evidence.n_rows == 3
-        assert_says(evidence, *expected)
+    for form in (rows, rows.tolist()):
+        read = as_evidence(form, DOMAINS)
+        assert read.n_rows == 3
+        assert_says(read, *expected)
         assert is_batch(form)
-
-
-def test_a_single_row():
+    assert as_evidence(read, DOMAINS) is read
+    assert is_batch(read)
+    assert_says(Evidence(DOMAINS, columns=[read.column(v) for v in range(3)]), *expected)
+    assert as_evidence(np.empty((0, 3)), DOMAINS).n_rows == 0
     for form in (np.array([1, nan, 0.5]), [1, nan, 0.5], (1, nan, 0.5)):
-        evidence = as_evidence(form, DOMAINS)
-        assert evidence.n_rows == 1
-        assert_says(evidence, [[0, 1]], [[1, 1, 1]], [0.5])
+        assert_says(as_evidence(form, DOMAINS), [[0, 1]], [[1, 1, 1]], [0.5])
         assert not is_batch(form)
-
-
-def test_integers_and_booleans_are_states():
-    assert_says(as_evidence(np.array([[True, False]]), (2, 2)), [[0, 1]], [[1, 0]])
-    assert_says(as_evidence(np.array([[1, 0]], dtype=np.int8), (2, 2)), [[0, 1]], [[1, 0]])
+    assert not is_batch(None)
+    for form in (np.array([[True, False]]), np.array([[1, 0]], dtype=np.int8)):
+        assert_says(as_evidence(form, (2, 2)), [[0, 1]], [[1, 0]])
 
 
 def test_lists_of_weights():
     weights = [np.array([[0.5, 2.0], [0.0, 1.0]]), None, np.array([[1.5], [nan]])]
-    evidence = as_evidence(weights, DOMAINS)
-    assert evidence.n_rows == 2
-    assert_says(evidence, weights[0], np.ones((2, 3)), [1.5, nan])
-    assert is_batch(weights)
+    lists = [[[0.5, 2.0], [0.0, 1.0]], None, [1.5, nan]]
+    for form in (weights, lists):
+        assert_says(as_evidence(form, DOMAINS), weights[0], np.ones((2, 3)), [1.5, nan])
+        assert is_batch(form)
     assert is_batch([None] * 3)
     assert as_evidence([None] * 3, DOMAINS).n_rows == 1
-    lists = [[[0.5, 2.0], [0.0, 1.0]], None, [1.5, nan]]
-    assert_says(as_evidence(lists, DOMAINS), weights[0], np.ones((2, 3)), [1.5, nan])
 
 
-def test_mappings():
-    evidence = as_evidence({0: 1, 1: {0, 2}, 2: 3.5}, DOMAINS)
-    assert evidence.n_rows == 1
-    assert_says(evidence, [[0, 1]], [[1, 0, 1]], [3.5])
-    soft = as_evidence({1: [0.1, 0.9, 0.0]}, DOMAINS)
-    assert_says(soft, [[1, 1]], [[0.1, 0.9, 0.0]], [nan])
-    frozen = as_evidence({np.int64(0): frozenset([1]), 1: np.float64(2)}, DOMAINS)
-    assert_says(frozen, [[0, 1]], [[0, 0, 1]], [nan])
-    assert_says(as_evidence({0: {0, 1}, 2: {1.5}}, DOMAINS), [[1, 1]], [[1, 1, 1]], [1.5])
-    assert not is_batch({0: 1})
-
-
-@pytest.mark.parametrize("evidence", [{}, {0: nan}, {0: nan, 1: nan, 2: nan}])
-@pytest.mark.parametrize("domains", [DOMAINS, (2, None, 3)])
-def test_mappings_that_say_nothing(evidence, domains):
-    read = as_evidence(evidence, domains)
-    assert read.n_rows == 1
-    for variable, card in enumerate(domains):
-        expected = [nan] if card is None else np.ones((1, card))
-        np.testing.assert_array_equal(statements(read, variable), expected)
-
-
-def test_no_evidence_is_no_batch():
-    assert not is_batch(None)
-    read = as_evidence([[0, nan, nan]], DOMAINS)
-    assert as_evidence(read, DOMAINS) is read
-    assert is_batch(read)
-
-
-def test_no_rows():
-    assert as_evidence(np.empty((0, 3)), DOMAINS).n_rows == 0
+@pytest.mark.parametrize(
+    ("evidence", "expected"),
+    [
+        ({0: 1, 1: {0, 2}, 2: 3.5}, ([[0, 1]], [[1, 0, 1]], [3.5])),
+        ({1: [0.1, 0.9, 0.0]}, ([[1, 1]], [[0.1, 0.9, 0.0]], [nan])),
+        ({np.int64(0): frozenset([1]), 1: np.float64(2)}, ([[0, 1]], [[0, 0, 1]], [nan])),
+        ({0: {0, 1}, 2: {1.5}}, ([[1, 1]], [[1, 1, 1]], [1.5])),
+        ({}, ([[1, 1]], [[1, 1, 1]], [nan])),
+        ({0: nan, 1: nan, 2: nan}, ([[1, 1]], [[1, 1, 1]], [nan])),
+    ],
+)
+def test_mappings(evidence, expected):
+    assert_says(as_evidence(evidence, DOMAINS), *expected)
+    assert not is_batch(evidence)
 
 
 @given(seeds)
@@ -150,12 +128,6 @@ def test_few_rows_are_taken_as_they_are_and_many_by_pattern():
     assert many.count == [1, 1, 1]
 
 
-def test_evidence_can_be_made_of_columns():
-    read = as_evidence([[0, nan, 1.0]], DOMAINS)
-    again = Evidence(DOMAINS, columns=[read.column(v) for v in range(3)])
-    assert_says(again, [[1, 0]], [[1, 1, 1]], [1.0])
-
-
 @pytest.mark.parametrize(
     ("evidence", "message"),
     [
@@ -180,10 +152,7 @@ def test_evidence_can_be_made_of_columns():
         ({0: [-0.5, 1.0]}, r"non-negative .* shape \(1, 2\) with other entries"),
         ({0: [nan, 1.0]}, "finite, non-negative .* with other entries"),
         ([None, None], "needs one array per variable, 3 in all. Got 2"),
-        (
-            [np.ones((2, 2)), np.ones((3, 3)), None],
-            r"All arrays of weights need as many rows. Got \[2, 3\] rows",
-        ),
+        ([np.ones((2, 2)), np.ones((3, 3)), None], r"All arrays of weights need as many rows. Got"),
         ([np.ones((2, 3)), None, None], r"weights of variable 0 .* Got .* shape \(2, 3\)\."),
         ([np.array([[np.inf, 1.0]]), None, None], "with other entries"),
         ([None, None, np.ones((2, 2))], r"real variable 2 must be one .* shape \(2, 2\)"),
@@ -197,27 +166,15 @@ def test_errors(evidence, message):
 def test_points():
     points = as_points([[0, 2, 0.5], [1, 0, -1.0]], DOMAINS)
     assert_close(points, np.array([[0, 2, 0.5], [1, 0, -1.0]]))
-    with pytest.raises(DataError, match=r"2-D array.*X.reshape\(1, -1\) if they are a single row"):
-        as_points([0, 2, 0.5], DOMAINS)
-
-
-@pytest.mark.parametrize(
-    ("X", "message"),
-    [
-        ([[0, 1]], r"Points must have shape \(rows, 3\).* Got shape \(1, 2\)"),
-        ([[0, nan, 0.0]], r"must be complete. Got NaN in row 0, column 1; missing values can"),
-        ([[0, 3, 0.0]], r"Points on variable 1 must be integers in 0..2. Got 3.0 in row 0"),
-        ([[0, 0, -np.inf]], "Points on variable 2 must be finite. Got -inf"),
-    ],
-)
-def test_errors_of_points(X, message):
-    with pytest.raises(DataError, match=message):
-        as_points(X, DOMAINS)
-
-
-def test_points_are_named():
-    with pytest.raises(DataError, match=r"Y must have shape"):
-        as_points([[0]], DOMAINS, what="Y")
+    for X, message in {
+        (0, 2, 0.5): r"Y must be a 2-D array.*X.reshape\(1, -1\) if they are a single row",
+        ((0, 1),): r"Y must have shape \(rows, 3\).* Got shape \(1, 2\)",
+        ((0, nan, 0.0),): r"Y must be complete. Got NaN in row 0, column 1; missing values can",
+        ((0, 3, 0.0),): r"Y on variable 1 must be integers in 0..2. Got 3.0 in row 0",
+        ((0, 0, -np.inf),): "Y on variable 2 must be finite. Got -inf",
+    }.items():
+        with pytest.raises(DataError, match=message):
+            as_points(X, DOMAINS, what="Y")
 
 
 def drawn_rows(seed):
@@ -251,32 +208,23 @@ def rows_from(found, vtree, n_rows):
 
 
 @given(seeds)
-def test_rows_can_be_read_back(seed):
+def test_patterns(seed):
     vtree, codes, counts, n_rows = drawn_rows(seed)
     found = patterns(vtree, codes, counts)
     for actual, expected in zip(rows_from(found, vtree, n_rows), codes, strict=True):
         np.testing.assert_array_equal(actual, expected)
-
-
-@given(seeds)
-def test_counts_are_minimal(seed):
-    vtree, codes, counts, _ = drawn_rows(seed)
-    found = patterns(vtree, codes, counts)
-    for node in range(vtree.n_nodes):
-        restricted = np.stack([codes[v] for v in vtree.scope(node)])
-        assert found.count[node] == len(np.unique(restricted, axis=1).T)
-
-
-@given(seeds)
-def test_uniform_means_one_pattern_per_row_in_order(seed):
-    vtree, codes, counts, n_rows = drawn_rows(seed)
-    found = patterns(vtree, codes, counts)
     if found.is_uniform:
         assert set(found.count) == {n_rows}
         assert all((x == np.arange(n_rows)).all() for x in codes)
+    first = found.first_rows(vtree)
+    assert first.shape == (vtree.n_nodes, n_rows)
+    for node in range(vtree.n_nodes):
+        below = np.stack([codes[v] for v in vtree.scope(node)], axis=1).tolist()
+        assert first[node].tolist() == [below.index(row) for row in below]
+        assert found.count[node] == len(set(map(tuple, below)))
 
 
-def test_uniform_patterns():
+def test_uniform_and_many_patterns():
     vtree = Vtree.balanced(3)
     found = uniform(vtree, 4)
     assert found.is_uniform
@@ -286,9 +234,6 @@ def test_uniform_patterns():
     codes = [np.arange(4)] * 3
     assert patterns(vtree, codes, [4] * 3).is_uniform
     assert not patterns(vtree, [codes[0], codes[0], codes[0][::-1]], [4] * 3).is_uniform
-
-
-def test_many_codes_of_many_rows():
     # the number of pairs of codes is far beyond the number of rows
     rng = np.random.default_rng(0)
     codes = [rng.permutation(5000) // 2 for _ in range(4)]
@@ -296,13 +241,3 @@ def test_many_codes_of_many_rows():
     found = patterns(vtree, codes, [2500] * 4)
     for actual, expected in zip(rows_from(found, vtree, 5000), codes, strict=True):
         np.testing.assert_array_equal(actual, expected)
-
-
-@given(seeds)
-def test_first_rows_with_the_same_pattern(seed):
-    vtree, codes, counts, n_rows = drawn_rows(seed)
-    found = patterns(vtree, codes, counts).first_rows(vtree)
-    assert found.shape == (vtree.n_nodes, n_rows)
-    for node in range(vtree.n_nodes):
-        below = np.stack([codes[v] for v in vtree.scope(node)], axis=1).tolist()
-        assert found[node].tolist() == [below.index(row) for row in below]

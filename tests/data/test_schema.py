@@ -64,33 +64,25 @@ def test_answers_do_not_depend_on_the_order_of_variables_and_states(drawn):
     p, q, rng = drawn
     other = shuffled(q, rng)
     k = ek.ExpHamming(0.3)
-    np.testing.assert_allclose(
-        ek.expected_kernel(p, other, k), ek.expected_kernel(p, q, k), rtol=1e-12
-    )
-    np.testing.assert_allclose(
-        ek.expected_kernel(other, p, k), ek.expected_kernel(q, p, k), rtol=1e-12
-    )
+    assert_close(ek.expected_kernel(p, other, k), ek.expected_kernel(p, q, k))
+    assert_close(ek.expected_kernel(other, p, k), ek.expected_kernel(q, p, k))
     assert ek.mmd(q, other) < 1e-7
     frame = p.sample(7, rng=rng, as_frame=True)
     mixed = frame[rng.permutation(frame.columns)]
     codes = q.schema.read_frame(frame)
     wanted = q.log_likelihood(codes)
-    for table in (frame, mixed, mixed.astype(str), pl.DataFrame(mixed.astype(str).to_dict("list"))):
-        np.testing.assert_allclose(other.log_likelihood(table), wanted, rtol=1e-12)
-        np.testing.assert_allclose(q.log_likelihood(table), wanted, rtol=1e-12)
+    for table in (mixed, mixed.astype(str), pl.DataFrame(mixed.astype(str).to_dict("list"))):
+        assert_close(other.log_likelihood(table), wanted)
+        assert_close(q.log_likelihood(table), wanted)
     np.testing.assert_allclose(ek.mmd(other, mixed), ek.mmd(q, frame), rtol=1e-9, atol=1e-9)
     marginals = other.marginals()
     for v, name in enumerate(q.names):
         by_label = dict(zip(other.states[other.names.index(name)], marginals[name], strict=True))
-        np.testing.assert_allclose(
-            [by_label[label] for label in q.states[v]], q.marginals()[v], rtol=1e-12
-        )
+        assert_close([by_label[label] for label in q.states[v]], q.marginals()[v])
     both = ek.mixture([q, other], [0.3, 0.7])
     assert both.names == q.names
-    np.testing.assert_allclose(both.log_likelihood(codes), wanted, rtol=1e-12)
-    np.testing.assert_allclose(
-        ek.algebra.multiply(q, other).log_likelihood(codes), 2 * wanted, rtol=1e-12
-    )
+    assert_close(both.log_likelihood(codes), wanted)
+    assert_close(ek.algebra.multiply(q, other).log_likelihood(codes), 2 * wanted)
 
 
 @settings(max_examples=30)
@@ -98,25 +90,15 @@ def test_answers_do_not_depend_on_the_order_of_variables_and_states(drawn):
 def test_operations_pass_names_and_states_on(drawn):
     p, rng = drawn
     first = p.names[0]
-    kept = [
-        p.condition({first: p.states[0][0]}),
-        p.normalize(),
-        p.to("torch"),
-        ek.algebra.shift(p, first),
-    ]
-    kept += [
-        ek.mixture([p, p]),
-        ek.algebra.stack([p, p]),
-        ek.algebra.linear_combination([p, p], [1.0, -0.5]),
-    ]
-    kept += [pickle.loads(pickle.dumps(p)), ek.em(p, p.sample(4, rng=rng), 1, progress=False)]
-    kept += [
-        ek.algebra.multiply(p, p),
-        ek.algebra.power(ek.factorized([[0.5, 0.5]]).with_names(["a"]), 2.0),
-    ]
-    for circuit in kept[:-1]:
+    A = ek.algebra
+    for circuit in (
+        *(p.condition({first: p.states[0][0]}), p.normalize(), p.to("torch"), A.shift(p, first)),
+        *(ek.mixture([p, p]), A.stack([p, p]), A.linear_combination([p, p], [1.0, -0.5])),
+        *(pickle.loads(pickle.dumps(p)), A.multiply(p, p)),
+        ek.em(p, p.sample(4, rng=rng), 1, progress=False),
+    ):
         assert (circuit.names, circuit.states) == (p.names, p.states)
-    assert kept[-1].names == ("a",)
+    assert A.power(ek.factorized([[0.5, 0.5]]).with_names(["a"]), 2.0).names == ("a",)
     less = ek.algebra.marginalize(p, first)
     assert (less.names, less.states) == (p.names[1:], p.states[1:])
 
@@ -146,6 +128,10 @@ def test_evidence_speaks_names_and_labels():
     drawn = q.sample(4, rng=0, evidence={"rain": "yes"}, as_frame=True)
     assert drawn["rain"].tolist() == ["yes"] * 4
     assert q.sample(2, rng=0, evidence=[[1, np.nan]] * 3, as_frame=True).shape == (6, 2)
+    with pytest.raises(ek.EvidenceError, match=r"Variable 0 \('rain'\) is given twice"):
+        q.condition({0: 1, "rain": 1})
+    with pytest.raises(ek.EvidenceError, match=r"Got 'rian' instead. Did you mean 'rain'"):
+        q.condition({"rian": 1})
 
 
 def test_most_probable_rows_have_labels():
@@ -201,15 +187,10 @@ def test_numbers_in_frames_are_labels_if_labels_are_numbers():
         schema.read_frame(frame), [[2.0, 1.0], [0.0, np.nan], [np.nan, 0.0]]
     )
     assert schema.state(0, 6) == 1
-    with pytest.raises(
-        ek.DataError, match=r"'cylinders' must hold one of 4, 6, 8, or nothing. Got 5"
-    ):
+    with pytest.raises(ek.DataError, match=r"'cylinders' must hold one of 4, 6, 8, .* Got 5"):
         schema.read_frame(pd.DataFrame({"on": [True], "cylinders": [5]}))
     with pytest.raises(ek.EvidenceError, match=r"is one of 4, 6, 8. Got 0 instead"):
         schema.state(0, 0)
-
-
-def test_codes_in_frames_stay_codes_unless_labels_read_as_numbers():
     schema = named([2, 2], ["a", "b"], [["no", "yes"], ["0", "1"]]).schema
     assert schema.read_frame(pd.DataFrame({"b": [1], "a": [1]})).tolist() == [[1.0, 1.0]]
     digits = named([2], ["a"], [["1", "2"]]).schema
@@ -224,9 +205,7 @@ def test_booleans_mean_labels_that_say_so():
     assert words.state(0, True) == 0
     with pytest.raises(ek.EvidenceError, match=r"one of its labels, 'yes', 'no'. Got True"):
         words.state(1, True)
-    with pytest.raises(
-        ek.DataError, match=r"'b' must hold one of 'yes', 'no', or nothing. Got True"
-    ):
+    with pytest.raises(ek.DataError, match=r"'b' must hold one of 'yes', 'no', .* Got True"):
         words.read_frame(pd.DataFrame({"a": [False], "b": [True]}))
 
 
@@ -234,10 +213,7 @@ def test_booleans_mean_labels_that_say_so():
     ("frame", "message"),
     [
         ({"rain": ["yes"], "sky": ["x"]}, "lacks columns that the model has: 'hours'"),
-        (
-            {"rain": ["yes"], "sky": ["x"], "hours": [1.0], "id": [7]},
-            "has columns that the model does not have: 'id'. Select",
-        ),
+        ({"rain": ["yes"], "sky": ["x"], "hours": [1.0], "id": [7]}, "has columns that the model"),
         ({"rain": ["si"], "sky": ["x"], "hours": [1.0]}, "'rain' must hold one of 'no', 'yes'"),
         ({"rain": ["yes"], "sky": ["x"], "hours": ["long"]}, "'hours' must hold a real number"),
     ],
@@ -265,27 +241,19 @@ def test_columns_without_names_are_taken_as_they_stand():
 def test_other_names_and_labels_never_give_a_number():
     p = ek.factorized([[0.2, 0.8]]).with_names(["rain"], [["no", "yes"]])
     q = ek.factorized([[0.2, 0.8]]).with_names(["snow"], [["no", "yes"]])
-    with pytest.raises(
-        ek.CompatibilityError, match=r"Only the first has 'rain', only the second 'sn"
-    ):
+    with pytest.raises(ek.CompatibilityError, match=r"first has 'rain', only the second 'sn"):
         ek.mmd(p, q)
     r = p.with_names(["rain"], [["no", "heavy"]])
-    with pytest.raises(
-        ek.CompatibilityError, match=r"'no', 'yes' and 'no', 'heavy'.*states='union'"
-    ):
+    with pytest.raises(ek.CompatibilityError, match=r"'yes' and 'no', 'heavy'.*states='union'"):
         ek.mmd(p, r)
     first, second = ek.vtrees.align(p, r, states="union")
     assert first.states == second.states == (("no", "yes", "heavy"),)
     assert_close(first.marginals()["rain"], [0.2, 0.8, 0.0])
     assert_close(second.marginals()["rain"], [0.2, 0.0, 0.8])
-    assert_close(ek.mmd2(first, second, ek.Delta()), 2 * 0.8**2)
     with pytest.raises(ek.CircuitError, match=r"must be 'same' or 'union'"):
         ek.vtrees.align(p, r, states="join")
-
-
-def test_labels_that_are_codes_match_any():
     one, other = named([2], ["a"], [[0, 1]]), named([2], ["a"], [["no", "yes"]])
-    for pair in ((one, other), (other, one)):
+    for pair in ((one, other), (other, one)):  # labels that are codes match any
         assert [p.states for p in ek.vtrees.align(*pair)] == [(("no", "yes"),)] * 2
 
 
@@ -305,7 +273,7 @@ def test_malformed_names_are_refused(arguments, message):
         named(*arguments)
 
 
-def test_marginals_print_as_a_table():
+def test_marginals_and_states_by_name():
     p = ek.gaussian_mixture([1.0], [[1.0]], [[4.0]]).with_names(["hours"])
     assert str(p.marginals()).splitlines()[1:] == [
         "hours     mean                1",
@@ -315,17 +283,6 @@ def test_marginals_print_as_a_table():
     assert str(many.marginals()).endswith("... (80 variables in all)")
     assert "3 rows" in str(many.marginals(np.full((3, 80), np.nan)))
     assert pickle.loads(pickle.dumps(p.marginals()))["hours"].tolist() == [1.0, 4.0]
-
-
-def test_a_variable_is_named_once_in_evidence():
-    p = ek.factorized([[0.2, 0.8]]).with_names(["rain"])
-    with pytest.raises(ek.EvidenceError, match=r"Variable 0 \('rain'\) is given twice"):
-        p.condition({0: 1, "rain": 1})
-    with pytest.raises(ek.EvidenceError, match=r"Got 'rian' instead. Did you mean 'rain'"):
-        p.condition({"rian": 1})
-
-
-def test_states_can_be_given_by_name():
     p = ek.factorized([[0.2, 0.8], [0.5, 0.5]]).with_names(["a", "b"], {"b": ["x", "y"]})
     assert p.states == (None, ("x", "y"))
     assert p.with_names(["c", "d"]).states == p.states

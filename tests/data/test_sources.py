@@ -1,4 +1,4 @@
-"""Tables that pyarrow, polars and Dask read some rows at a time are data in chunks."""
+"""Tables that pyarrow, polars and Dask read some rows at a time, and those of pyarrow in memory."""
 
 import numpy as np
 import pandas as pd
@@ -71,3 +71,39 @@ def test_batches_of_records_in_a_generator(path):
     batches = parquet.ParquetFile(path).iter_batches(33)
     found = np.concatenate(list(ek.over_chunks(whole.log_likelihood, batches)))
     np.testing.assert_array_equal(found, whole.log_likelihood(X))
+
+
+WET = RNG.choice(["no", "yes"], 80)
+RAIN = np.where(RNG.random(80) < 0.8, WET, "no").astype(object)
+RAIN[::9] = None
+FRAME = pd.DataFrame({"rain": RAIN, "wet": WET})
+
+
+def test_learning_and_queries():
+    frame, table = FRAME, pyarrow.Table.from_pandas(FRAME)
+    p, q = ek.learn_chow_liu(frame), ek.learn_chow_liu(table)
+    assert q.schema == p.schema
+    np.testing.assert_array_equal(q.log_likelihood(table), p.log_likelihood(frame))
+    k = ek.ExpHamming(1.0)
+    full, whole = table.drop_null(), frame.dropna()
+    np.testing.assert_array_equal(ek.expected_kernel(q, full, k), ek.expected_kernel(p, whole, k))
+    assert ek.mmd2(q, full, k) == ek.mmd2(p, whole, k)
+    assert ek.WeightedSamples(q, full).n == len(whole)
+    back = full.select(["wet", "rain"])  # columns are found by their names
+    np.testing.assert_array_equal(q.log_likelihood(back), p.log_likelihood(whole))
+
+
+def test_drift_and_estimators():
+    frame, table = FRAME, pyarrow.Table.from_pandas(FRAME)
+    found = ek.drift(table.slice(0, 40), table.slice(40), n_permutations=19, rng=0)
+    wanted = ek.drift(frame[:40], frame[40:], n_permutations=19, rng=0)
+    assert found.p_value == wanted.p_value
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame(rng.normal(size=(40, 3)), columns=list("abc"))
+    y = X.sum(axis=1).to_numpy()
+    X = X.mask(rng.random(X.shape) < 0.2)
+    arrow = pyarrow.Table.from_pandas(X)
+    for density in ("gaussian", "chow_liu"):
+        mine = ek.ExpectedKernelRidge(density=density).fit(arrow, y).predict(arrow)
+        theirs = ek.ExpectedKernelRidge(density=density).fit(X, y).predict(X)
+        np.testing.assert_allclose(mine, theirs, rtol=1e-12)

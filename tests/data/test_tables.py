@@ -30,7 +30,7 @@ def test_bins_are_found_again_by_their_names(name, n_bins):
     assert found.values == wanted
 
 
-def test_other_labels_are_no_bins():
+def test_labels_that_are_no_bins_and_kinds_of_columns():
     for labels in (
         None,
         [],
@@ -40,9 +40,6 @@ def test_other_labels_are_no_bins():
         ["below x", "x or more"],
     ):
         assert edges_of(labels) is None
-
-
-def test_kinds_of_columns():
     frame = pd.DataFrame(
         {"a": [1, None, "z"], "b": [1, None, 2], "c": [True, None, False]}, dtype=object
     )

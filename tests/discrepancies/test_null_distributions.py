@@ -7,19 +7,19 @@ from scipy import optimize, stats
 import expectedkernels as ek
 from assertions import assert_close
 from expectedkernels.discrepancies.hypothesis_tests import (
-    Noise,
+    SamplingError,
     _signs,
-    compared,
+    compare_scores,
+    directed_error,
     gibbs_sweeps,
-    mean_embedding,
-    mmd_noise,
+    mmd_errors,
     mmd_statistics,
-    noise_between,
-    null_drawer,
     null_generator,
+    null_sampler,
     pair_means,
     score_interval,
 )
+from expectedkernels.discrepancies.mmd import mean_embedding
 from expectedkernels.sampling.gibbs import sampled_model
 from oracles import distribution, worlds
 
@@ -28,7 +28,7 @@ K = ek.ExpHamming(0.7)
 
 def test_p_values_are_those_of_student_if_nothing_is_skewed():
     values = np.array([-1.0, 0.5, 1.0, 1.5, 3.0])
-    found = compared(values, ("a", "b"))
+    found = compare_scores(values, ("a", "b"))
     assert_close(found.p_value, stats.ttest_1samp(values, 0.0).pvalue)
 
 
@@ -37,16 +37,16 @@ def test_few_samples_that_differ_say_nothing(n):
     for few in (1, 2, 3, 4):
         values = np.full(n, 1.0)
         values[:few] = 0.9
-        found = compared(values, ("a", "b"))
+        found = compare_scores(values, ("a", "b"))
         if few < n / 4:
             assert (found.p_value, found.judged) == (1.0, False)
             assert "which is not judged: too few samples" in str(found)
     values = np.full(n, 1.0)
     values[: max(5, n // 10)] = 0.9
-    found = compared(values, ("a", "b"))
+    found = compare_scores(values, ("a", "b"))
     assert found.judged
     assert found.p_value < 1e-3
-    assert not compared(np.r_[np.full(98, 1.0), 0.9, 1.1], ("a", "b")).judged
+    assert not compare_scores(np.r_[np.full(98, 1.0), 0.9, 1.1], ("a", "b")).judged
 
 
 @pytest.mark.parametrize("expected", [2, 4, 6, 10])
@@ -57,7 +57,7 @@ def test_rare_differences_keep_all_levels(expected):
     for sizes in (np.ones(rare.shape), rng.exponential(size=rare.shape)):
         values = np.where(rare, sizes, 0.0) - share
         found = [
-            compared(row, ("a", "b")).p_value if np.ptp(row) > 0 else 1.0  # an error
+            compare_scores(row, ("a", "b")).p_value if np.ptp(row) > 0 else 1.0  # an error
             for row in values
         ]
         for level in (0.05, 0.01, 0.001):
@@ -84,7 +84,7 @@ def test_chains_have_the_distribution_of_the_samples():
     p = ek.FactorGraph([2, 3], [([0, 1], [[5.0, 1.0, 0.0], [1.0, 1.0, 8.0]])])
     rng = np.random.default_rng(3)
     X = p.sample(20000, rng)
-    kind, draw = null_drawer(p, X, "gibbs", rng)
+    kind, draw = null_sampler(p, X, "gibbs", rng)
     [Y] = draw(1)
     assert kind == "gibbs"
     table = np.zeros((6, 6))
@@ -136,7 +136,7 @@ def test_chains_of_functions_are_those_of_the_conditionals():
 
 def test_networks_are_sampled_from_their_roots_down():
     asia = ek.asia()
-    kind, draw = null_drawer(asia, asia.sample(20000, rng=0), "auto", np.random.default_rng(0))
+    kind, draw = null_sampler(asia, asia.sample(20000, rng=0), "auto", np.random.default_rng(0))
     [X] = draw(1)
     assert kind == "model"
     for v, table in enumerate(asia.marginals()):
@@ -146,7 +146,7 @@ def test_networks_are_sampled_from_their_roots_down():
     parents = [[]] * 40 + [rng.choice(40, 8, replace=False).tolist() for _ in range(60)]
     cpts = [rng.dirichlet([1.0, 1.0], size=(2,) * len(p)) for p in parents]
     wide = ek.BayesianNetwork(parents, cpts)
-    _, draw = null_drawer(wide, np.zeros((5, 100)), "model", rng)
+    _, draw = null_sampler(wide, np.zeros((5, 100)), "model", rng)
     assert draw(2).shape == (2, 5, 100)
 
 
@@ -155,7 +155,7 @@ def test_noise_is_that_of_the_definition():
     X, n = q.sample(12, rng=0), 12
     centre = np.eye(n) - np.full((n, n), 1 / n)
     C = centre @ K(X) @ centre
-    _, noise = mmd_noise(mean_embedding(p), K, X)
+    _, noise = mmd_errors(mean_embedding(p), K, X)
     assert_close(noise.mean, np.trace(C) / (n * (n - 1)))
     assert_close(
         noise.variance, 2 * (C - np.diag(np.diag(C))).__pow__(2).sum() / (n * (n - 1) ** 3)
@@ -166,7 +166,7 @@ def test_noise_is_that_of_the_definition():
 @pytest.mark.parametrize("found", [0.5, 4.0, 60.0])
 def test_ends_are_those_of_a_normal_vector(d, found):
     """Errors alike in d directions make a noncentral chi-squared variable."""
-    low, high = score_interval(found, Noise(d, 2.0 * d, 10**7, 1.0), 0.9)
+    low, high = score_interval(found, SamplingError(d, 2.0 * d, 10**7, 1.0), 0.9)
 
     def end(tail):
         def excess(theta2):
@@ -178,6 +178,6 @@ def test_ends_are_those_of_a_normal_vector(d, found):
 
 
 def test_simulated_samples_show_the_noise_where_samples_show_none():
-    noise = noise_between(0.0, 0.0, Noise(0.0, 0.0, 30), np.array([-0.02, 0.02]))
+    noise = directed_error(0.0, 0.0, SamplingError(0.0, 0.0, 30), np.array([-0.02, 0.02]))
     assert_close(noise.variance, 4e-4)
     assert score_interval(0.0, noise, 0.9)[1] > 0.02

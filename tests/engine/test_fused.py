@@ -14,8 +14,8 @@ from expectedkernels.data.evidence import as_evidence
 from expectedkernels.engine import torch_ops as on_tensors
 from expectedkernels.engine.passes import down, up
 from expectedkernels.learning import minibatch as passes
-from expectedkernels.learning.em import epochs
-from expectedkernels.learning.minibatch import circuit_of, start_of
+from expectedkernels.learning.em import Phase, epochs
+from expectedkernels.learning.minibatch import circuit_of
 from expectedkernels.learning.training_data import Data, row_sums, shares
 
 torch = pytest.importorskip("torch")
@@ -126,9 +126,8 @@ def test_whole_steps(name, dtype, beta, monkeypatch, request):
     start = ek.em(p, X, 1, pseudocount=1.0, progress=False)
 
     def trained():
-        rng = np.random.default_rng(2)
-        begin = start_of(start, WHERE, dtype, beta, 30.0)
-        return list(epochs(begin, data, [(2, 10, (1.0, 0.5))], beta, rng))
+        phases, rng = [Phase(2, 10, (1.0, 0.5))], np.random.default_rng(2)
+        return list(epochs(start, data, phases, beta, (WHERE, dtype), rng))
 
     wanted = trained()
     request.getfixturevalue("fused")
@@ -144,7 +143,7 @@ def test_whole_steps(name, dtype, beta, monkeypatch, request):
     found = trained()
     assert ran == [(10, beta > 0), (10, beta > 0), (4, beta > 0)] * 2
     off = 1e-9 if dtype == "float64" else 2e-4
-    for (one, mean), (other, wanted_mean) in zip(found, wanted, strict=True):
+    for (one, mean, _), (other, wanted_mean, _) in zip(found, wanted, strict=True):
         np.testing.assert_allclose(mean, wanted_mean, rtol=off)
         ours, theirs = circuit_of(one), circuit_of(other)
         np.testing.assert_allclose(

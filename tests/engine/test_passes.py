@@ -187,7 +187,7 @@ def test_large_matrices_are_not_copied():
     for level in p.levels.levels[1:]:
         for stack in level.stacks:
             assert len(stack.weights) == 1
-            assert any(np.shares_memory(stack.weights, m) for m in level.matrices)
+            assert any(np.shares_memory(stack.weights, m) for m in p.levels.matrices)
     X = random_rows(p, 5, 0)
     table = posterior(p, as_weights(X, p.cardinalities))
     for v, found in enumerate(p.marginals(X)):

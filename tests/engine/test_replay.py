@@ -5,7 +5,8 @@ import pytest
 
 import expectedkernels as ek
 from expectedkernels.arrays import TAPE, Tape, as_like, numbers, to_numpy
-from expectedkernels.engine import replay, sweep, torch_ops as tensors
+from expectedkernels.circuits import joint_pass
+from expectedkernels.engine import replay, torch_ops as tensors
 from expectedkernels.kernels import gram
 from expectedkernels.learning import minibatch as epochs
 
@@ -31,11 +32,11 @@ def played(monkeypatch):
         return result
 
     monkeypatch.setattr(replay, "_capture", capture)
-    for module in (gram, tensors, replay):
+    for module in (gram, joint_pass, tensors, replay):
         monkeypatch.setattr(module, "is_on_card", lambda array: not isinstance(array, np.ndarray))
-    for module in (sweep, tensors):
+    for module in (gram, tensors):
         monkeypatch.setattr(module, "total_bytes", lambda like: 2**34)
-    for module in (sweep, replay, epochs):
+    for module in (joint_pass, replay, epochs):
         monkeypatch.setattr(module, "fits", lambda *of: True)
     return found
 
@@ -50,8 +51,9 @@ def test_expected_kernels_are_played(played, units):
     for _ in range(3):
         assert float(ek.expected_kernel(p, q, k)) == pytest.approx(expected, rel=1e-13)
     assert len(played) == 1
-    float(ek.expected_kernel(p, q, ek.ExpHamming(0.7)))
-    assert len(played) == 1  # another kernel is another computation
+    k = ek.ExpHamming(0.7) + 3.0 * ek.Delta()
+    assert float(ek.expected_kernel(p, q, k)) == pytest.approx(ek.expected_kernel(p, q, k))
+    assert played == [0]  # another kernel is other input of the same computation
 
 
 def test_values_in_logs_are_played(played):

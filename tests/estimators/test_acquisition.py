@@ -94,7 +94,7 @@ def probabilities(model, X, name):
     density, i = model.density_, model.columns_.names.index(name)
     found = []
     for part in getattr(density, "parts", [density]):
-        bits = np.maximum(part.means(model._read(X))[:, model.columns_.places[i]], 0.0)
+        bits = np.maximum(part.means(model._read(X))[:, model.columns_.column_index[i]], 0.0)
         found.append(bits / bits.sum(axis=1, keepdims=True))
     return np.mean(found, axis=0)
 
@@ -267,11 +267,11 @@ def test_the_picture_shows_gains_of_what_is_missing():
         ({"budget": -1}, r"'budget' parameter of acquire .* \[0, inf\]. Got -1"),
         ({"costs": [1.0]}, r"one positive number for every one of 4 columns. Got \[1.0\]"),
         ({"costs": {0: -1.0}}, r"'costs' parameter of acquire .* \(0, inf\). Got -1.0"),
-        ({"costs": {"x": 1.0}}, "'costs' parameter names the column 'x'"),
-        ({"row": {"x": 1.0}}, "'row' parameter names the column 'x'"),
-        ({"row": {0: "many"}}, "Column 0 holds numbers. Got 'many'"),
+        ({"costs": {"x": 1.0}}, "'costs' parameter must name columns.*Got 'x'"),
+        ({"row": {"x": 1.0}}, "'row' parameter must name columns.*Got 'x'"),
+        ({"row": {0: "many"}}, "Column 0 holds text, 'many' in row 0, where numbers"),
         ({"row": np.full((2, 4), NAN)}, "must be a single row. Got 2 rows"),
-        ({"ask": lambda column: "many"}, "holds numbers. Got 'many'"),
+        ({"ask": lambda column: "many"}, "holds text, 'many' in row 0, where numbers"),
     ],
 )
 def test_mistakes_are_named(change, message):

@@ -84,10 +84,11 @@ def test_the_parts_depend_on_the_kinds_of_columns_alone():
         assert np.isfinite(model.predict(table_)).all()
 
 
-def test_deviations_of_expected_kernels_under_normals_are_refused():
-    X, y, holes = table(3)
+@pytest.mark.parametrize("name", ["auto", "gaussian"])
+def test_deviations_of_expected_kernels_under_normals_are_refused(name):
+    X, y, holes = table(3, 30)
     X.loc[X.index[::4], "b"] = np.nan
-    model = ek.ExpectedSVR(density="gaussian", fit_missing="expected").fit(X, y)
+    model = ek.ExpectedSVR(density=name, fit_missing="expected").fit(X, y)
     assert np.isfinite(model.predict(holes)).all()
     with pytest.raises(ek.KernelError, match="Fit it with fit_missing='mean'"):
         model.predict(holes, return_std=True)

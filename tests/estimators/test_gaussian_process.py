@@ -8,11 +8,10 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import expectedkernels as ek
 from expectedkernels import ExpectedGaussianProcessRegressor
-from expectedkernels.estimators.gaussian_process import (
+from expectedkernels.estimators.kernel_models import (
     log_marginal_likelihood,
     most_likely_kernel,
 )
-from expectedkernels.estimators.kernel_expansion import Masks
 
 KERNEL = ConstantKernel(1.0) * RBF(1.0) + WhiteKernel(0.1)
 
@@ -39,7 +38,7 @@ def test_complete_rows_have_scikit_learns_covariances_and_kernel():
     X, y = smooth()
     theirs = GaussianProcessRegressor(KERNEL, alpha=1e-6).fit(X, y)
     model = ExpectedGaussianProcessRegressor(alpha=1e-6, standardize=False).fit(X, y)
-    covariances = model._covariances(model._read(X), Masks(0.0, np.zeros(X.shape, dtype=bool)))
+    covariances = model._covariances(model._read(X))
     np.testing.assert_allclose(
         covariances(KERNEL), KERNEL(X) + 1e-6 * np.eye(len(X)), rtol=1e-9, atol=1e-12
     )
@@ -53,7 +52,7 @@ def test_covariances_of_incomplete_rows_are_those_of_samples():
     model = ExpectedGaussianProcessRegressor(
         RBF(1.0, "fixed"), alpha=0.2, n_bins=4, density="chow_liu", standardize=False
     ).fit(X, y)
-    got = model._covariances(model._read(X), Masks(0.0, np.isnan(X)))(model.kernel_)
+    got = model._covariances(model._read(X))(model.kernel_)
     np.testing.assert_array_equal(np.diag(got), np.full(30, 1.2))
     imputer = ek.CircuitImputer("sample", n_bins=4, random_state=0).fit(X)
     draws = np.mean([model.kernel_(Z) for Z in imputer.sample(X, 3000)], axis=0)

@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVR
 
 import expectedkernels as ek
-from expectedkernels.circuits.evidence_forms import side_in
+from expectedkernels.circuits.evidence_forms import operand_in
 from expectedkernels.estimators import circuit_density
 from expectedkernels.estimators.circuit_density import Rows
 from expectedkernels.estimators.kernel_expansion import Expansion, Resources
@@ -42,10 +42,7 @@ def points(n, seed=0):
 @pytest.mark.parametrize("max_bytes", [2**27, 1])
 def test_first_moments_in_parts(density, max_bytes):
     S = np.concatenate([points(9), points(9)])  # every point twice
-    values = np.full((5, 18), NAN)
-    resources = Resources(max_bytes=max_bytes)
-    for at, part in density.each_kernel(RATES, S, Rows(density, Z), resources):
-        values[at] = part
+    values = density.kernels(RATES, Rows(density, Z), S, Resources(max_bytes=max_bytes))
     np.testing.assert_allclose(values, moments(density, S)[0], rtol=1e-12)
 
 
@@ -67,19 +64,9 @@ def test_rows_with_a_single_hole_are_those_of_sweeps(monkeypatch):
     found = []
     for discrete in (True, False):  # False: as if it were not known
         monkeypatch.setattr(type(density), "is_discrete", discrete)
-        values = np.full((80, 20), NAN)
-        for at, part in density.each_kernel(rates, S, Rows(density, Z), Resources()):
-            values[at] = part
-        found.append(values)
+        found.append(density.kernels(rates, Rows(density, Z), S, Resources()))
     assert (found[0] != found[1]).any()
     np.testing.assert_allclose(*found, rtol=1e-12, atol=1e-15)
-
-
-def test_first_moments_without_points(density):
-    rows = Rows(density, np.full((2, 3), NAN))
-    [(at, values)] = density.each_kernel(RATES, np.empty((0, 3)), rows, Resources())
-    assert at.tolist() == [0, 1]
-    assert values.shape == (2, 0)
 
 
 @pytest.mark.parametrize("max_bytes", [2**27, 1])
@@ -115,8 +102,8 @@ def moments(density, S):
 def test_observed_columns_taken_out_change_nothing(density, form):
     S, rows = points(7), Rows(density, Z)
     axis, kernels = density.point_axis(S), [density.kernel(RATES, x) for x in (False, True)]
-    whole = expected((side_in(form, density.real, rows.by_value), axis), kernels[0], 2**27)
-    part = expected((side_in(form, density.real, rows.by_state), axis), kernels[1], 2**27)
+    whole = expected((operand_in(form, density.real, rows.by_value), axis), kernels[0], 2**27)
+    part = expected((operand_in(form, density.real, rows.by_state), axis), kernels[1], 2**27)
     part = part * at_known(RATES, Z, rows.known_columns, S)
     np.testing.assert_allclose(part, whole, rtol=1e-12)
     np.testing.assert_allclose(whole, moments(density, S)[0], rtol=1e-12)
@@ -127,8 +114,8 @@ def test_points_that_agree_in_what_counts_are_one(density, form):
     S, given = points(50), np.array([[NAN, 1.0, NAN], [NAN, 0.0, NAN]])
     rows, kernel = Rows(density, given), density.kernel(RATES, True)
     axis = density.point_axis(S, active=np.array([True, False, True]))
-    assert axis.operand.patterns.count[-1] == len(np.unique(S[:, [0, 2]], axis=0))
-    side = side_in(form, density.real, rows.by_state)
+    assert axis.batch.count[-1] == len(np.unique(S[:, [0, 2]], axis=0))
+    side = operand_in(form, density.real, rows.by_state)
     merged = expected((side, axis), kernel, 2**27)
     full = expected((side, density.point_axis(S)), kernel, 2**27)
     np.testing.assert_allclose(merged, full, rtol=1e-12)

@@ -35,9 +35,14 @@ def factors(A, B, rate=RATE):
     return np.array([[np.exp(-rate * sum(u != v)) for v in b] for u in a])
 
 
+def plain(model, A):
+    """The columns of numbers without masks."""
+    return model._read(A)[:, : len(model._shift)]
+
+
 def kernels(model, A, B=None, means=False):
     """The expected kernels between rows of frames, without masks; of the means of B."""
-    Z, W = model._read(A), model._read(A if B is None else B)
+    Z, W = plain(model, A), plain(model, A if B is None else B)
     W = model.density_.means(W) if means else W
     Z = W if B is None else Z
     return model.density_.gram(model._rates(model.gamma_), Z, W)
@@ -113,11 +118,11 @@ def test_deviations_are_those_of_the_function_of_a_mask(density, way):
     model = ek.ExpectedKernelRidge(alpha=0.2, **options).fit(A, y)
     test = A[A.isna().any(axis=1)].iloc[:4]
     mean, std = model.predict(test, return_std=True)
-    Z = model._read(test)
+    Z = plain(model, test)
     draws = model.density_.draws(Z, 4000, np.random.default_rng(0))
-    for i in range(len(test)):
-        like = np.repeat(Z[i : i + 1], len(draws), axis=0)
-        f = model._expected(draws[:, i], False, like=like)
+    for i, own in enumerate(model._read(test)[:, Z.shape[1] :]):
+        rows = np.column_stack([draws[:, i], np.tile(own, (len(draws), 1))])
+        f = model._expected(rows, False)
         assert abs(f.mean() - mean[i]) < 5 * std[i] / np.sqrt(len(f)) + 1e-9
         np.testing.assert_allclose(f.std(), std[i], rtol=0.1, atol=1e-9)
     assert (model.predict(A.dropna(), return_std=True)[1] == 0).all()
@@ -246,7 +251,8 @@ def test_coalitions_keep_the_mask_of_their_row(masked):
     total = found.base_values + found.values.sum(axis=1)
     np.testing.assert_allclose(total, found.predictions, rtol=1e-9)
     Z = model._read(rows)
-    base = model._answers(np.full_like(Z, NAN), Z)
+    Z[:, : len(model._shift)] = NAN
+    base = model._answers(Z)
     np.testing.assert_allclose(found.base_values, base, rtol=1e-9)
     with pytest.raises(DataError, match="does not matter what is missing"):
         ek.shapley_values(model, rows, method="independent")
@@ -263,7 +269,7 @@ def test_gains_are_those_of_the_mask_of_the_row(masked):
         W = Z.copy()
         W[0, 3:6] = bits
         completed.append(W[0])
-    answer = model._answers(np.array(completed), np.repeat(Z, 3, axis=0))
+    answer = model._answers(np.array(completed))
     nodes = model.density_.nodes(model.density_.rows(Z))[3]
     share = np.array([nodes.weights[nodes.values.argmax(axis=1) == k].sum() for k in range(3)])
     np.testing.assert_allclose(gain[0, 3], share @ (answer - share @ answer) ** 2, rtol=1e-9)
@@ -271,9 +277,8 @@ def test_gains_are_those_of_the_mask_of_the_row(masked):
     whole = model._numbers(row)
     asked = {"a": ([0], [0.3]), "kind": ([3, 4, 5], [1.0, 0.0, 0.0])}[history.asked[0]]
     whole[0, asked[0]] = asked[1]
-    np.testing.assert_allclose(
-        history.predictions[1], model._answers(model.columns_.standardise(whole), Z)[0], rtol=1e-9
-    )
+    Z[:, : len(model._shift)] = model.columns_.standardise(whole)
+    np.testing.assert_allclose(history.predictions[1], model._answers(Z)[0], rtol=1e-9)
 
 
 def test_searches_over_mask_kernels():

@@ -11,10 +11,14 @@ from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import rbf_kernel
 
 import expectedkernels as ek
-from expectedkernels.estimators import classification as classifiers, regression as least_squares
+from expectedkernels.estimators import kernel_models
 from expectedkernels.estimators.base import leave_one_out
-from expectedkernels.estimators.classification import coupled, learn_sigmoid, logits
-from expectedkernels.estimators.regression import as_probabilities
+from expectedkernels.estimators.kernel_models import (
+    as_probabilities,
+    coupled,
+    learn_sigmoid,
+    logits,
+)
 
 NAN = np.nan
 
@@ -164,7 +168,7 @@ def test_pairs_that_agree_are_joined_exactly():
 
 @pytest.mark.parametrize("holed", [False, True])
 def test_spreads_of_votes_are_those_over_all_completions(holed, monkeypatch):
-    monkeypatch.setattr(classifiers, "DRAWS", 4000)
+    monkeypatch.setattr(kernel_models, "VOTE_DRAWS", 4000)
     rng = np.random.default_rng(0)
     X = rng.integers(3, size=(60, 3)).astype(float)
     y = (X.sum(axis=1) + (rng.random(60) < 0.3)).astype(int) % 3
@@ -221,7 +225,7 @@ def test_probabilities_are_averages_over_all_completions(holes):
 
 
 def test_auto_takes_the_smallest_loss_of_what_is_left_out(monkeypatch):
-    monkeypatch.setattr(least_squares, "ALPHAS", np.array([0.01, 0.3, 3.0]))
+    monkeypatch.setattr(kernel_models, "ALPHAS", np.array([0.01, 0.3, 3.0]))
     X, y = codes(40)
     model = ek.ExpectedKernelClassifier(standardize=False).fit(X, y)
     rows, counts = np.unique(
@@ -230,8 +234,8 @@ def test_auto_takes_the_smallest_loss_of_what_is_left_out(monkeypatch):
     Z, bits = rows[:, :3], np.column_stack([1 - rows[:, 3] - rows[:, 4], rows[:, 3:]])
     frequencies = counts @ bits / counts.sum()
     losses = {}
-    for rate in np.array(least_squares.RATES) / (3 * X.var()):
-        for alpha in least_squares.ALPHAS:
+    for rate in np.array(kernel_models.RATES) / (3 * X.var()):
+        for alpha in kernel_models.ALPHAS:
             p = np.empty_like(bits)
             for i in range(len(Z)):
                 rest = np.arange(len(Z)) != i

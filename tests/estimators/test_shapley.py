@@ -359,7 +359,7 @@ def test_functions_are_models_too():
         ({"players": [0, [0, 1]]}, "each at most once"),
         ({"players": [[]]}, "at least one for every player"),
         ({"players": [5]}, "must name columns, or their numbers in .*Got 5"),
-        ({"players": ["x"]}, "names the column 'x', which X does not have"),
+        ({"players": ["x"]}, "must name columns.* Got 'x'"),
         ({"method": "kernel"}, "'method' parameter of shapley_values must be 'auto'"),
         ({"n_permutations": 8}, r"'n_permutations' parameter .* in the range \[32, inf\)"),
         ({"method": "independent"}, "needs a fitted estimator.*Got a function"),

@@ -12,20 +12,6 @@ from scipy import sparse
 from expectedkernels import Circuit, Vtree, load, save
 from oracles import Inner, Real, Table
 
-TOY_VTREE = ["vtree 5", "L 0 1", "L 1 2", "L 2 3", "I 3 1 2", "I 4 0 3"]
-TOY_PSDD = [
-    "psdd 13",
-    "L 0 0 1 ",
-    "L 2 1 2",
-    "L 4 2 3",
-    "L 1 0 -1",
-    "L 3 1 -2",
-    "L 5 2 -3",
-    "D 6 3 2 2 4 -0.5108256237659907 3 5 -0.916290731874155",
-    "D 7 3 2 2 5 -0.6931471805599453 3 4 -0.6931471805599453",
-    "D 8 4 2 0 6 -1.6094379124341003 1 7 -0.2231435513142097",
-]
-
 
 def _worlds(cardinalities):
     """All joint states, one per row, the last variable varying fastest."""
@@ -158,12 +144,6 @@ def normalised():
 @pytest.fixture(scope="session")
 def chain():
     return _chain
-
-
-@pytest.fixture(scope="session")
-def toy():
-    """The lines of a small `.psdd` file and of its `.vtree` file."""
-    return {"psdd": list(TOY_PSDD), "vtree": list(TOY_VTREE)}
 
 
 @pytest.fixture

@@ -140,9 +140,7 @@ def test_defaults_of_many_parents(read):
     lines += [f"probability ( {name} ) {{ table 0.5, 0.5; }}" for name in names]
     for count in (24, 40):
         last = f"probability ( x | {', '.join(names[:count])} ) {{ default 0.5, 0.5; }}"
-        with pytest.raises(
-            ParseError, match=rf"largest table is that of 'x', with {2 ** (count + 1)}"
-        ):
+        with pytest.raises(ParseError, match=rf"table of 'x' .* {2 ** (count + 1)} numbers"):
             read("bif", "\n".join([*lines, last]))
     last = f"probability ( x | {', '.join(names[:12])} ) {{ default 0.5, 0.5; }}"
     assert read("bif", "\n".join([*lines, last])).cpts[-1].size == 2**13
@@ -153,7 +151,9 @@ def test_more_parents_than_axes(read):
     lines = [f"variable {name} {{ type discrete [ 1 ] {{ a }}; }}" for name in (*names, "x")]
     lines += [f"probability ( {name} ) {{ table 1.0; }}" for name in names]
     lines.append(f"probability ( x | {', '.join(names)} ) {{ default 1.0; }}")
-    with pytest.raises(ParseError, match="line 142: variables have at most 63 parents, found 70"):
+    with pytest.raises(
+        ParseError, match="line 142: the table of 'x' has 70 parents, at most 63 can"
+    ):
         read("bif", "\n".join(lines))
 
 
@@ -173,13 +173,15 @@ def test_many_indicators_of_many_states(read):
 
 def test_many_binomials_of_many_trials(read):
     lines = ["jpc 50", *(f"B {i} 0 {i + 1} 1048575 -0.5" for i in range(50))]
-    with pytest.raises(ParseError, match="the tables of the binomial units up to here"):
+    with pytest.raises(ParseError, match=r"variable 0 .* has 1048576 states"):
         read("jpc", "\n".join(lines))
 
 
 def test_large_variables_in_small_files(read):
     lines = ["jpc 10001", "L 0 0 1048576", *(f"S {i} 0 1 0 0.0" for i in range(1, 10_001))]
-    with pytest.raises(ParseError, match=r"line 2: .* variables up to 10001, found 1048576"):
+    with pytest.raises(
+        ParseError, match=r"line 2: .* variables 1 to 10001, found 1 of variable 1048576"
+    ):
         read("jpc", "\n".join(lines), as_units=True)
 
 
@@ -199,12 +201,6 @@ def test_weights_that_multiply_to_numbers_beyond_doubles(read, log):
     sums = "".join(f"S {i + 1} 0 1 {i} {log}\n" for i in range(5))
     with pytest.raises(ParseError, match=r"attack\.jpc: .* beyond the range of double precision"):
         read("jpc", f"jpc 6\nL 0 0 1\n{sums}")
-
-
-def test_evidence_with_more_than_there_is(read):
-    for data in ("99999999999", "3\n999999999999 1 0", "1\n5 0 7", "²\n", "2\n² 0 7 1"):
-        with pytest.raises(ParseError, match=r"attack.evid"):
-            read("evid", data)
 
 
 @pytest.mark.parametrize(

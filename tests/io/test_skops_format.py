@@ -9,7 +9,6 @@ from functools import partial
 import numpy as np
 import pytest
 from sklearn.base import is_classifier
-from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import StandardScaler
 
 import expectedkernels as ek
@@ -87,7 +86,7 @@ class Learner:
 
 @pytest.mark.parametrize(
     ("density", "message"),
-    [(Learner(), r"It holds .*Learner"), (ek.asia(), "cannot be written to model.skops")],
+    [(Learner(), r"Found: .*Learner"), (ek.asia(), "cannot be written to model.skops")],
     ids=["class of the caller", "network"],
 )
 def test_what_would_not_be_read_again_is_not_written(density, message, folder):
@@ -96,20 +95,6 @@ def test_what_would_not_be_read_again_is_not_written(density, message, folder):
     with pytest.raises(ek.CircuitError, match=message):
         ek.save(model, "model.skops")
     assert list(folder.iterdir()) == []
-
-
-def test_only_fitted_estimators_are_written():
-    with pytest.raises(NotFittedError, match="is not fitted yet"):
-        ek.save(ek.ExpectedSVR(), "model.skops")
-    with pytest.raises(ek.CircuitError, match=r"holds a fitted estimator\. Got Duck instead"):
-        ek.save(Duck(), "model.skops")
-    with pytest.raises(ek.CircuitError, match="skops file does not hold a Circuit"):
-        ek.save(ek.factorized([[0.5, 0.5]]), "model.skops")
-
-
-class Duck:
-    def get_params(self, deep=True):
-        return {}
 
 
 class Stranger(StandardScaler):
@@ -154,7 +139,7 @@ def test_damaged_files_are_refused(folder):
     rewritten("model.skops", "cut.skops", lambda data: data[:100])
     rewritten("model.skops", "odd.skops", lambda data: json.dumps({"protocol": 2}).encode())
     for name in ("cut.skops", "odd.skops"):
-        with pytest.raises(ek.ParseError, match=f"{name}: the skops data is damaged"):
+        with pytest.raises(ek.ParseError, match=f"{name}: .* found other or damaged data"):
             ek.load(name)
 
 

@@ -9,7 +9,7 @@ import expectedkernels as ek
 from assertions import assert_close
 
 
-def test_the_median_heuristic_is_that_of_all_pairs():
+def test_the_median_heuristic():
     X = np.random.default_rng(0).normal(size=(30, 3))
     away = [np.linalg.norm(x - y) for i, x in enumerate(X) for y in X[:i]]
     assert_close(ek.median_gamma(X), 0.5 / np.median(away) ** 2)
@@ -17,19 +17,16 @@ def test_the_median_heuristic_is_that_of_all_pairs():
     assert_close(ek.median_gamma(pd.DataFrame(X)), ek.median_gamma(X))
     many = np.random.default_rng(1).normal(size=(5000, 3))
     np.testing.assert_allclose(ek.median_gamma(many), ek.median_gamma(X), rtol=0.3)
+    with pytest.raises(ek.DataError, match=r"reshape\(-1, 1\)"):
+        ek.median_gamma([1.0, 2.0])
+    with pytest.raises(ek.DataError, match=r"The column 'a' holds labels"):
+        ek.median_gamma(pd.DataFrame({"a": ["x", "y"]}))
 
 
 @pytest.mark.parametrize("X", [[[1.0]], [[1.0], [1.0]], [[np.nan], [1.0]]])
 def test_equal_points_have_no_median_distance(X):
     with pytest.raises(ek.DataError, match=r"at least two different rows"):
         ek.median_gamma(X)
-
-
-def test_the_median_of_other_things_is_refused():
-    with pytest.raises(ek.DataError, match=r"reshape\(-1, 1\)"):
-        ek.median_gamma([1.0, 2.0])
-    with pytest.raises(ek.DataError, match=r"The column 'a' holds labels"):
-        ek.median_gamma(pd.DataFrame({"a": ["x", "y"]}))
 
 
 def test_kernels_fit_the_kinds_of_variables():
@@ -54,7 +51,7 @@ def test_kernels_fit_the_kinds_of_variables():
     assert_close(ek.mmd(f, g), ek.mmd(f, g, ek.RBF([0.25 / x for x in squared])))
 
 
-def test_mixed_variables_get_a_product():
+def test_mixed_variables_and_witnesses():
     p, q = (
         ek.Circuit.from_units(ek.Product([ek.Categorical(0, table), ek.Gaussian(1, 0.0, 2.0)]))
         for table in ([0.2, 0.8], [0.6, 0.4])
@@ -62,9 +59,6 @@ def test_mixed_variables_get_a_product():
     wanted = ek.RBF([0.0, 0.125]) * ek.ExpHamming([1.0, 0.0])
     X = [[0.0, 0.3], [1.0, -2.0]]
     np.testing.assert_allclose(ek.witness(p, q, X), ek.witness(p, q, wanted, X))
-
-
-def test_a_witness_takes_a_default_kernel_and_frames():
     p, q = ek.factorized([[0.9, 0.1]]).with_names(["a"], [["n", "y"]]), ek.factorized([[0.5, 0.5]])
     wanted = ek.witness(p, q, ek.ExpHamming(), [[0], [1]])
     assert_close(ek.witness(p, q, X=[[0], [1]]), wanted)
@@ -158,9 +152,9 @@ def test_the_caller_says_what_is_categorical():
 @pytest.mark.parametrize(
     ("features", "k", "match"),
     [
-        (["c"], None, "'categorical_features' parameter names the column 'c'"),
-        ([2], None, r"or their numbers in 0..1. Got 2 instead"),
-        ([True], None, "as a mask needs 2 entries. Got 1"),
+        (["c"], None, r"'categorical_features' parameter must name .* Got 'c'"),
+        ([2], None, r"or their numbers in 0..1, .* Got 2 instead"),
+        ([True], None, "a mask of 2 bools. Got True"),
         (["a"], None, "The column 'b' holds labels, and so is categorical"),
         (["a", "b"], ek.Delta(), "is for the default kernel, and a kernel is given"),
     ],
@@ -173,15 +167,12 @@ def test_wrong_categorical_columns_are_refused(features, k, match):
         ek.mmd_two_sample_test(frame, frame[:2], k, categorical_features=features)
 
 
-def test_circuits_say_themselves_what_is_categorical():
+def test_columns_that_never_vary_and_circuits_say_what_they_are():
     p = ek.factorized([[0.2, 0.8]])
     with pytest.raises(ek.DataError, match="a circuit says itself which of its variables"):
         ek.mmd2(p, [[0], [1]], categorical_features=[0])
     with pytest.raises(ek.DataError, match="a circuit says itself which of its variables"):
         ek.choose_kernel([[0], [1]], p, categorical_features=[0])
-
-
-def test_columns_that_never_vary_do_not_matter():
     rng = np.random.default_rng(3)
     frames = [pd.DataFrame({"year": 2024, "kind": rng.choice(["a", "b"], 30)}) for _ in range(2)]
     alone = [frame[["kind"]] for frame in frames]
@@ -210,7 +201,7 @@ def test_errors_about_values_out_of_range_speak_of_the_values(size):
 def test_infinite_values_are_found_where_they_are():
     X, Y = np.arange(12.0).reshape(6, 2) + 0.5, np.arange(12.0).reshape(6, 2)
     Y[4, 1] = np.inf
-    with pytest.raises(ek.DataError, match=r"finite samples. Got inf in row 4, column 1"):
+    with pytest.raises(ek.DataError, match=r"Got inf in row 4, column 1"):
         ek.mmd_two_sample_test(X, Y)
     with pytest.raises(ek.KernelError, match=r"finite points. Got inf in row 4, column 1"):
         ek.mmd2(X, Y)
@@ -218,7 +209,7 @@ def test_infinite_values_are_found_where_they_are():
         ek.median_gamma(Y)
 
 
-def test_numeric_columns_count_whatever_their_units():
+def test_units_of_columns_do_not_matter():
     rng = np.random.default_rng(0)
 
     def table(low, high):
@@ -231,8 +222,6 @@ def test_numeric_columns_count_whatever_their_units():
     scaled = [frame.assign(**{k: frame[k] * u for k, u in units.items()}) for frame in (one, other)]
     np.testing.assert_allclose(ek.mmd2(*scaled), ek.mmd2(one, other), rtol=1e-9)
 
-
-def test_default_rates_of_circuits_do_not_depend_on_units():
     def pair(unit):
         return [ek.gaussian_mixture([1.0], [[m, m * unit]], [[1.0, unit**2]]) for m in (0.0, 1.0)]
 

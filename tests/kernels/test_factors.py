@@ -9,7 +9,7 @@ import pytest
 import expectedkernels as ek
 from assertions import assert_close, assert_logs_close
 from expectedkernels import KernelError
-from expectedkernels.circuits.operands import Atoms
+from expectedkernels.circuits.operands import InputComponents
 from expectedkernels.kernels.factors import Factor, log_triples
 from oracles import Real
 
@@ -34,10 +34,10 @@ def test_products_add_rates_and_multiply_tables():
 
 def test_states():
     table = np.array([[1.0, -2.0], [0.0, 3.0]])
-    logs, signs = Factor(absolute=0.5, table=table).logs(Atoms(2), Atoms(2), 0)
+    logs, signs = Factor(absolute=0.5, table=table).logs(InputComponents(2), InputComponents(2), 0)
     assert_logs_close(logs, np.array([[0.0, np.log(2) - 0.5], [-inf, np.log(3)]]))
     np.testing.assert_array_equal(signs, [[1, -1], [0, 1]])
-    logs, signs = Factor(unequal=inf).logs(Atoms(3), Atoms(3), 0)
+    logs, signs = Factor(unequal=inf).logs(InputComponents(3), InputComponents(3), 0)
     assert_logs_close(logs, np.where(np.eye(3) > 0, 0.0, -inf))
     assert signs is None
 
@@ -45,7 +45,7 @@ def test_states():
 def test_points_of_a_real_variable():
     factor = Factor(square=0.3, absolute=0.5, unequal=0.7)
     x, y = np.array([0.0, 1.0, -3.0]), np.array([1.0, 1e5])
-    left, right = (Atoms(None, z, np.zeros_like(z)) for z in (x, y))
+    left, right = (InputComponents(None, z, np.zeros_like(z)) for z in (x, y))
     logs, _ = factor.logs(left, right, 0)
     assert_logs_close(logs, factor.log_at(x[:, None] - y))
     assert left.n == 3
@@ -60,7 +60,7 @@ def test_remote_differences_have_no_warnings():
 NODES, SHARES = np.polynomial.legendre.leggauss(50)
 
 
-ATOMS = Atoms(
+ATOMS = InputComponents(
     None,
     np.array([0.5, -0.3, 1.2, 0.8]),
     np.array([0.0, 0.5, 0.0, 0.3]),
@@ -97,8 +97,8 @@ def test_triples_where_values_must_agree():
 
 
 def test_remote_triples_have_logs():
-    x = Atoms(None, np.zeros(1), np.zeros(1), np.ones(1))
-    far = Atoms(None, np.array([40.0]), np.zeros(1))
+    x = InputComponents(None, np.zeros(1), np.zeros(1), np.ones(1))
+    far = InputComponents(None, np.array([40.0]), np.zeros(1))
     logs, _ = log_triples(Factor(square=1.0), x, far, far, 0)
     # both kernels at once are one of twice the rate
     expected = ek.Circuit(ek.Vtree.balanced(1), (Real(np.eye(1), x.mean, x.variance, x.half),))
@@ -107,6 +107,6 @@ def test_remote_triples_have_logs():
 
 
 def test_triples_that_are_refused():
-    normal = Atoms(None, np.zeros(1), np.ones(1))
+    normal = InputComponents(None, np.zeros(1), np.ones(1))
     with pytest.raises(ek.KernelError, match="product of two values of a Laplacian kernel"):
         log_triples(Factor(absolute=1.0), normal, normal, normal, 0)

@@ -7,7 +7,7 @@ from scipy.integrate import dblquad, quad
 
 import expectedkernels as ek
 from circuit_oracles import rare
-from expectedkernels.circuits.operands import Atoms, CircuitSide, PointSide
+from expectedkernels.circuits.operands import CircuitOperand, InputComponents, PointOperand
 from expectedkernels.data.evidence import as_evidence
 from expectedkernels.kernels import gram as module
 from expectedkernels.kernels.gram import (
@@ -31,7 +31,7 @@ def mean_over(f, low, high):
 
 def intervals(low, high):
     low, high = np.array(low, dtype=float), np.array(high, dtype=float)
-    return Atoms(None, 0.5 * (low + high), np.zeros_like(low), 0.5 * (high - low))
+    return InputComponents(None, 0.5 * (low + high), np.zeros_like(low), 0.5 * (high - low))
 
 
 def interval(low, high):
@@ -39,7 +39,7 @@ def interval(low, high):
 
 
 def at(*values):
-    return Atoms(None, np.array(values, dtype=float), np.zeros(len(values)))
+    return InputComponents(None, np.array(values, dtype=float), np.zeros(len(values)))
 
 
 ends = st.tuples(st.floats(-3, 3), st.floats(0, 5) | st.just(0.0) | st.floats(1e-9, 1e-3)).map(
@@ -87,7 +87,7 @@ def test_triples(rate, landmarks):
 
 def test_columns_multiply():
     a, b = (
-        Atoms(None, x, np.zeros_like(x))
+        InputComponents(None, x, np.zeros_like(x))
         for x in (np.array([[0.0, 1.0], [2.0, 3.0]]), np.ones((1, 2)))
     )
     rates = np.array([0.3, 0.7])
@@ -95,9 +95,11 @@ def test_columns_multiply():
     np.testing.assert_allclose(on_atoms(rates, a, b, b)[:, 0, 0], np.exp([-0.6, -0.6 - 1.4 * 4]))
 
 
-def test_normals_against_integration():
+def test_normals_and_zero_rates():
     rate = 0.8
-    u, a = (Atoms(None, np.array([m]), np.array([v])) for m, v in ((0.3, 0.5), (1.0, 0.7)))
+    u, a = (
+        InputComponents(None, np.array([m]), np.array([v])) for m, v in ((0.3, 0.5), (1.0, 0.7))
+    )
 
     def density(x, d):
         return np.exp(-((x - d.mean[0]) ** 2) / (2 * d.variance[0])) / np.sqrt(
@@ -113,15 +115,12 @@ def test_normals_against_integration():
     np.testing.assert_allclose(
         on_atoms(np.array([rate]), u, a, at(-0.4)), [[[three[0]]]], rtol=1e-7
     )
-
-
-def test_zero_rates_give_ones():
     pieces = interval(0.0, 1.0)
     np.testing.assert_array_equal(on_atoms(np.zeros(1), pieces, pieces), [[1.0]])
     np.testing.assert_array_equal(on_atoms(np.zeros(1), pieces, pieces, pieces), [[[1.0]]])
 
 
-def test_intervals_that_are_wide_for_the_kernel():
+def test_wide_intervals():
     ends = np.array([[0.0, 100.0], [50.0, 5000.0], [200.0, 300.0], [20.0, 21.0], [60.0, 60.0]])
     pieces = intervals(*ends.T)
     got = on_atoms(np.array([1.0]), pieces, pieces)
@@ -132,24 +131,15 @@ def test_intervals_that_are_wide_for_the_kernel():
             means = on_atoms(np.ones(1), interval(a, b), at(*nodes))[0]
             expected = np.trapezoid(means, nodes) / (high - low) if high > low else means[0]
             np.testing.assert_allclose(got[i, j], expected, rtol=1e-4, atol=1e-12)
-
-
-def test_intervals_of_outliers_stay_small_in_memory():
     edges = np.array([-1.0, 0.0, 1.0, 1e300])
     bins = intervals(edges[:-1], edges[1:])
     values = on_atoms(np.array([1.0]), bins, bins, at(0.5, -1e300))
     assert values.shape == (3, 3, 2)
     assert ((values >= 0) & (values <= 1)).all()
-
-
-def test_values_beside_pieces():
-    both = Atoms(None, np.array([0.5, 0.5, 2.0]), np.zeros(3), np.array([0.5, 0.0, 0.0]))
+    both = InputComponents(None, np.array([0.5, 0.5, 2.0]), np.zeros(3), np.array([0.5, 0.0, 0.0]))
     values = on_atoms(np.ones(1), both, at(0.5))[:, 0]
     np.testing.assert_allclose(values[1:], [1.0, np.exp(-2.25)])
     np.testing.assert_array_equal(values[:1], on_atoms(np.ones(1), interval(0.0, 1.0), at(0.5))[0])
-
-
-def test_triples_of_intervals_that_are_wide_for_the_kernel():
     # in closed form, and by panels of the first interval in parts
     s = at(0.3, 7.0)
     whole = on_atoms(np.array([40.0]), interval(0.0, 16.0), s, s)[0]
@@ -180,7 +170,7 @@ def test_symmetric_matrices_keep_the_scales_of_both_triangles(monkeypatch, chunk
     p, X, logs = rare(300)
     assert logs.min() < -700  # not a float
     assert np.ptp(logs) > 700  # nor do all have one scale
-    side = CircuitSide(p, as_evidence(X, p.cardinalities))
+    side = CircuitOperand(p, as_evidence(X, p.cardinalities))
     blocks = ek.RBF(0.01).blocks(p.vtree, p.cardinalities)
     found = gram((side, side), blocks, 2**30, symmetric=True)
     expected = logs[:, None] + logs[None, :] + ek.RBF(0.01).logs(X, X)[0]
@@ -190,7 +180,7 @@ def test_symmetric_matrices_keep_the_scales_of_both_triangles(monkeypatch, chunk
 def test_pieces_of_few_patterns_are_spread_in_parts(monkeypatch):
     # all rows are equal: one pattern, but as many numbers as pairs of rows
     p = ek.factorized([[0.5, 0.5], [0.2, 0.8]])
-    side = CircuitSide(p, as_evidence(np.zeros((1000, 2)), p.cardinalities))
+    side = CircuitOperand(p, as_evidence(np.zeros((1000, 2)), p.cardinalities))
     blocks = ek.RBF(0.3).blocks(p.vtree, p.cardinalities)
     monkeypatch.setattr(module, "CHUNK_BYTES", 64 * 1000 * 30)
     seen = np.zeros((1000, 1000), dtype=int)
@@ -229,7 +219,7 @@ def expected(p, q, r, k):
 def test_three_circuits(name, seed):
     p, q, r = circuits(seed)
     k = KERNELS[name]
-    axes = tuple(map(CircuitSide, (p, q, r)))
+    axes = tuple(map(CircuitOperand, (p, q, r)))
     found = gram(axes, k.blocks(p.vtree, p.cardinalities), 2**30).linear()
     np.testing.assert_allclose(found, expected(p, q, r, k), rtol=1e-12)
 
@@ -244,8 +234,8 @@ def test_rows_points_and_a_circuit(monkeypatch, chunk, rows_first):
     E = np.array([rng.integers(CARDS) for _ in range(40)], dtype=float)
     E[rng.random(E.shape) < 0.5] = np.nan
     S = np.array([rng.integers(CARDS) for _ in range(7)], dtype=float)
-    side = CircuitSide(p, as_evidence(E, p.cardinalities))
-    axes = (side, PointSide(S, p.vtree, p.cardinalities), CircuitSide(q))
+    side = CircuitOperand(p, as_evidence(E, p.cardinalities))
+    axes = (side, PointOperand(S, p.vtree, p.cardinalities), CircuitOperand(q))
     values = np.full((40, 7, 1), np.nan)
     blocks = k.blocks(p.vtree, p.cardinalities)
     for at, piece in pieces(axes, blocks, 2**30, rows_first=rows_first):
@@ -270,7 +260,7 @@ def test_a_kernel_given_by_tables():
         return one if len(atoms) == 2 else one[:, :, None] * one[:, None, :]
 
     tables = Tables(p.vtree, table)
-    axes = tuple(map(CircuitSide, (p, q, r)))
+    axes = tuple(map(CircuitOperand, (p, q, r)))
     found = gram(axes, tables, 2**30).linear()
     np.testing.assert_allclose(found, expected(p, q, r, k), rtol=1e-12)
     pairs = gram(axes[:2], tables, 2**30).linear()
@@ -321,7 +311,7 @@ def test_three_axes_need_a_product_kernel():
     p, q, r = circuits(2)
     k = ek.RBF(0.3) + ek.Delta()
     with pytest.raises(ek.KernelError, match="needs a kernel that is a product over the variab"):
-        gram(tuple(map(CircuitSide, (p, q, r))), k.blocks(p.vtree, p.cardinalities), 2**30)
+        gram(tuple(map(CircuitOperand, (p, q, r))), k.blocks(p.vtree, p.cardinalities), 2**30)
 
 
 @pytest.mark.parametrize(("kernel", "parallel"), FORMS, ids=range(len(FORMS)))

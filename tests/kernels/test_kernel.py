@@ -10,11 +10,20 @@ from strategies import domains, kernels, points, rngs, vtrees
 INDEFINITE = ek.TableKernel([[[1.0, 2.0], [2.0, 1.0]]])
 
 
-def test_sums_and_products_of_definite_kernels_are_definite():
+def test_definiteness_and_representation_of_sums_and_products():
     k = 2.0 * ek.RBF(1.0) + ek.Delta() * ek.ExpHamming()
     assert k.is_positive_definite()
     assert "sum of positive definite kernels" in k.is_positive_definite().reason
     assert "product of positive" in (ek.RBF(1.0) * ek.Delta()).is_positive_definite().reason
+    k = 2.0 * ek.RBF(0.5) + ek.Delta()
+    assert repr(k) == "(2.0 * RBF(gamma=0.5) + Delta())"
+    assert repr(3.0 * ek.Delta()) == "3.0 * Delta()"
+    assert repr(ek.Delta() * ek.RBF(1.0)) == "Delta() * RBF(gamma=1.0)"
+    assert repr(k * ek.Delta()) == "(2.0 * RBF(gamma=0.5) + Delta()) * Delta()"
+    names = {"RBF": ek.RBF, "Delta": ek.Delta}
+    again = eval(repr(k * (ek.Delta() + ek.RBF(1.0))), names)
+    X = worlds([3, 2])
+    assert_close(again(X), (k * (ek.Delta() + ek.RBF(1.0)))(X))
 
 
 @pytest.mark.parametrize(
@@ -31,18 +40,6 @@ def test_what_is_made_of_indefinite_kernels_is_not_trusted(k):
     verdict = k.is_positive_definite()
     assert verdict.holds is not True
     assert "negative eigenvalue, -1" in verdict.reason
-
-
-def test_representations():
-    k = 2.0 * ek.RBF(0.5) + ek.Delta()
-    assert repr(k) == "(2.0 * RBF(gamma=0.5) + Delta())"
-    assert repr(3.0 * ek.Delta()) == "3.0 * Delta()"
-    assert repr(ek.Delta() * ek.RBF(1.0)) == "Delta() * RBF(gamma=1.0)"
-    assert repr(k * ek.Delta()) == "(2.0 * RBF(gamma=0.5) + Delta()) * Delta()"
-    names = {"RBF": ek.RBF, "Delta": ek.Delta}
-    again = eval(repr(k * (ek.Delta() + ek.RBF(1.0))), names)
-    X = worlds([3, 2])
-    assert_close(again(X), (k * (ek.Delta() + ek.RBF(1.0)))(X))
 
 
 @settings(max_examples=40)

@@ -138,7 +138,7 @@ def test_gradients_by_kernel_and_circuit_at_once():
     assert abs(float(by_table[0, 0]) - 2 * (a + b * np.exp(-0.5))) < 1e-6
 
 
-def test_on_the_host_numbers_are_the_same():
+def test_tensors_on_the_host_and_without_gradients():
     p, q = circuits()
     for name in KERNELS:
         make, tensors = parameters(name)
@@ -147,9 +147,6 @@ def test_on_the_host_numbers_are_the_same():
         assert np.array_equal(k.numbers(X), twin(X))
         assert np.array_equal(k.pairs(X, X), twin.pairs(X, X))
         assert isinstance(ek.expected_kernel(p, q, twin), float)
-
-
-def test_tensors_without_gradients_are_numbers():
     p, q = circuits()
     k = torch.tensor(2.0) * ek.RBF(torch.tensor(0.5)) + ek.ExpHamming(torch.tensor([0.5] * 4))
     assert k.tensors == []

@@ -89,14 +89,11 @@ def test_all_functions_read_them(form):
     np.testing.assert_array_equal(ek.WeightedSamples(NAMED, samples).rows, X)
 
 
-def test_without_names_columns_go_by_position():
+def test_columns_by_position_and_missing_values():
     for form in ("dataset", "labelled", "pandas, by position"):
         np.testing.assert_array_equal(rows_of(PLAIN, FORMS[form]), X)
     swapped = rows_of(PLAIN, dataset(["c", "b", "a"]))
     np.testing.assert_array_equal(swapped, X[:, ::-1])
-
-
-def test_what_is_missing_is_collapsed():
     table = pd.DataFrame(frame(labels=True)).astype(object)
     table.loc[1, "b"] = None
     table.loc[2, "a"] = np.nan
@@ -108,16 +105,22 @@ def test_what_is_missing_is_collapsed():
     np.testing.assert_array_equal(rows_of(NAMED, table), [[0, 0, 1], [np.nan, 1, 1]])
 
 
-def test_bools_are_labels_where_states_have_labels():
+def test_labels_and_weights_of_samples():
     table = pd.DataFrame({"a": [True, False], "b": [0, 1], "c": [True, True]})
-    with pytest.raises(
-        ek.DataError, match=r"'a' must hold one of 'no', 'yes', or nothing\. Got True in row 0"
-    ):
+    with pytest.raises(ek.DataError, match=r"'a' must hold one of 'no', 'yes', or nothing\. Got"):
         rows_of(NAMED, table)
     np.testing.assert_array_equal(rows_of(PLAIN, table), [[1, 0, 1], [0, 1, 1]])
     turned = ek.Target(NAMED.log_score, CARDS, NAMES, [["true", "false"], "xyz", ["yes", "no"]])
     rows = rows_of(turned, table.assign(c=["no", "yes"]))
     np.testing.assert_array_equal(rows, [[0, 0, 1], [1, 1, 0]])
+    weights = np.arange(1, 11) / 55
+    given = ek.WeightedSamples(NAMED, X, weights)
+    wanted = ek.kdsd(ek.Empirical(X, weights), NAMED)
+    assert ek.kdsd(given, NAMED) == wanted != ek.kdsd(X, NAMED)
+    with pytest.raises(ek.DataError, match="samples that count alike"):
+        ek.kdsd_test(given, NAMED)
+    assert ek.kdsd_test(given.uniform(), NAMED, rng=0) is not None
+    np.testing.assert_array_equal(ek.bbis(NAMED, given).weights, ek.bbis(NAMED, X).weights)
 
 
 @pytest.mark.parametrize("names", [("X", "weights", "posterior"), ("rows", "weights", "dims")])
@@ -128,17 +131,6 @@ def test_columns_may_have_any_name(names):
     if "dims" not in names:
         columns = {name: (("draw",), X[:, v]) for v, name in enumerate(names)}
         np.testing.assert_array_equal(rows_of(target, xr.Dataset(columns)), X)
-
-
-def test_weights_that_come_with_samples():
-    weights = np.arange(1, 11) / 55
-    given = ek.WeightedSamples(NAMED, X, weights)
-    wanted = ek.kdsd(ek.Empirical(X, weights), NAMED)
-    assert ek.kdsd(given, NAMED) == wanted != ek.kdsd(X, NAMED)
-    with pytest.raises(ek.DataError, match="samples that count alike"):
-        ek.kdsd_test(given, NAMED)
-    assert ek.kdsd_test(given.uniform(), NAMED, rng=0) is not None
-    np.testing.assert_array_equal(ek.bbis(NAMED, given).weights, ek.bbis(NAMED, X).weights)
 
 
 @pytest.mark.parametrize(
@@ -175,9 +167,7 @@ def test_mistakes_that_all_functions_see(call):
     ],
 )
 def test_states_counted_from_one(call):
-    with pytest.raises(
-        ek.DataError, match=r"counted from 0; if yours are counted from 1, subtract 1"
-    ):
+    with pytest.raises(ek.DataError, match=r"counted from 0; if yours are counted from 1,"):
         call(X + 1)
     with pytest.raises(ek.DataError, match=r"Got \d\.0 in row 0\.$"):
         call(X + 3)
@@ -202,7 +192,7 @@ def test_columns_that_do_not_fit():
         rows_of(NAMED, square)
     with pytest.raises(ek.DataError, match=r"\.expand_dims\('variable'\)"):
         rows_of(NAMED, dataset()["a"])
-    with pytest.raises(ek.DataError, match="'grid' has the dimensions"):
+    with pytest.raises(ek.DataError, match=r"'grid' has \['chain'"):
         rows_of(NAMED, xr.Dataset({"a": dataset()["a"], "grid": square}))
     single = ek.FactorGraph([2], [], names=["a"])
     assert rows_of(single, dataset()["a"].expand_dims("variable")).shape == (10, 1)

@@ -13,8 +13,8 @@ import expectedkernels as ek
 from assertions import assert_close
 from circuit_oracles import drawn_deterministic, drawn_distribution, sparsified
 from expectedkernels import Circuit, em, random_circuit
+from expectedkernels.circuits import joint_pass
 from expectedkernels.data.evidence import as_evidence
-from expectedkernels.engine import value
 from expectedkernels.learning.em import _by_layers, expected_counts, pattern_counts
 from expectedkernels.learning.training_data import Rows
 from oracles import Inner, Real as Normal, Table, distribution, evidence_weights, worlds
@@ -357,7 +357,7 @@ def test_rows_are_worked_on_in_chunks():
     p = ek.random_circuit(6, 4, rng=1)
     X = np.random.default_rng(0).integers(2, size=(300, 6)).astype(float)
     weights = np.linspace(0.5, 2.0, 300)
-    found = module.chunks_of(p, as_evidence(X, p.cardinalities), 4000)
+    found = [part for part, _ in module.pattern_chunks(p, as_evidence(X, p.cardinalities), 4000)]
     assert len(found) > 4
     assert found[0].start == 0
     assert found[-1].stop == 300
@@ -387,7 +387,7 @@ def test_values_out_of_range_make_no_difference(monkeypatch, density, always_gat
         monkeypatch.setattr("expectedkernels.learning.em.GATHER_ABOVE", 0)
         monkeypatch.setattr("expectedkernels.learning.em.CHUNK", 100)
     else:
-        monkeypatch.setattr(value, "limit", lambda array: 0.5)
+        monkeypatch.setattr(joint_pass, "LEAST_ROOM", np.inf)  # logarithms only
     same_parameters(fit(p, X, 2), plain)
 
 

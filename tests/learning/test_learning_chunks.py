@@ -291,7 +291,7 @@ def test_errors_name_the_chunk(parquet):
     ("chunks", "options", "message"),
     [
         (lambda: [], {}, "needs at least one chunk"),
-        (lambda: 3, {}, "or an iterable of arrays or data frames .* Got int"),
+        (lambda: 3, {}, "an iterable of arrays or frames. Got int"),
         ("nowhere.parquet", {}, "nowhere.parquet is no Parquet file"),
         (lambda: [[[0, 1]], [[0]]], {}, "same columns. Got 2 and 1 columns"),
         (lambda: [[[0, 4]]], {"cardinalities": 3}, r"Column 1 of X must hold integers in 0..2"),

@@ -2,17 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from scipy.special import logsumexp
 
 import expectedkernels as ek
 from assertions import assert_close
 from circuit_oracles import drawn_deterministic
 from expectedkernels import em, learn_mixture, learn_strudel
-from expectedkernels.learning import mixtures as module
-from expectedkernels.learning.em import normalized
-from expectedkernels.learning.mixtures import Parameters
-from strategies import seeds
+from expectedkernels.learning import strudel as module
 
 NAN = np.nan
 
@@ -32,28 +28,6 @@ def rows(n=200, seed=0):
 
 def structure_of(X, splits=3):
     return learn_strudel(X, iterations=splits, progress=False)
-
-
-@given(seeds)
-@settings(max_examples=25)
-def test_used_parameters_give_likelihoods(seed):
-    p = normalized(drawn_deterministic(seed))
-    X = p.sample(45, rng=seed)
-    layout = Parameters(p)
-    uses = layout.uses(X)
-    shares = np.concatenate(
-        [
-            np.ravel(b.table) if hasattr(b, "table") else b.csr.data
-            for b in p.blocks
-            if hasattr(b, "table") or b.weights is not None
-        ]
-    )
-    with np.errstate(divide="ignore"):
-        logs = uses @ np.log(shares)
-    assert_close(np.exp(logs), np.exp(p.log_likelihood(X)), scale=1.0)
-    again = layout.with_shares(shares)
-    assert_close(again.log_likelihood(X), p.log_likelihood(X), scale=1.0)
-    np.testing.assert_array_equal(layout.uses(X, max_bytes=500).toarray(), uses.toarray())
 
 
 def naive_em(components, weights, X, iterations, beta):
@@ -120,13 +94,6 @@ def test_an_interrupt_returns_the_best_so_far(monkeypatch):
     monkeypatch.setattr(module, "_updated", interrupted)
     found = learned(X, 3, structure=p, iterations=10)
     assert_close(found.log_likelihood(X), expected.log_likelihood(X))
-
-
-def test_uses_refuse_rows_outside_the_support():
-    layout = Parameters(ek.factorized([[1, 0], [1, 1]], normalized=False))
-    with pytest.raises(ek.DataError, match="Row 1 of the data has probability zero"):
-        layout.uses([[0, 0], [1, 0]])
-    assert layout.uses(np.empty((0, 2))).shape == (0, 4)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import expectedkernels as ek
-from expectedkernels import EvidenceError, SizeError, Vtree, asia, ising_grid
+from expectedkernels import SizeError, Vtree, ising_grid
 from factor_graphs import factor_graphs, scores
 from oracles import worlds
 from strategies import rngs
@@ -39,22 +39,6 @@ def test_answers_are_those_of_units(model, rng, linear):
     soft = [rng.random((1, card)) for card in model.cardinalities]
     for evidence in (None, np.where(rng.random(len(row)) < 0.5, row, np.nan), soft):
         assert_same(model.compile(vtree, "context")[0], evidence, rows)
-
-
-def test_many_rows_are_answered_by_units():
-    circuit, _ = asia().compile()
-    rows = circuit.sample(300, rng=0)
-    circuit, _ = asia().compile()
-    logs = circuit.log_likelihood(rows)
-    assert circuit.is_deferred  # complete rows are looked up
-    np.testing.assert_allclose(logs, circuit.written_out().log_likelihood(rows), rtol=1e-12)
-    rows[:, 2] = np.nan
-    circuit, _ = asia().compile()
-    circuit.marginals(rows)
-    assert not circuit.is_deferred
-    np.testing.assert_allclose(
-        circuit.marginals(rows[0]), asia().compile()[0].marginals(rows[0]), atol=1e-13
-    )
 
 
 QUESTIONS = {
@@ -93,37 +77,6 @@ def test_answers_depend_on_the_circuit_and_the_question_only(scratch, model, rng
                     np.testing.assert_array_equal(one, other)
 
 
-def test_names_need_no_units():
-    circuit, _ = asia().compile()
-    named = circuit.with_names([f"x{v}" for v in range(8)])
-    assert named.marginals({"x0": 0})["x0"].tolist() == [1.0, 0.0]
-    assert circuit.is_deferred
-    assert named.is_deferred
-    assert named.n_units == circuit.n_units
-    assert not circuit.is_deferred
-
-
-def test_variables_with_one_state():
-    rng = np.random.default_rng(1)
-    star = [((0, v), rng.random((1, 2))) for v in range(1, 5)]
-    circuit, _ = ek.FactorGraph([1, 2, 2, 2, 2], [*star, ((1, 2), rng.random((2, 2)))]).compile()
-    assert_same(circuit, {2: 1}, np.array([[0, 1, 0, np.nan, 1], [0, 1, 1, 0, 1.0]]))
-
-
-def test_ranges_beyond_doubles():
-    rng = np.random.default_rng(0)
-    factors = [((v, v + 1), np.exp(rng.uniform(-650, 0, size=(2, 2)))) for v in range(9)]
-    model = ek.FactorGraph([2] * 10, factors)
-    circuit, _ = model.compile()
-    rows, evidence = rng.integers(2, size=(2, 10)).astype(float), {0: [1e-300, 1.0], 9: 1}
-    np.testing.assert_allclose(
-        circuit.log_likelihood(rows), model.log_likelihood(rows), rtol=1e-13, atol=1e-13
-    )
-    for ours, theirs in zip(circuit.marginals(evidence), model.marginals(evidence), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-13)
-    assert circuit.is_deferred
-
-
 def test_units_that_do_not_fit():
     grid = ising_grid(5, 5, rng=0)
     plan = grid.plan()
@@ -138,15 +91,6 @@ def test_units_that_do_not_fit():
     assert repr(circuit) == "<Circuit of 25 variables: too large to be written out>"
     with pytest.raises(SizeError, match="Compiling this model needs about"):
         grid.compile(max_bytes=needed - 1)
-
-
-def test_impossible_evidence():
-    model = ek.FactorGraph([2, 2], [((0, 1), np.eye(2))])
-    circuit, _ = model.compile()
-    with pytest.raises(EvidenceError, match="The evidence in row 0 has probability zero"):
-        circuit.marginals({0: 0, 1: 1})
-    assert circuit.log_likelihood([[0, 1], [0, np.nan]])[0] == -np.inf
-    assert circuit.is_deferred
 
 
 def exact_logs(model, rows):

@@ -7,7 +7,6 @@ import numpy as np
 from hypothesis import assume, given
 
 import expectedkernels as ek
-from expectedkernels import asia, ising_grid
 from expectedkernels.models import messages
 from factor_graphs import factor_graphs, scores
 from oracles import worlds
@@ -76,10 +75,3 @@ def test_single_rows_of_tiny_probabilities():
         for v, share in enumerate(circuit.marginals(seen)):
             np.testing.assert_allclose(share, np.bincount(points[fits, v], shares, 2), atol=1e-12)
     assert ways == {True, False}
-
-
-def test_the_cost_decides_who_answers():
-    plan = asia().messages
-    assert not messages.needs_circuit(plan, 1)
-    assert messages.needs_circuit(plan, 1000)
-    assert not messages.needs_circuit(ising_grid(20, 20, rng=0).messages, 1000)

@@ -32,7 +32,7 @@ def random_network(seed, n=7):
     return ek.BayesianNetwork(parents, cpts, names, [[f"s{i}" for i in range(c)] for c in cards])
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_pyagrum_networks_give_their_own_marginals(gum, seed):
     network = random_network(seed)
     theirs = ek.models.to_pyagrum(network)
@@ -48,7 +48,7 @@ def test_pyagrum_networks_give_their_own_marginals(gum, seed):
     assert ek.mmd(network, theirs) < 1e-7
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_pgmpy_networks_give_their_own_marginals(pgmpy, seed):
     network = random_network(seed)
     theirs = ek.models.to_pgmpy(network)
@@ -60,20 +60,6 @@ def test_pgmpy_networks_give_their_own_marginals(pgmpy, seed):
         posterior = engine.query([other], evidence={name: "s1"}, show_progress=False)
         np.testing.assert_allclose(found[other], posterior.values, rtol=1e-10)
     assert ek.mmd(theirs, network) < 1e-7
-
-
-@pytest.mark.filterwarnings("ignore")  # binary parts that do not survive warnings as errors
-@pytest.mark.parametrize("convert", [ek.models.to_pyagrum, ek.models.to_pgmpy])
-def test_networks_keep_their_likelihoods_there_and_back(convert):
-    pytest.importorskip(convert.__name__.removeprefix("to_"))
-    network = ek.asia()
-    again = ek.as_model(convert(network))
-    X = network.sample(100, rng=0)
-    X[np.random.default_rng(1).random(X.shape) < 0.3] = np.nan
-    moved = X[:, [network.names.index(name) for name in again.names]]
-    np.testing.assert_allclose(
-        again.log_likelihood(moved), network.log_likelihood(X), rtol=0, atol=1e-10
-    )
 
 
 @pytest.mark.filterwarnings("ignore")  # binary parts that do not survive warnings as errors

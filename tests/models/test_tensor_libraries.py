@@ -218,13 +218,13 @@ def test_binomial_leaves_and_random_structures_of_spflow_are_read(spflow, torch)
 
 def test_what_spflow_has_and_circuits_have_not_is_refused(spflow, torch):
     leaves, product = spflow["leaves"], spflow["products"].Product
-    with pytest.raises(ek.CircuitError, match="SPFlow's Poisson is none of these"):
-        ek.as_model(product(leaves.Poisson([0, 1])))
-    with pytest.raises(ek.CircuitError, match="module of SPFlow has 6"):
-        ek.as_model(leaves.Categorical([0, 1], K=2, out_channels=3))
-    network = leaves.Normal([0], parameter_fn=lambda evidence: {})
-    with pytest.raises(ek.CircuitError, match="parameters of SPFlow's Normal come from a network"):
-        ek.as_model(network)
+    for module, message in (
+        (product(leaves.Poisson([0, 1])), "SPFlow's Poisson is none of these"),
+        (leaves.Categorical([0, 1], K=2, out_channels=3), "module of SPFlow has 6"),
+        (leaves.Normal([0], parameter_fn=lambda evidence: {}), "Normal come from a network"),
+    ):
+        with pytest.raises(ek.CircuitError, match=message):
+            ek.as_model(module)
 
 
 def wide():

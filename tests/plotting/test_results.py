@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 import expectedkernels as ek
-from expectedkernels.plotting.results import Curve
-from studies.base import plot_panels
+from studies.base import Curve, plot_panels
 
 
 def test_panels_have_curves_bands_and_one_legend():
@@ -22,11 +21,6 @@ def test_panels_have_curves_bands_and_one_legend():
     assert lines[0].get_color() == axes[1].get_lines()[0].get_color()
     (legend,) = axes[0].figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["ours", "before"]
-
-
-def test_there_is_a_panel():
-    with pytest.raises(ValueError, match="at least one entry"):
-        plot_panels({})
 
 
 LONG = [f"measurement number {i} of the first visit, in some unit" for i in range(12)]
@@ -105,11 +99,6 @@ def test_nothing_is_cut_off_and_labels_do_not_lie_on_each_other(make):
     for i, axis in enumerate(axes):
         ends = sorted(t.get_window_extent().get_points()[:, i].tolist() for t in seen_ticks(axis))
         assert all(a[1] <= b[0] + 1 for a, b in pairwise(ends))
-
-
-def test_names_tell_columns_apart():
-    ax = shares(LONG, np.arange(12.0)).plot()
-    assert len({label.get_text() for label in ax.get_yticklabels()}) == 12
 
 
 def test_waterfalls_write_numbers_as_people_do():

@@ -8,7 +8,7 @@ from scipy.sparse.csgraph import connected_components
 import expectedkernels as ek
 from circuit_oracles import drawn_deterministic, drawn_distribution, log_joint
 from expectedkernels.sampling import gibbs as sites
-from expectedkernels.sampling.gibbs import count_classes, moves_of_factors, sampled_model
+from expectedkernels.sampling.gibbs import count_classes, sampled_model
 from factor_graphs import equal_chain, factor_graphs, scores
 from oracles import worlds
 
@@ -124,7 +124,7 @@ def test_all_ways_to_draw_give_the_same_chain(chains, scan, monkeypatch):
     again = ek.collapsed_gibbs(circuit, 40, [1, 4], 5, 3, **options)
     np.testing.assert_array_equal(again, hidden)
     monkeypatch.setattr(sites, "SITE_ENTRIES", 0)
-    monkeypatch.setattr(sites, "REMEMBERED", 10)
+    monkeypatch.setattr(sites, "CACHED", 10)
     monkeypatch.setattr(sites, "TABLE_STATES", 0)
     for target in (grid, circuit):
         np.testing.assert_array_equal(ek.gibbs(target, 40, 5, 3, **options), X)
@@ -156,30 +156,27 @@ def test_classes_of_factor_graphs(model, seed, states):
     expected = classes(possible.any(axis=tuple(collapsed)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sites, "TABLE_STATES", states)
-        moves = sampled_model(model, collapsed, None, "gibbs").moves()
-    assert moves.classes == expected
-    if moves.remedy:
-        after = possible.any(axis=tuple({*collapsed, *moves.remedy}))
+        found = sampled_model(model, collapsed, None, "gibbs").connectivity()
+    assert found.classes == expected
+    if found.remedy:
+        after = possible.any(axis=tuple({*collapsed, *map(int, found.remedy.split(","))}))
         assert classes(after) == 1
     circuit, _ = model.compile()
-    assert sampled_model(circuit, collapsed, None, "gibbs").moves().classes == expected
+    assert sampled_model(circuit, collapsed, None, "gibbs").connectivity().classes == expected
 
 
 def test_classes_of_groups_multiply():
     pairs = ek.FactorGraph([2] * 40, [((i, i + 1), np.eye(2)) for i in range(0, 40, 2)])
-    moves = moves_of_factors(pairs.potential.factors)
-    assert moves.classes == 2**20
+    assert sampled_model(pairs, (), None, "gibbs").connectivity().classes == 2**20
     assert ek.stein.irreducible(pairs, collapsed=range(0, 40, 2))
 
 
 def test_remedies_sum_out_what_others_determine():
     network = ek.asia()
-    moves = sampled_model(network, (), None, "gibbs").moves()
-    assert moves.classes == 2
-    assert [network.names[v] for v in moves.remedy] == ["either"]
-    moves = sampled_model(equal_chain(3), (), None, "gibbs").moves()
-    assert moves.classes == 2
-    assert len(moves.remedy) == 2
+    found = sampled_model(network, (), None, "gibbs").connectivity()
+    assert (found.classes, found.remedy) == (2, "'either'")
+    found = sampled_model(equal_chain(3), (), None, "gibbs").connectivity()
+    assert (found.classes, found.remedy) == (2, "0, 1")
 
 
 def test_evidence_fixes_variables():

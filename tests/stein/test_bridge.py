@@ -199,7 +199,7 @@ def test_too_few_and_incomplete_samples_are_refused():
         ek.log_partition_estimate(GRID, SAMPLES[:5])
     holes = SAMPLES.astype(float)
     holes[0, 0] = np.nan
-    with pytest.raises(ek.DataError, match=r"from complete samples. Got NaN"):
+    with pytest.raises(ek.DataError, match=r"must be complete. Got NaN"):
         ek.log_partition_estimate(GRID, holes)
     with pytest.raises(ek.DataError, match=r"target and the samples are swapped"):
         ek.log_partition_estimate(SAMPLES, GRID)

@@ -194,7 +194,7 @@ def test_bad_variables_and_evidence():
         ek.cis(circuit, 2, max_size=10)
     with pytest.raises(ek.CircuitError, match="select='mi' of cis needs the factors"):
         ek.cis(circuit, 2, select="mi", query=0)
-    with pytest.raises(ek.CircuitError, match=r"over discrete variables. Variable 0"):
+    with pytest.raises(ek.CircuitError, match=r"Targets are discrete here. Variable 0"):
         ek.cis(ek.gaussian_mixture([1.0], [[0.0]], [[1.0]]), 2)
 
 

@@ -75,8 +75,8 @@ def all_but_one(n, holes=1):
 @pytest.mark.parametrize(
     ("n", "found"),
     [
-        (1, r"1 of its 2 states \(0.5\)"),
-        (5, r"31 of its 32 states \(0.969\)"),
+        (1, "1 of its 2 states"),
+        (5, "31 of its 32 states"),
         (60, "not all of its states"),
         (200, "not all of its states"),
     ],
@@ -91,12 +91,6 @@ def test_one_zero_among_any_number_of_states(n, found):
     assert support_size(full) == 2**n
     assert is_positive(full)
     require_positive(full)
-
-
-def test_the_share_of_many_states_that_are_possible():
-    p = ek.factorized([[1.0, 0.0]] + [[0.5, 0.5]] * 59)
-    with pytest.raises(ek.PropertyError, match=r"a fraction 0\.5 of its states"):
-        require_positive(p)
 
 
 def test_a_second_call_keeps_the_measure_and_nothing_alive():
@@ -186,7 +180,7 @@ def test_reasons_not_to_answer():
     with pytest.raises(ek.PropertyError, match="needs a deterministic target"):
         ek.kdsd(p, overlapping, k)
     assert ek.kdsd(overlapping, p, k) > 0
-    with pytest.raises(ek.PropertyError, match=r"2 of its 4 states \(0.5\) are possible"):
+    with pytest.raises(ek.PropertyError, match=r"2 of its 4 states are possible"):
         ek.kdsd(p, ek.factorized([[1.0, 0.0], [0.5, 0.5]]), k)
     four = ek.random_circuit(ek.Vtree.balanced(4), 2, rng=0)
     other = ek.FactorGraph([2] * 4, [((0, 2), np.ones((2, 2)))])

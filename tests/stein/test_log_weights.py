@@ -113,7 +113,7 @@ def test_a_proposal_that_visits_both_modes_keeps_their_masses():
     ("logs", "options", "match"),
     [
         ([0.0], {}, "12 samples need as many log-weights"),
-        ([np.nan] * 12, {}, "Log-weights are numbers, or -inf"),
+        ([np.nan] * 12, {}, "log-weights: numbers, or -inf"),
         ([-np.inf] * 12, {}, "but not for all"),
         ([0.0] * 12, {"weights": "raw"}, "weights='raw' are asked for. Leave out log_weights"),
         ([0.0] * 12, {"signed": True}, "weights='signed' are"),

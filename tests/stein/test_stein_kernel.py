@@ -8,7 +8,6 @@ import expectedkernels as ek
 from assertions import assert_close
 from expectedkernels import SteinKernel
 from expectedkernels.stein import stein_kernel as stein_columns
-from expectedkernels.stein.stein_kernel import gram_columns
 from factor_graphs import factor_graphs, scores
 from oracles import worlds
 from stein_oracles import stein_gram, stein_size
@@ -34,7 +33,7 @@ def test_columns_and_diagonal(name, operator, monkeypatch):
     stein = ek.SteinKernel(p, KERNELS[name], operator=operator)
     assert (stein._terms is None) == (name == "with zeros")
     wanted = stein(X)
-    column, diagonal = gram_columns(stein, X)
+    column, diagonal = stein._columns(X)
     size = np.abs(wanted).max()
     np.testing.assert_allclose(diagonal, np.diag(wanted), atol=1e-14 * size)
     for i in (0, 9, 16):
@@ -45,7 +44,7 @@ def test_values_too_large_are_told():
     steep = ek.FactorGraph([2, 2], [ek.Factor([0], [1.0, 1e200]), ek.Factor([1], [1.0, 1.0])])
     stein = ek.SteinKernel(steep, ek.ExpHamming())
     with pytest.raises(ek.KernelError, match="too large for a float"):
-        gram_columns(stein, np.array([[0.0, 0.0]]))
+        stein._columns(np.array([[0.0, 0.0]]))
 
 
 @st.composite
@@ -147,7 +146,7 @@ def test_strictness_is_seen():
     split, whole = (ek.KernelCircuit(ek.Sum([a, x], [1.0, 1.0])) for x in (b, c))
     assert "no term" in ek.stein.is_strictly_positive_definite(split, [2, 2]).reason
     assert ek.stein.is_strictly_positive_definite(whole, [2, 2])
-    with pytest.raises(ek.KernelError, match=r"over 2 variables\. It is used on 3"):
+    with pytest.raises(ek.KernelError, match=r"for 2 variables\. It is used on 3"):
         ek.stein.is_strictly_positive_definite(ek.KernelCircuit(c), [2, 2, 2])
     negative = ek.TableKernel([np.array([[1.0, 2.0], [2.0, 1.0]])])
     assert not ek.stein.is_strictly_positive_definite(negative, [2])

@@ -10,12 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 from scipy import sparse
 
-from expectedkernels.arrays import (
-    distinct_dense_rows,
-    distinct_pairs,
-    distinct_rows,
-)
-from expectedkernels.checks import CircuitError, PropertyError, is_int
+from expectedkernels.arrays import distinct_dense_rows, distinct_pairs, distinct_sparse_rows
+from expectedkernels.checks import CircuitError, PropertyError
 from expectedkernels.circuits.inputs import Input, require_range
 from expectedkernels.data.evidence import Evidence
 from expectedkernels.data.schema import Schema
@@ -164,7 +160,7 @@ def _merge_rows(weights: Any) -> tuple[Any, Any]:
     """Keep the first of equal rows of a weight matrix; rows of zeros go."""
     if sparse.issparse(weights):
         weights = tidy(weights)
-        kept, place = distinct_rows(weights.indptr, weights.indices, weights.data)
+        kept, place = distinct_sparse_rows(weights.indptr, weights.indices, weights.data)
     else:
         kept, place = distinct_dense_rows(weights)
     return (weights if len(kept) == weights.shape[0] else weights[kept]), place
@@ -238,15 +234,6 @@ def host_for(circuit: Kind, what: str) -> Kind:
     return circuit.to("numpy")
 
 
-def checked_variable(circuit: Circuit, variable: Any, rule: str) -> int:
-    """The number of a variable, after checking that the circuit has it; `rule` starts the error."""
-    if isinstance(variable, str) and circuit.names is not None:
-        return circuit.schema.variable(variable)
-    if not is_int(variable) or not 0 <= variable < circuit.n_variables:
-        raise CircuitError(f"{rule} in 0..{circuit.n_variables - 1}. Got {variable!r} instead.")
-    return int(variable)
-
-
 def check_blocks(vtree: Vtree, blocks: Sequence[Input | Inner]) -> None:
     """Raise unless the blocks fit the vtree and hold finite numbers."""
     if sorted(vtree.scope().tolist()) != list(range(vtree.n_variables)):
@@ -294,6 +281,5 @@ def _checked_numbers(vtree: Vtree, node: int, block: Input | Inner) -> int:
 def renumbered(circuit: Kind, blocks: Sequence[Input | Inner]) -> Kind:
     """The circuit with blocks that differ in numbers only; how they are folded is kept."""
     new = replace(circuit, blocks=tuple(blocks))
-    inner = at_nodes(new.vtree, None, new.blocks.__getitem__)
-    vars(new)["_operand"] = circuit._operand.renumbered(inner)
+    vars(new)["_operand"] = circuit._operand.renumbered(new.blocks)
     return new

@@ -17,10 +17,11 @@ from expectedkernels.arrays import (
     as_generator,
     require_memory,
 )
-from expectedkernels.checks import CircuitError, CompatibilityError, check_count, check_real
+from expectedkernels.checks import CircuitError, check_count, check_parameter, check_real
 from expectedkernels.circuits.block_circuit import host_for, minimize, weighted_units
 from expectedkernels.circuits.circuit import Circuit, align, require_circuits
 from expectedkernels.circuits.inputs import Input, Real, Table
+from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import TOLERANCE
 from expectedkernels.data.tables import as_floats
 from expectedkernels.engine.blocks import Inner, at_nodes, inner, side_by_side
@@ -60,9 +61,7 @@ def factorized(
     >>> p.cardinalities
     (2, 3)
     """
-    rows = [
-        np.atleast_1d(np.array(as_floats(table, TABLES))) for table in _listed(tables, "Tables")
-    ]
+    rows = [np.atleast_1d(_array(table)) for table in _listed(tables, "Tables")]
     for variable, row in enumerate(rows):
         if row.ndim != 1 or not len(row):
             raise CircuitError(
@@ -71,8 +70,7 @@ def factorized(
             )
         if normalized:
             _check_distributions(row, f"The table of variable {variable}")
-    vtree = Vtree.balanced(len(rows)) if vtree is None else vtree
-    _check_variables(vtree, len(rows), "tables")
+    vtree = _over(len(rows), vtree, "tables")
     blocks = at_nodes(vtree, lambda _, v: Table(rows[v][None, :]), lambda _: ONE)
     return Circuit.from_blocks(vtree, blocks)
 
@@ -100,13 +98,19 @@ def _check_distributions(rows: Any, what: str) -> None:
         )
 
 
-def _check_variables(vtree: Vtree, n: int, what: str) -> None:
-    """Raise unless the variables of the vtree are 0 to n - 1."""
+def _array(numbers: Any) -> Any:
+    return np.array(as_floats(numbers, TABLES))
+
+
+def _over(n: int, vtree: Vtree | None, what: str) -> Vtree:
+    """The vtree (default: balanced), after checking that its variables are 0 to n - 1."""
+    vtree = Vtree.balanced(n) if vtree is None else vtree
     if vtree.n_variables != n or sorted(vtree.scope().tolist()) != list(range(n)):
         raise CircuitError(
             f"Got {what} for variables 0 to {n - 1}, but a vtree over "
             f"{sorted(vtree.scope().tolist())[:8]} ({vtree.n_variables} in all)."
         )
+    return vtree
 
 
 def mixture(
@@ -142,7 +146,7 @@ def mixture(
     """
     together = stack(circuits)
     n = together.n_roots
-    weights = np.full(n, 1.0 / n) if weights is None else as_floats(weights, TABLES)
+    weights = np.full(n, 1.0 / n) if weights is None else _array(weights)
     if weights.shape != (n,) or not np.isfinite(weights).all():
         raise CircuitError(
             f"A mixture of {n} circuits needs as many finite weights. Got {weights}."
@@ -189,19 +193,12 @@ def stack(circuits: Sequence[Circuit]) -> Circuit:
     if not circuits:
         raise CircuitError("There must be at least one circuit. Got none.")
     circuits = [circuits[0], *(align(circuits[0], circuit)[1] for circuit in circuits[1:])]
-    named = next((c for c in circuits if not c.schema.is_plain), circuits[0])
     vtree = circuits[0].vtree
-    aligned = []
-    for i, circuit in enumerate(circuits):
-        on_first = circuit.aligned_to(vtree)
-        if on_first is None or circuit.cardinalities != circuits[0].cardinalities:
-            raise CompatibilityError(
-                f"Circuits 0 and {i} cannot be put together: they need the same variables, with "
-                "the same cardinalities, split in the same way. "
-                f"Got {vtree} and {circuit.vtree}."
-            )
-        aligned.append(on_first)
+    for i, circuit in enumerate(circuits[1:], 1):
+        require_compatible(circuits[0], circuit, f"Putting circuits 0 and {i} together")
+    aligned: Any = [circuit.aligned_to(vtree) for circuit in circuits]
     blocks = minimize(vtree, blocks_beside(vtree, aligned))
+    named = next((c for c in circuits if not c.schema.is_plain), circuits[0])
     return Circuit(vtree, tuple(blocks)).with_schema(named.schema)
 
 
@@ -261,38 +258,28 @@ def hmm(
     >>> p.n_variables
     5
     """
-    start = np.array(initial, dtype=np.float64)
-    steps = np.array(transition, dtype=np.float64)
-    varying = not isinstance(emission, np.ndarray) and np.asarray(emission[0]).ndim == 2
-    varying = varying or (isinstance(emission, np.ndarray) and emission.ndim == 3)
-    tables = [np.array(e, dtype=np.float64) for e in emission] if varying else None
-    if length is None:
-        length = len(tables) if tables is not None else None
-        length = len(steps) + 1 if length is None and steps.ndim == 3 else length
-    if not isinstance(length, (int, np.integer)) or length < 1:
-        raise CircuitError(f"The 'length' of an HMM must be a positive int. Got {length!r}.")
-    if tables is None:
-        tables = [np.array(emission, dtype=np.float64)] * length
+    start, steps = _array(initial), _array(transition)
+    varying = np.asarray(emission[0]).ndim == 2
+    if length is None and (varying or steps.ndim == 3):
+        length = len(emission) if varying else len(steps) + 1
+    n: int = check_count("hmm", "length", length, 1)
+    tables = [*map(_array, emission)] if varying else [_array(emission)] * n
     states = len(start)
-    if steps.ndim == 2:
-        steps = np.broadcast_to(steps, (length - 1, *steps.shape))
-    if (
-        start.shape != (states,)
-        or steps.shape != (length - 1, states, states)
-        or len(tables) != length
-        or any(t.ndim != 2 or len(t) != states for t in tables)
-    ):
+    shape = (n - 1, states, states)
+    fits = start.ndim == 1 and steps.shape in (shape, shape[1:]) and len(tables) == n
+    if not fits or any(t.ndim != 2 or len(t) != states for t in tables):
         raise CircuitError(
-            f"An HMM with {states} states and length {length} needs transitions of shape "
+            f"An HMM with {states} states and length {n} needs transitions of shape "
             f"({states}, {states}) and emissions of shape ({states}, symbols). "
-            f"Got {np.asarray(transition).shape} and {[t.shape for t in tables[:3]]}."
+            f"Got {steps.shape} and {[t.shape for t in tables[:3]]}."
         )
     if normalized:
         _check_distributions(start, "The initial states of an HMM")
-        _check_distributions(np.array(transition, dtype=np.float64), "The transitions of an HMM")
+        _check_distributions(steps, "The transitions of an HMM")
         for table in tables:
             _check_distributions(table, "The emissions of an HMM")
-    vtree = Vtree.right_linear(length)
+    steps = np.broadcast_to(steps, shape)
+    vtree = Vtree.right_linear(n)
 
     def inner_at(node: int) -> Inner:
         # unit i of this node: the observations from here on, given that the hidden state
@@ -303,7 +290,7 @@ def hmm(
 
     blocks = at_nodes(vtree, lambda _, v: Table(tables[v]), inner_at)
     # below the product of the last two observations the last table is mixed in place
-    leaf, rows = vtree.leaf(length - 1), start[None, :] if length == 1 else steps[-1]
+    leaf, rows = vtree.leaf(n - 1), start[None, :] if n == 1 else steps[-1]
     blocks[leaf] = weighted_units(blocks[leaf], rows, "The HMM", "divide the rows by their sums")
     return Circuit.from_blocks(vtree, blocks)
 
@@ -343,10 +330,8 @@ def gaussian_mixture(
     >>> p.cardinalities
     (None, None)
     """
-    share, mean = (np.array(as_floats(x, TABLES)) for x in (weights, means))
-    mean = mean[:, None] if mean.ndim == 1 else mean
-    variance = np.array(as_floats(variances, TABLES))
-    variance = variance[:, None] if variance.ndim == 1 else variance
+    share = _array(weights)
+    mean, variance = (x[:, None] if x.ndim == 1 else x for x in map(_array, (means, variances)))
     fits = mean.ndim == 2 and mean.shape == variance.shape and share.shape == (len(mean),)
     if not fits or not mean.size:
         raise CircuitError(
@@ -356,24 +341,12 @@ def gaussian_mixture(
     if normalized:
         _check_distributions(share, "The weights of a Gaussian mixture")
     n, d = mean.shape
-    vtree = Vtree.balanced(d) if vtree is None else vtree
-    _check_variables(vtree, d, "means and variances")
-    eye = np.eye(n)
-    inputs = [Real(eye, mean[:, v], variance[:, v]) for v in range(d)]
-    return mixture_of_products(share, inputs, vtree)
-
-
-def mixture_of_products(
-    weights: Array, inputs: Sequence[Input], vtree: Vtree | None = None
-) -> Circuit:
-    """The mixture of products of the units of input blocks, the first of all, the second, ..."""
-    vtree = Vtree.balanced(len(inputs)) if vtree is None else vtree
-    if len(inputs) == 1:
-        numbers = weights[None, :] @ inputs[0].numbers
-        return Circuit.from_blocks(vtree, [inputs[0].with_numbers(numbers)])
-    parts = Inner(len(weights), len(weights), None, None, None)
-    blocks = at_nodes(vtree, lambda _, v: inputs[v], lambda _: parts)
-    blocks[-1] = blocks[-1].with_numbers(weights[None, :])
+    vtree = _over(d, vtree, "means and variances")
+    if d == 1:
+        return Circuit.from_blocks(vtree, [Real(share[None, :], mean[:, 0], variance[:, 0])])
+    eye, parts = np.eye(n), Inner(n, n, None, None, None)
+    blocks = at_nodes(vtree, lambda _, v: Real(eye, mean[:, v], variance[:, v]), lambda _: parts)
+    blocks[-1] = parts.with_numbers(share[None, :])
     return Circuit.from_blocks(vtree, blocks)
 
 
@@ -413,23 +386,19 @@ def random_circuit(
     (4, 1)
     """
     vtree = Vtree.balanced(vtree) if isinstance(vtree, (int, np.integer)) else vtree
-    if not isinstance(vtree, Vtree):
-        raise CircuitError(
-            "The 'vtree' parameter of random_circuit must be a Vtree or the number of variables. "
-            f"Got {vtree!r}; Vtree.from_nested makes one of nested pairs."
-        )
+    wanted = "a Vtree (Vtree.from_nested makes one of nested pairs) or the number of variables"
+    name = "random_circuit"
+    check_parameter(isinstance(vtree, Vtree), name, "vtree", vtree, wanted, CircuitError)
     check_count("random_circuit", "units", units, 1)
     if density is not None:
         check_real("random_circuit", "density", density, 0, 1, "(]")
     generator = as_generator(rng)
     d = vtree.n_variables
-    _check_variables(vtree, d, "cardinalities")
+    _over(d, vtree, "cardinalities")
     given = np.asarray(cardinalities)
-    if given.shape not in ((), (d,)) or given.dtype.kind not in "iu" or (given < 1).any():
-        raise CircuitError(
-            "The 'cardinalities' parameter of random_circuit must be a positive int, or one per "
-            f"variable ({d} in all). Got {cardinalities!r}."
-        )
+    good = given.shape in ((), (d,)) and given.dtype.kind in "iu" and given.min() >= 1
+    wanted = f"a positive int, or one per variable ({d} in all)"
+    check_parameter(bool(good), name, "cardinalities", cardinalities, wanted, CircuitError)
     cards = np.broadcast_to(given, (d,)).tolist()
     require_memory(
         8.0 * units * (units * max(0, d - 2) + sum(cards)), "The circuit", "Take fewer units."

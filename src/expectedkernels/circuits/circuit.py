@@ -38,9 +38,10 @@ from expectedkernels.circuits.structure import circuit_blocks
 from expectedkernels.data.evidence import EvidenceLike
 from expectedkernels.data.schema import Matching, Schema, match
 from expectedkernels.data.tables import Label
+from expectedkernels.display import circuit_html
 from expectedkernels.engine.blocks import Inner, at_nodes
-from expectedkernels.engine.layers import Levels, levels
-from expectedkernels.engine.sweep import Operand
+from expectedkernels.engine.joint import Operand
+from expectedkernels.engine.layers import Levels, circuit_levels
 from expectedkernels.vtree import Vtree
 
 Made = TypeVar("Made")
@@ -238,34 +239,20 @@ class Circuit:
 
     @property
     def operand(self) -> Operand:
-        """The circuit as one axis of a sweep; what it caches must not outlive its numbers."""
-        if is_numpy(self.xp):
-            return self._operand
-        if self.has_gradients:
-            return self._operand.fresh()
-        written = self._n_writes
-        kept = vars(self).setdefault("_kept_operand", (written, self._operand))
-        if kept[0] != written:
-            kept = vars(self)["_kept_operand"] = (written, self._new_operand())
-        return kept[1]
+        """The circuit as one axis of a joint pass, on the host unless gradients are asked for."""
+        if self.is_on_host or self.has_gradients:
+            own = self._operand
+            return own if self.is_on_host else own.renumbered(self.blocks)
+        return self.host.operand
 
     @cached_property
     def _operand(self) -> Operand:
-        return self._new_operand()
-
-    def _new_operand(self) -> Operand:
-        return Operand(
-            self.vtree,
-            self._each("n_units"),
-            at_nodes(self.vtree, None, self.blocks.__getitem__),
-            self._each("cardinality"),
-            self.xp,
-        )
+        return Operand(self.vtree, self.blocks)
 
     @cached_property
     def levels(self) -> Levels:
         """The units level by level, for passes up and down, on the host."""
-        return levels(self.vtree, self._each("matrix"), self._each("inputs"))
+        return circuit_levels(self.vtree, self.blocks, self.operand.bounds)
 
     def _each(self, name: str) -> list[Any]:
         """What all blocks say when they are asked for this."""
@@ -274,7 +261,7 @@ class Circuit:
     def sharing(self, other: Circuit) -> Self:
         """The circuit, with the levels of one that differs in numbers only, if that has any."""
         found = (
-            vars(other)["levels"].renumbered(self._each("matrix"))
+            vars(other)["levels"].renumbered(self._each("matrix"), self.operand.bounds)
             if "levels" in vars(other)
             else None
         )
@@ -432,8 +419,6 @@ class Circuit:
         return f"<Circuit of {self.n_variables} variables: {size}>"
 
     def _repr_html_(self) -> str:
-        from expectedkernels.circuits.drawing import circuit_html
-
         return circuit_html(self)
 
     @classmethod

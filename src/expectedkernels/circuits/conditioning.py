@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from array_api_compat import is_torch_array
 
-from expectedkernels.arrays import as_like, distinct_rows
+from expectedkernels.arrays import as_like, distinct_sparse_rows
 from expectedkernels.circuits.inputs import TINY, Input
 from expectedkernels.circuits.logspace import (
     LogValues,
@@ -20,6 +20,7 @@ from expectedkernels.circuits.logspace import (
     run_shares,
     state_values,
 )
+from expectedkernels.circuits.operands import LEAST_ROOM
 from expectedkernels.data.evidence import Evidence
 from expectedkernels.engine.blocks import Inner, inner_of_edges
 from expectedkernels.engine.layers import Level, Levels
@@ -34,8 +35,6 @@ from expectedkernels.engine.torch_ops import States, TensorLevels, tensor_levels
 if TYPE_CHECKING:
     from expectedkernels.circuits.circuit import Circuit
 
-LEAST_ROOM = 30.0
-"""With less room between the smallest weight and the smallest double, logs are better."""
 LEAST_TENSOR_ROOM = {"float64": LEAST_ROOM, "float32": 20.0}
 """The same for tensors of either type."""
 
@@ -429,7 +428,7 @@ def conditional_blocks(circuit: Circuit, reached: Reached) -> tuple[Blocks, Any]
                 keys, share, starts = _without_copies(rows[start:stop] - a, keys, share, starts)
         own = units[begins[a:b]]
         # units are of one node if their edges are equal: keys differ between nodes
-        some, place = distinct_rows(starts, keys, share)
+        some, place = distinct_sparse_rows(starts, keys, share)
         numbers[own] = place + first
         made = Sums(own // n_rows - level.start, starts, keys, share, first)
         found.append(_chosen(made, some))

@@ -1,8 +1,7 @@
-"""Forms of evidence: rows, patterns, conditionals; the cheapest is taken."""
+"""Forms of evidence: rows, patterns, conditionals; the one that costs least is taken."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -10,33 +9,34 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import is_numpy, is_on_card
+from expectedkernels.arrays import is_numpy
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.conditioning import conditional_blocks, flat_edges, reached_edges
-from expectedkernels.circuits.operands import (
-    NODE,
-    Atoms,
-    CircuitSide,
-    Extent,
-    extent_of_operand,
-    flat_extent,
-    sweep_cost,
-    with_patterns,
-)
-from expectedkernels.circuits.queries import log_values, negative_node
-from expectedkernels.data.evidence import FEW_ROWS, Evidence, uniform
-from expectedkernels.engine.plan import Part
-from expectedkernels.engine.sweep import Operand
-from expectedkernels.engine.value import Value
+from expectedkernels.circuits.operands import CircuitOperand, PointOperand, Side
+from expectedkernels.circuits.queries import log_values
+from expectedkernels.data.evidence import Evidence, Patterns, uniform
+from expectedkernels.engine.joint import Operand
 
+GATHER, LAYER_GATHER = 1.0, 3.0
+"""What gathering a number costs node by node and by layers, in numbers computed."""
+NODE_COST, LAYER_COST = 40_000.0, 12_000.0
+"""What a node, or a layer, costs however small it is, in numbers computed."""
+SMALL = 2e6
+"""Below this cost nothing is gained by looking for something better."""
+PATTERN_COST, CONDITION_COST = 8_000.0, 200_000.0
+"""What finding patterns, and what the units of conditionals, cost at a node."""
+PASSED, MADE = 4.0, 20.0
+"""What a product costs that conditionals are looked for in, and what one costs that is kept."""
+SAMPLE = 4
+"""How many rows are looked at to see how many units conditionals need."""
 CHUNK_ROWS = 512
 """How many conditionals are worked on at once."""
 KEPT_ROWS = 4 * CHUNK_ROWS
 """The parts of a side of at most so many rows are made once."""
 
 
-class ConditionalsSide(CircuitSide):
-    """A side of an expectation: the conditionals of a circuit, normalised.
+class ConditionalsOperand(CircuitOperand):
+    """The conditionals of a circuit given rows of evidence, as one circuit of many roots.
 
     Where shares of their units are no doubles, rows are put together by patterns instead, and
     `row_logs` tells what their values are to be divided by.
@@ -45,69 +45,115 @@ class ConditionalsSide(CircuitSide):
     max_rows = CHUNK_ROWS
 
     def __init__(self, circuit: Circuit, evidence: Evidence):
-        self.model, self.rows_of_evidence = circuit, evidence
-        self._parts: dict[tuple[Any, Any, Any], ConditionalsSide] = {}
+        self.model, self.given, self.by_patterns = circuit, evidence, True
+        self._parts: dict[Any, ConditionalsOperand] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ConditionalsSide, (self.model, self.rows_of_evidence)
+        return ConditionalsOperand, (self.model, self.given)
 
-    @property
-    def n_rows(self) -> int:
-        """The number of rows of evidence."""
-        return self.rows_of_evidence.n_rows
+    @cached_property
+    def _built(self) -> tuple[Circuit, Evidence | None, Any, Any]:
+        """What is evaluated, the root of every row, and the logs to divide by."""
+        found = conditional_circuits(self.model, self.given)
+        if found is not None:
+            return found[0], None, found[1], None
+        logs = log_values(self.model, self.given)[0][:, 0]
+        return self.model, self.given, self.given.patterns(self.model.vtree, 0).rows, logs
 
-    def rows(self, chosen: slice) -> ConditionalsSide:
+    circuit = property(lambda self: self._built[0])
+    evidence = property(lambda self: self._built[1])
+    row_index = property(lambda self: self._built[2])
+    row_logs = property(lambda self: self._built[3])
+    n_rows = property(lambda self: self.given.n_rows)
+
+    def rows(self, chosen: slice) -> ConditionalsOperand:
         """The side with some of its rows."""
         key = (chosen.start, chosen.stop, chosen.step)
         found = self._parts.get(key)
         if found is None:
-            found = ConditionalsSide(self.model, self.rows_of_evidence.rows(chosen))
+            found = ConditionalsOperand(self.model, self.given.rows(chosen))
             if self.n_rows <= KEPT_ROWS:  # halves are asked for once per part of the other side
                 self._parts[key] = found
         return found
 
-    @cached_property
-    def _built(self) -> tuple[CircuitSide, Any, Any]:
-        """What is swept, the root of every row, and the logs to divide by (or None)."""
-        model, evidence = self.model, self.rows_of_evidence
-        found = conditional_circuits(model, evidence)
-        if found is not None:
-            return CircuitSide(found[0]), found[1], None
-        side = CircuitSide(model, evidence, by_patterns=True)
-        return side, side.root_rows, log_values(model, evidence)[0][:, 0]
 
-    @property
-    def root_rows(self) -> Any:
-        """The root of every row."""
-        return self._built[1]
+@dataclass(frozen=True, eq=False)
+class AxisSize:
+    """The size of one axis of a joint pass at every vtree node, with all its patterns.
 
-    @property
-    def row_logs(self) -> Any:
-        """What the values of rows are to be divided by, as logs; None: by nothing."""
-        return self._built[2]
+    Attributes
+    ----------
+    units, products, terms : arrays of shape (nodes,)
+        `terms` are those of the weighted sums, in terms of sparse ones.
+    gathers : array of shape (nodes,)
+        How many children have units that are gathered, and not taken as they are.
+    n_layers : int
+        In how many layers nodes can be computed together; 0: one by one.
+    set_up : float
+        What making the axis costs, in numbers computed.
+    """
 
-    def atoms(self, variable: int) -> Atoms:
-        """The atoms of a variable."""
-        return self._built[0].atoms(variable)
+    units: Any
+    products: Any
+    terms: Any
+    gathers: Any
+    n_layers: int
+    set_up: float = 0.0
 
-    def expand(self, value: Value, axis: int, nodes: Any, part: Part | None) -> Value:
-        """From a value over atoms along an axis to one over units."""
-        return self._built[0].expand(value, axis, nodes, part)
 
-    @property
-    def evidence(self) -> None:  # type: ignore[override]
-        """Nothing is left to condition on."""
-        return
+def axis_size(axis: Operand | Side, found: Patterns | None = None) -> AxisSize:
+    """The size of an operand, or of a side with its patterns."""
+    if isinstance(axis, Operand):
+        single = axis.cached("size", lambda: _operand_size(axis))
+    elif isinstance(axis, PointOperand):
+        ones, found = np.ones(axis.vtree.n_nodes), axis.batch
+        single = AxisSize(ones, ones, 0.0 * ones, 0.0 * ones, 1)
+    else:
+        single, found = axis_size(axis.operand), axis.batch
+    if found is None:
+        return single
+    count, gathers = np.asarray(found.count, dtype=np.float64), single.gathers
+    if not found.is_uniform:
+        gathers = [[x is not None for x in side] for side in (found.left, found.right)]
+        gathers = np.maximum(single.gathers, np.sum(gathers, axis=0))
+    units, products, terms = count * np.stack([single.units, single.products, single.terms])
+    return AxisSize(units, products, terms, gathers, found.is_uniform * single.n_layers)
 
-    @property
-    def circuit(self) -> Circuit:  # type: ignore[override]
-        """The circuit with one root per distinct conditional."""
-        return self._built[0].circuit
 
-    @property
-    def operand(self) -> Operand:  # type: ignore[override]
-        """The circuit as one axis of a sweep."""
-        return self._built[0].operand
+def distinct_rows_size(n_nodes: int, n: int) -> AxisSize:
+    """The size of an axis of rows that are all different."""
+    every = np.full(n_nodes, float(n))
+    return AxisSize(every, every, 0.0 * every, np.full(n_nodes, 2.0), 0)
+
+
+def _operand_size(operand: Operand) -> AxisSize:
+    blocks, inner = operand.blocks, operand.vtree.variable < 0
+    gathers = [
+        is_inner and (block.left is not None) + (block.right is not None)
+        for block, is_inner in zip(blocks, inner, strict=True)
+    ]
+    units, widths = (np.asarray(x, dtype=np.float64) for x in (operand.units, operand.widths))
+    n_layers = int(operand.vtree.height.max()) + 1
+    return AxisSize(units, widths, operand.terms, np.asarray(gathers, dtype=float), n_layers)
+
+
+def joint_cost(a: AxisSize, b: AxisSize, width: int = 1) -> float:
+    """What a pass over two axes costs, and making them, in numbers computed.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p = ek.random_circuit(ek.Vtree.balanced(4), 3, rng=0)
+    >>> one, many = axis_size(p.operand), distinct_rows_size(p.vtree.n_nodes, 100)
+    >>> joint_cost(one, one) < joint_cost(one, many)
+    True
+    """
+    by_layers = a.n_layers and b.n_layers
+    gathers = np.maximum(a.gathers, b.gathers) * (LAYER_GATHER if by_layers else GATHER)
+    products = a.products * b.products
+    numbers = (1.0 + gathers) * products + a.terms * b.products + a.units * b.terms
+    steps = max(a.n_layers, b.n_layers) * LAYER_COST if by_layers else len(products) * NODE_COST
+    return float(width * numbers.sum() + steps) + a.set_up + b.set_up
 
 
 def mean_reach(circuit: Circuit, evidence: Evidence) -> Any:
@@ -145,25 +191,14 @@ def conditional_circuits(circuit: Circuit, evidence: Evidence) -> tuple[Circuit,
     return type(circuit)(circuit.vtree, blocks), roots
 
 
-SMALL = 2e6
-"""Below this cost, in numbers computed, nothing is gained by looking for something better."""
-PATTERNS = 8_000.0
-"""What finding patterns costs at a node."""
-CONDITION = 200_000.0
-"""What the units of conditionals cost at a node."""
-PASSED, MADE = 4.0, 20.0
-"""What a product costs that conditionals are looked for in, and what one costs that is kept."""
-SAMPLE = 4
-"""How many rows are looked at to see how many units conditionals need."""
-
 Form = str
-Axis = Extent | tuple[Circuit, Evidence]
-"""The size of an axis, or a circuit and what it is given."""
+Axis = AxisSize | Side | tuple[Circuit, Evidence]
+"""The size of an axis, a side, or a circuit and what it is given."""
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """The forms of the axes of a sweep (None: there is nothing to choose), and what it costs.
+    """The forms of the axes of a pass (None: there is nothing to choose), and what it costs.
 
     Attributes
     ----------
@@ -191,68 +226,50 @@ def choose(axes: tuple[Axis, Axis], width: int = 1) -> Choice:
     >>> choose(((p, given), (p, given))).forms
     ('rows', 'rows')
     """
-    known: list[dict[Form | None, Extent]] = [
-        {None: axis} if isinstance(axis, Extent) else {} for axis in axes
-    ]
-    folds = all(isinstance(axis, tuple) or axis.steps is not None for axis in axes)
-    asked = [_forms(*axis, folds) if isinstance(axis, tuple) else iter(()) for axis in axes]
+    pairs = {i: axis for i, axis in enumerate(axes) if isinstance(axis, tuple)}
+    first = next(iter(pairs.values()))[0]
+    if not is_numpy(first.xp):  # elsewhere launches cost more than repeated rows
+        return Choice(tuple("rows" if i in pairs else None for i in range(2)), 0.0, {})
+    n_nodes = first.vtree.n_nodes
+    known: list[dict[Form | None, AxisSize]] = [{}, {}]
+    for i, axis in enumerate(axes):
+        if not isinstance(axis, tuple):
+            known[i] = {None: axis if isinstance(axis, AxisSize) else axis_size(axis)}
+    least = {
+        "rows": -1.0,
+        "patterns": SMALL + n_nodes * (NODE_COST + PATTERN_COST),
+        "conditionals": n_nodes * CONDITION_COST,
+    }
     costs: dict[tuple[Form | None, ...], float] = {}
-    while True:
-        found = [next(forms, None) for forms in asked]
-        new = {i: form for i, form in enumerate(found) if form is not None}
-        if costs and not new:
-            break
-        for i, (form, make, worth) in new.items():
-            # an axis that is waited for is made; another one if it may be better
-            if not known[i] or min(costs.values()) > worth:
-                extent = make()
-                if extent is not None:
-                    known[i][form] = extent
+    for form, worth in least.items():
+        for i, (circuit, evidence) in pairs.items():
+            if form == "rows" or min(costs.values()) > worth:
+                size = _size_in(form, circuit, evidence)
+                if size is not None:
+                    known[i][form] = size
         for forms in product(*known):
             if forms not in costs:
-                a, b = (known[i][form] for i, form in enumerate(forms))
-                costs[forms] = sweep_cost(a, b, width)
+                a, b = (known[i][own] for i, own in enumerate(forms))
+                costs[forms] = joint_cost(a, b, width)
         if min(costs.values()) <= SMALL:
             break
     best = min(costs, key=costs.__getitem__)
     return Choice(best, costs.pop(best), costs)
 
 
-def _forms(circuit: Circuit, evidence: Evidence, folds: bool) -> Iterator[tuple[Form, Any, float]]:
-    """The forms, how to find out their size, and from which cost on that is worth it.
-
-    `folds` says whether the other axis can be computed in groups of nodes.
-    """
-    n_nodes = circuit.vtree.n_nodes
-
-    def rows() -> Extent:
-        return with_patterns(
-            extent_of_operand(circuit.operand), uniform(circuit.vtree, evidence.n_rows)
-        )
-
-    def patterns() -> Extent:
-        operand = CircuitSide(circuit, evidence, by_patterns=True).operand
-        return replace(extent_of_operand(operand), set_up=n_nodes * PATTERNS)
-
-    on_gpu = folds and is_on_card(circuit.input(0).numbers)
-    if is_numpy(circuit.xp) or on_gpu or evidence.n_rows <= FEW_ROWS:
-        yield "rows", rows, 0.0
-        if not is_numpy(circuit.xp):  # on a GPU many launches cost more than repeated rows
-            return
-    yield "patterns", patterns, SMALL + n_nodes * (NODE + PATTERNS)
-    yield "conditionals", lambda: _conditional_extent(circuit, evidence), n_nodes * CONDITION
-
-
-def _conditional_extent(circuit: Circuit, evidence: Evidence) -> Extent | None:
-    """About how large the circuit of all conditionals is; None where there is none.
+def _size_in(form: Form, circuit: Circuit, evidence: Evidence) -> AxisSize | None:
+    """About how large a circuit given evidence is in a form; None if it has none.
 
     How many units a conditional needs is looked up for a few rows, and kept with the circuit for
     evidence on as many variables.
     """
-    if not is_numpy(circuit.xp):
-        return None
-    operand = circuit.operand
-    if operand.cached("negative", lambda: negative_node(circuit)) is not None:
+    operand, vtree = circuit.operand, circuit.vtree
+    if form == "rows":
+        return axis_size(operand, uniform(vtree, evidence.n_rows))
+    found = evidence.patterns(vtree, 0)
+    if form == "patterns":
+        return replace(axis_size(operand, found), set_up=vtree.n_nodes * PATTERN_COST)
+    if operand.is_signed:
         return None
 
     def looked_up() -> Any:
@@ -260,25 +277,22 @@ def _conditional_extent(circuit: Circuit, evidence: Evidence) -> Extent | None:
         return mean_reach(circuit, evidence.rows(slice(None, None, every)))
 
     reach = operand.cached(("reach", int(4 * evidence.openness)), looked_up)
-    count = np.asarray(evidence.patterns(circuit.vtree, few=0).count)
-    units, products, terms = count * reach
-    steps = len(operand.fold.members)
-    indexed = np.ones((2, len(count)), dtype=np.bool_)
-    chunks = -(-evidence.n_rows // CHUNK_ROWS)
-    passed = count * extent_of_operand(operand).products
-    set_up = chunks * len(count) * CONDITION
-    set_up += float(PASSED * passed.sum() + MADE * (terms + products).sum())
-    return Extent(units, products, terms, indexed, steps, set_up)
+    units, products, terms = np.asarray(found.count) * reach
+    set_up = -(-evidence.n_rows // CHUNK_ROWS) * vtree.n_nodes * CONDITION_COST
+    set_up += PASSED * float(axis_size(operand, found).products.sum())
+    set_up += MADE * float((terms + products).sum())
+    n_layers = axis_size(operand).n_layers
+    return AxisSize(units, products, terms, np.full(vtree.n_nodes, 2.0), n_layers, set_up)
 
 
-def side_in(form: Form | None, circuit: Circuit, evidence: Evidence) -> CircuitSide:
+def operand_in(form: Form | None, circuit: Circuit, evidence: Evidence) -> CircuitOperand:
     """The side of a circuit given evidence, in a form."""
     if form == "conditionals":
-        return ConditionalsSide(circuit, evidence)
-    return CircuitSide(circuit, evidence, form == "patterns")
+        return ConditionalsOperand(circuit, evidence)
+    return CircuitOperand(circuit, evidence, form == "patterns")
 
 
-def evidence_side(circuit: Circuit, evidence: Evidence, n_other: int) -> CircuitSide:
+def evidence_operand(circuit: Circuit, evidence: Evidence, n_other: int) -> CircuitOperand:
     """The cheapest side for a circuit given evidence, against `n_other` rows."""
-    other = flat_extent(circuit.vtree.n_nodes, n_other)
-    return side_in(choose(((circuit, evidence), other)).forms[0], circuit, evidence)
+    other = distinct_rows_size(circuit.vtree.n_nodes, n_other)
+    return operand_in(choose(((circuit, evidence), other)).forms[0], circuit, evidence)

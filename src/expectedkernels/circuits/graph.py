@@ -10,10 +10,22 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from expectedkernels.arrays import RngLike, RowsLike, as_generator
-from expectedkernels.checks import CircuitError, DataError, PropertyError, is_int, public
+from expectedkernels.arrays import RngLike, RowsLike, as_generator, spans
+from expectedkernels.checks import (
+    CircuitError,
+    DataError,
+    PropertyError,
+    check_count,
+    check_parameter,
+    check_real,
+    is_int,
+    public,
+)
 from expectedkernels.circuits.inputs import log_sizes, log_sum_exp
+from expectedkernels.data.evidence import check_values
+from expectedkernels.data.schema import Schema
 from expectedkernels.data.tables import as_floats
+from expectedkernels.display import FEW, graph_layout, overview, svg
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -21,13 +33,17 @@ CELLS_AT_ONCE = 2**24
 """Rows are evaluated in chunks of about this many values over all units."""
 
 
-def evaluate(graph: Graph, columns: dict[int, Array]) -> tuple[list[Array], list[Array]]:
+def evaluate(graph: Graph, X: Array) -> tuple[list[Array], list[Array]]:
     """The log of the absolute value and the sign of every unit, at every row.
 
-    `columns` holds prepared values, one column per variable (see `prepared`).
+    Rows are checked, with NaN where a value is missing.
     """
     logs: list[Array] = []
     signs: list[Array] = []
+    columns = {v: X[:, v] for v in graph.cardinalities}
+    for v, n in graph.cardinalities.items():
+        if n is not None:  # states are integers, with the number of states for "missing"
+            columns[v] = np.where(np.isnan(X[:, v]), n, X[:, v]).astype(np.intp)
     for unit, inputs in zip(graph.units, graph.inputs, strict=True):
         if unit.kind == "input":
             log, sign = unit._log_values(columns[unit.variable])  # type: ignore[attr-defined]
@@ -43,47 +59,10 @@ def evaluate(graph: Graph, columns: dict[int, Array]) -> tuple[list[Array], list
     return logs, signs
 
 
-def prepared(graph: Graph, X: Any) -> tuple[dict[int, Array], bool]:
-    """The checked columns of the variables in the scope, and whether any value is missing.
-
-    States of discrete variables become integers, with the number of states standing for
-    "missing"; values of real variables stay floats, with NaN for it.
-    """
-    X = as_floats(X, "X must be an array")
-    width = graph.masks[-1].bit_length()
-    if X.ndim != 2 or X.shape[1] < width:
-        raise DataError(
-            f"X must have shape (rows, columns) with at least {width} columns, one per variable. "
-            f"Got shape {X.shape} instead."
-        )
-    columns: dict[int, Array] = {}
-    any_missing = False
-    for v, card in graph.cardinalities.items():
-        column, missing = X[:, v], np.isnan(X[:, v])
-        if card is None:
-            wrong, domain = np.isinf(column), "finite"
-        else:
-            inside = (column >= 0) & (column < card) & (column == np.floor(column))
-            wrong, domain = ~missing & ~inside, f"integers from 0 to {card - 1}"
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            raise DataError(
-                f"The values of variable {v} must be {domain}, or NaN for missing. "
-                f"Got {column[row]} in row {row}."
-            )
-        columns[v] = column if card is None else np.where(missing, card, column).astype(np.intp)
-        any_missing = any_missing or bool(missing.any())
-    return columns, any_missing
-
-
 def _integrals(graph: Graph, what: str) -> tuple[Array, Array]:
     """The partition function of every unit as log and sign."""
     _require_tractable(graph, what)
-    columns = {
-        v: np.array([np.nan]) if card is None else np.array([card])
-        for v, card in graph.cardinalities.items()
-    }
-    logs, signs = evaluate(graph, columns)
+    logs, signs = evaluate(graph, np.full((1, graph.masks[-1].bit_length()), np.nan))
     return np.concatenate(logs), np.concatenate(signs)
 
 
@@ -182,16 +161,21 @@ class Unit:
         >>> np.exp(p.log_likelihood([[0], [1], [np.nan]])).round(12).tolist()
         [0.2, 0.8, 1.0]
         """
-        graph = Graph(self)
-        columns, missing = prepared(graph, X)
-        if missing:
+        graph, rows, width = Graph(self), as_floats(X, "X must be an array"), self.n_variables
+        if rows.ndim != 2 or rows.shape[1] < width:
+            raise DataError(
+                f"X must have shape (rows, columns) with at least {width} columns, one per "
+                f"variable. Got shape {rows.shape} instead."
+            )
+        cards, used = graph.cardinalities, list(graph.cardinalities)
+        values = np.full((len(rows), width), np.nan)
+        values[:, used] = rows[:, used]
+        check_values(values, Schema(tuple(map(cards.get, range(width)))), DataError, "Values")
+        if np.isnan(values[:, used]).any():
             _require_tractable(graph, "Marginalising out missing values")
-        n = len(next(iter(columns.values())))
-        rows = max(1, CELLS_AT_ONCE // len(graph.units))
-        log, sign = np.empty(n), np.empty(n)
-        for start in range(0, n, rows):
-            part = slice(start, start + rows)
-            logs, signs = evaluate(graph, {v: column[part] for v, column in columns.items()})
+        log, sign = np.empty((2, len(rows)))
+        for part in spans(len(rows), max(1, CELLS_AT_ONCE // len(graph.units))):
+            logs, signs = evaluate(graph, values[part])
             log[part], sign[part] = logs[-1], signs[-1]
         if (sign < 0).any():
             raise PropertyError(
@@ -261,8 +245,7 @@ class Unit:
         >>> p.sample(2, rng=0).tolist()
         [[1.0, 2.0], [1.0, 2.0]]
         """
-        if not is_int(n) or n < 0:
-            raise DataError(f"The number of samples must be a non-negative int. Got {n!r} instead.")
+        check_count("sample", "n", n, error=DataError)
         graph = Graph(self)
         if (reason := graph.has_negative()) is not None:
             raise PropertyError(f"Sampling needs non-negative weights and tables, but {reason}.")
@@ -294,14 +277,14 @@ class Unit:
         return X
 
     def __repr__(self) -> str:
-        return (
-            f"<{type(self).__name__} of {len(self.inputs)} inputs over variables {show(self.mask)}>"
-        )
+        name, n = type(self).__name__, len(self.inputs)
+        return f"<{name} of {n} inputs over variables {show(self.mask)}>"
 
     def _repr_html_(self) -> str:
-        from expectedkernels.circuits.drawing import unit_html
-
-        return unit_html(self)
+        graph = Graph(self)
+        found = {"units": len(graph.units), "edges": sum(map(len, graph.inputs))}
+        few = len(graph.units) <= FEW
+        return overview(repr(self), found, svg(graph_layout(graph)) if few else "")
 
 
 @public
@@ -336,11 +319,8 @@ class Sum(Unit):
     def __init__(self, inputs: Sequence[Unit], weights: ArrayLike):
         units = _checked_inputs(inputs, "Sum")
         array = checked_vector(weights, "weights", "Sum")
-        if len(array) != len(units):
-            raise CircuitError(
-                "The 'weights' of Sum must be as many as its inputs. "
-                f"Got {len(array)} weights for {len(units)} inputs."
-            )
+        wanted = f"one for each of the {len(units)} inputs"
+        check_parameter(len(array) == len(units), "Sum", "weights", weights, wanted, CircuitError)
         set_attributes(self, inputs=units, weights=array, mask=union(unit.mask for unit in units))
 
 
@@ -416,20 +396,16 @@ def topological(root: Unit) -> list[Unit]:
             "The root of a unit graph must be a Sum, Product, Categorical, Indicator or Gaussian. "
             f"Got {type(root).__name__} instead."
         )
-    order: list[Unit] = []
-    done: set[Unit] = set()
+    order: dict[Unit, None] = {}
     stack = [root]
     while stack:
         unit = stack[-1]
-        waiting = [] if unit in done else [u for u in unit.inputs if u not in done]
+        waiting = [] if unit in order else [u for u in unit.inputs if u not in order]
         if waiting:
             stack += reversed(waiting)
-            continue
-        stack.pop()
-        if unit not in done:
-            done.add(unit)
-            order.append(unit)
-    return order
+        else:
+            order[stack.pop()] = None
+    return list(order)
 
 
 class Graph:
@@ -535,11 +511,9 @@ def checked_vector(values: Any, name: str, owner: str) -> Array:
         array = np.array(values, dtype=float)
     except (TypeError, ValueError):
         array = np.array(np.nan)
-    if array.ndim != 1 or not len(array) or not np.isfinite(array).all():
-        raise CircuitError(
-            f"The '{name}' of {owner} must be a non-empty list of finite numbers. "
-            f"Got {values!r} instead."
-        )
+    good = array.ndim == 1 and len(array) > 0 and bool(np.isfinite(array).all())
+    wanted = "a non-empty list of finite numbers"
+    check_parameter(good, owner, name, values, wanted, CircuitError)
     array.flags.writeable = False
     return array
 
@@ -566,17 +540,11 @@ def union(masks: Iterable[int]) -> int:
 
 
 def _checked_inputs(inputs: Sequence[Unit], owner: str) -> tuple[Unit, ...]:
-    try:
-        units = tuple(inputs)
-    except TypeError:
-        raise CircuitError(
-            f"The inputs of {owner} must be a list of units. Got {inputs!r} instead."
-        ) from None
-    if not units:
-        raise CircuitError(f"A {owner} needs at least one input. Got none.")
-    for unit in units:
-        if not isinstance(unit, Unit):
-            raise CircuitError(f"The inputs of {owner} must be units. Got {unit!r} among them.")
+    units = tuple(inputs) if isinstance(inputs, Iterable) else ()
+    wrong = [unit for unit in units if not isinstance(unit, Unit)]
+    if wrong or not units:
+        found = f"{wrong[0]!r} among them" if wrong else repr(inputs)
+        raise CircuitError(f"A {owner} needs at least one input, in a list of units. Got {found}.")
     return units
 
 
@@ -631,7 +599,8 @@ class Categorical(_Discrete):
 
     def __init__(self, variable: int, probs: ArrayLike):
         array = checked_vector(probs, "probs", "Categorical")
-        set_attributes(self, variable=_checked_variable(variable, "Categorical"), probs=array)
+        checked = _checked_int("Categorical", "variable", variable, MAX_VARIABLES)
+        set_attributes(self, variable=checked, probs=array)
 
 
 @public
@@ -665,15 +634,10 @@ class Indicator(_Discrete):
     card: int
 
     def __init__(self, variable: int, value: int, card: int):
-        if not is_int(card) or card < 1:
-            raise CircuitError(f"The 'card' of Indicator must be a positive int. Got {card!r}.")
-        if not is_int(value) or not 0 <= value < card:
-            raise CircuitError(
-                f"The 'value' of Indicator must be an int in the range [0, {card}). "
-                f"Got {value!r} instead."
-            )
-        checked = _checked_variable(variable, "Indicator")
-        set_attributes(self, variable=checked, value=int(value), card=int(card))
+        card = check_count("Indicator", "card", card, 1)
+        value = _checked_int("Indicator", "value", value, card)
+        checked = _checked_int("Indicator", "variable", variable, MAX_VARIABLES)
+        set_attributes(self, variable=checked, value=value, card=card)
 
     @property
     def cardinality(self) -> int:
@@ -718,15 +682,10 @@ class Gaussian(Leaf):
     variance: float
 
     def __init__(self, variable: int, mean: float, variance: float):
-        if not _is_real(mean) or not np.isfinite(mean):
-            raise CircuitError(f"The 'mean' of Gaussian must be a finite float. Got {mean!r}.")
-        if not _is_real(variance) or not 0 < variance < np.inf:
-            raise CircuitError(
-                "The 'variance' of Gaussian must be a float in the range (0, inf). "
-                f"Got {variance!r} instead."
-            )
-        checked = _checked_variable(variable, "Gaussian")
-        set_attributes(self, variable=checked, mean=float(mean), variance=float(variance))
+        mean = check_real("Gaussian", "mean", mean, -np.inf, ends="()")
+        variance = check_real("Gaussian", "variance", variance, ends="()")
+        checked = _checked_int("Gaussian", "variable", variable, MAX_VARIABLES)
+        set_attributes(self, variable=checked, mean=mean, variance=variance)
 
     def _log_values(self, column: Array) -> tuple[Array, Array]:
         """The log-density at each entry, 0 where it is missing, and signs of one."""
@@ -740,14 +699,8 @@ class Gaussian(Leaf):
         return generator.normal(self.mean, np.sqrt(self.variance), size=n)
 
 
-def _checked_variable(variable: int, owner: str) -> int:
-    if not is_int(variable) or not 0 <= variable < MAX_VARIABLES:
-        raise CircuitError(
-            f"The 'variable' of {owner} must be an int in the range [0, {MAX_VARIABLES}). "
-            f"Got {variable!r} instead."
-        )
-    return int(variable)
-
-
-def _is_real(value: Any) -> bool:
-    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+def _checked_int(owner: str, name: str, value: Any, stop: int) -> int:
+    good = is_int(value) and 0 <= value < stop
+    wanted = f"an int in the range [0, {stop})"
+    check_parameter(good, owner, name, value, wanted, CircuitError)
+    return int(value)

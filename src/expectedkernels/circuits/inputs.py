@@ -119,28 +119,20 @@ def log_boxes(d: Any, a: Any, b: Any) -> Any:
     >>> log_boxes(np.zeros(2), np.array([0.0, 1.0]), np.ones(2)).round(4).tolist()
     [-0.2919, -0.4515]
     """
-    d, a, b = np.broadcast_arrays(np.abs(d), a, b)
-    wide, narrow = np.maximum(a, b), np.minimum(a, b)
-    steep = (narrow > 0) & (d > wide + narrow) & (narrow * (d - wide) >= STEEP)
+    d, wide, narrow = np.broadcast_arrays(np.abs(d), np.maximum(a, b), np.minimum(a, b))
     panels = np.ceil(2.0 * narrow / PANEL)
-    flat = (narrow > 0) & ~steep & (panels <= MOST_PANELS)
-    closed = (narrow > 0) & ~steep & ~flat
+    steep = (d > wide + narrow) & (narrow * (d - wide) >= STEEP)
+    closed = (narrow > 0) & (steep | (panels > MOST_PANELS))
     logs = log_box(d, wide)
-    if steep.any():
-        logs[steep] = _log_apart(d[steep], wide[steep], narrow[steep])
     if closed.any():
-        logs[closed] = _log_overlap(d[closed], wide[closed], narrow[closed])
+        logs[closed] = _log_closed(d[closed], wide[closed], narrow[closed])
+    flat = (narrow > 0) & ~closed
     for n in np.unique(panels[flat]).astype(int).tolist():
         some = flat & (panels == n)
-        logs[some] = _log_mean(d[some], wide[some], narrow[some], n)
+        nodes, shares = panel_rule(n)  # the mean over the narrower interval
+        at = log_box(d[some][:, None] + narrow[some][:, None] * nodes, wide[some][:, None])
+        logs[some] = log_sum_exp(at, 1, shares)[0]
     return logs
-
-
-def _log_mean(d: Any, wide: Any, narrow: Any, panels: int) -> Any:
-    """The mean over the narrower interval by a rule with nodes."""
-    nodes, shares = panel_rule(panels)
-    logs = log_box(d[:, None] + narrow[:, None] * nodes, wide[:, None])
-    return log_sum_exp(logs, 1, shares)[0]
 
 
 def panel_rule(panels: int, rule: tuple[Any, Any] = RULE) -> tuple[Any, Any]:
@@ -150,28 +142,18 @@ def panel_rule(panels: int, rule: tuple[Any, Any] = RULE) -> tuple[Any, Any]:
     return ((start + nodes) / panels).ravel(), np.tile(0.5 * shares / panels, panels)
 
 
-def _log_apart(d: Any, wide: Any, narrow: Any) -> Any:
-    """The log where the intervals are apart: differences of tails, that of the near ends first."""
+def _log_closed(d: Any, wide: Any, narrow: Any) -> Any:
+    """The log where intervals are apart, or wide: their overlap, and differences of tails."""
     near = d - wide - narrow
-    total = _tail(near)
-    for sign, step in ((-1.0, 2.0 * narrow), (-1.0, 2.0 * wide), (1.0, 2.0 * (narrow + wide))):
-        # t^2 - near^2 = (t - near) (t + near)
-        total = total + sign * np.exp(-step * (2.0 * near + step)) * _tail(near + step)
-    return -(near**2) + np.log(total) + log(sqrt(pi) / 8.0) - np.log(wide) - np.log(narrow)
-
-
-def _log_overlap(d: Any, wide: Any, narrow: Any) -> Any:
-    """The log where both are wide for the kernel: by how much they overlap, and what edges add."""
-    total = 2.0 * np.clip(wide + narrow - d, 0.0, 2.0 * narrow)
-    for sign, t in (
-        (1.0, d + wide + narrow),
-        (-1.0, d + wide - narrow),
-        (-1.0, d - wide + narrow),
-        (1.0, d - wide - narrow),
-    ):
-        t = np.abs(t)
-        total = total + sign * np.exp(-(np.minimum(t, 40.0) ** 2)) * _tail(t)
-    return np.log(total) + log(sqrt(pi) / 8.0) - np.log(wide) - np.log(narrow)
+    total = 2.0 * np.clip(-near, 0.0, 2.0 * narrow)
+    steps = ((1.0, 0.0), (-1.0, 2.0 * narrow), (-1.0, 2.0 * wide), (1.0, 2.0 * (narrow + wide)))
+    for sign, step in steps:
+        t = np.abs(near + step)
+        # the tail at the near ends is taken out: t^2 - near^2 = (t - near) (t + near)
+        power = np.where(near > 0, step * (2.0 * near + step), np.minimum(t, 40.0) ** 2)
+        total = total + sign * np.exp(-power) * _tail(t)
+    scale = log(sqrt(pi) / 8.0) - np.log(wide) - np.log(narrow)
+    return scale + np.log(total) - np.maximum(near, 0.0) ** 2
 
 
 def _tail(t: Any) -> Any:
@@ -253,9 +235,6 @@ class Family(ReadOnly):
 
     def complaint(self) -> str | None:
         """What is wrong with the parameters, None if nothing is."""
-
-    def no_power(self, alpha: float) -> str | None:
-        """Why a power of these functions is none of the family, None if it is."""
 
     def mapped(self, change: Callable[[Any], Any]) -> Any:
         """The block with all its numbers changed."""
@@ -413,12 +392,6 @@ class Real(Family):
         """The variances of all components, with those of the intervals."""
         return self.variance if self.half is None else self.variance + self.half**2 / 3.0
 
-    @property
-    def is_point(self) -> Any:
-        """Which components are points."""
-        point = self.variance == 0
-        return point if self.half is None else point & (self.half == 0)
-
     def with_numbers(self, rows: Array) -> Real:
         """The block with other weights."""
         return replace(self, weights=rows)
@@ -447,13 +420,13 @@ class Real(Family):
 
         Intervals that have an end in common do not meet, nor do points in different places.
         """
+        points, others = ((x.variance == 0) & (x.halves == 0) for x in (self, other))
         bounded = (self.variance == 0)[:, None] & (other.variance == 0)[None, :]
         away = np.abs(self.mean[:, None] - other.mean[None, :])
         reach = self.halves[:, None] + other.halves[None, :]
         size = np.abs(self.mean)[:, None] + np.abs(other.mean)[None, :] + reach
         inside = away < reach - EDGE * size
-        touching = np.where(self.is_point[:, None] | other.is_point[None, :], away <= reach, False)
-        return ~bounded | inside | touching
+        return ~bounded | inside | ((points[:, None] | others[None, :]) & (away <= reach))
 
     def complaint(self) -> str | None:
         """What is wrong with the parameters, None if nothing is."""
@@ -569,19 +542,16 @@ class Real(Family):
         logs, signs = log_sum_exp(np.where(self.weights != 0, logs, -inf), 1, self.weights)
         return Real(signs[:, None], np.array([value]), np.zeros(1)), logs
 
-    def no_power(self, alpha: float) -> str | None:
-        """Why a power of these densities is none of the family, None if it is."""
-        if alpha <= 0:
-            return f"the exponent is {alpha:g}"
-        if self.half is not None:
-            return "one of its inputs is an interval"
-        return "one of its variances is zero" if (self.variance == 0).any() else None
-
     def power(self, alpha: float) -> tuple[Real, Any]:
         """The powers of the densities, and the factors of their weights.
 
         N(x; m, v)^alpha = (2 pi v)^((1 - alpha) / 2) alpha^(-1/2) N(x; m, v / alpha)
         """
+        if alpha <= 0 or self.half is not None or (self.variance == 0).any():
+            raise PropertyError(
+                f"the power {alpha:g} of its densities is none of the family: they must be normal, "
+                "with positive variances, and the exponent positive"
+            )
         logs = 0.5 * ((1.0 - alpha) * np.log(2.0 * np.pi * self.variance) - np.log(alpha))
         return Real(self.weights, self.mean, self.variance / alpha), np.exp(logs)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
+from itertools import product
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from expectedkernels.arrays import spans
 from expectedkernels.checks import CircuitError, CompatibilityError, SizeError, Verdict
 from expectedkernels.circuits.block_circuit import merge_equal
 from expectedkernels.circuits.circuit import Circuit
@@ -84,24 +85,23 @@ def _on_blocks(graph: Graph) -> Verdict | None:
 def _enumerated(graph: Graph) -> Verdict:
     """The answer from the values of all units at all points."""
     cards: dict[int, Any] = graph.cardinalities
-    n = prod(cards.values())
-    rows = max(1, CELLS_AT_ONCE // len(graph.units))
-    for start in range(0, n, rows):
-        states = np.unravel_index(np.arange(start, min(n, start + rows)), tuple(cards.values()))
-        _, signs = evaluate(graph, dict(zip(cards, states, strict=True)))
+    n, variables = prod(cards.values()), sorted(cards)
+    X = np.zeros((n, variables[-1] + 1))
+    shape = tuple(cards[v] for v in variables)
+    X[:, variables] = np.stack(np.unravel_index(np.arange(n), shape), axis=1)
+    for part in spans(n, max(1, CELLS_AT_ONCE // len(graph.units))):
+        _, signs = evaluate(graph, X[part])
         for i, unit in enumerate(graph.units):
-            if unit.kind != "sum":
-                continue
-            count = np.zeros(len(states[0]), dtype=np.intp)
-            for j, weight in zip(graph.inputs[i], unit.weights, strict=True):  # type: ignore[attr-defined]
-                count += (signs[j] != 0) & (weight != 0)
-            if (count > 1).any():
-                row = int(np.argmax(count > 1))
-                point = {v: int(state[row]) for v, state in zip(cards, states, strict=True)}
-                shown = ", ".join(f"x{v} = {point[v]}" for v in sorted(point)[:8])
-                return Verdict(
-                    False, f"{graph.describe(i)} has two inputs that are not zero at {shown}"
-                )
+            if isinstance(unit, Sum):
+                used = [
+                    signs[j] != 0 for j, w in zip(graph.inputs[i], unit.weights, strict=True) if w
+                ]
+                twice = np.sum(used, axis=0) > 1
+                if np.any(twice):
+                    point = X[part][np.argmax(twice)]
+                    at = ", ".join(f"x{v} = {int(point[v])}" for v in variables[:8])
+                    reason = f"{graph.describe(i)} has two inputs that are not zero at {at}"
+                    return Verdict(False, reason)
     return Verdict(True, f"at each of the {n} points at most one input of every sum is not zero")
 
 
@@ -187,10 +187,16 @@ def properties(p: Circuit | Unit) -> Properties:
             determinism,
         )
     graph = _graph(p)
+    reason = graph.not_decomposable() or graph.not_smooth()
+    if reason is None:
+        splits = _splits(graph)
+        reason = _first_difference(splits, splits, " splits into", " splits into")
+        if reason is not None and isinstance(find_vtree(graph), Vtree):
+            reason += "; Circuit.from_units can reconcile all product units on one vtree"
     return Properties(
         _unless(graph.not_smooth(), "the inputs of every sum unit have the same scope"),
         _unless(graph.not_decomposable(), "the inputs of every product unit have disjoint scopes"),
-        _structured(graph),
+        _unless(reason, "product units over the same scope split it in the same way"),
         graph_deterministic(graph),
     )
 
@@ -226,8 +232,8 @@ def is_compatible(p: Circuit | Unit, q: Circuit | Unit) -> Verdict:
     return Verdict(False, reason) if reason is not None else _same_splits(p, q)
 
 
-def require_compatible(p: Circuit | Unit, q: Circuit | Unit) -> None:
-    """Raise a `CompatibilityError` unless two circuits are compatible.
+def require_compatible(p: Circuit | Unit, q: Circuit | Unit, what: str | None = None) -> None:
+    """Raise a `CompatibilityError` unless two circuits are compatible; `what` needs it.
 
     Examples
     --------
@@ -235,12 +241,15 @@ def require_compatible(p: Circuit | Unit, q: Circuit | Unit) -> None:
     >>> x, y = (ek.Indicator(v, 0, 2) for v in range(2))
     >>> require_compatible(ek.Product([x, y]), ek.Product([y, x]))
     """
-    reason = _other_domain(p, q)
-    if reason is not None:
-        raise CompatibilityError(f"The circuits must have the same variables, but {reason}.")
-    verdict = _same_splits(p, q)
-    if not verdict:
-        raise CompatibilityError(f"The circuits are not compatible: {verdict.reason}. {HARDNESS}")
+    verdict = is_compatible(p, q)
+    if verdict:
+        return
+    message = f"{what} needs compatible circuits, but {verdict.reason}."
+    if what is None and _other_domain(p, q) is not None:
+        message = f"The circuits must have the same variables, but {verdict.reason}."
+    elif what is None:
+        message = f"The circuits are not compatible: {verdict.reason}. {HARDNESS}"
+    raise CompatibilityError(message)
 
 
 def _graph(p: Unit) -> Graph:
@@ -256,19 +265,6 @@ def _unless(reason: str | None, fine: str) -> Verdict:
     return Verdict(True, fine) if reason is None else Verdict(False, reason)
 
 
-def _structured(graph: Graph) -> Verdict:
-    reason = graph.not_decomposable() or graph.not_smooth()
-    if reason is not None:
-        return Verdict(False, reason)
-    difference = _first_difference(graph, graph, (" ", " "))
-    if difference is None:
-        return Verdict(True, "product units over the same scope split it in the same way")
-    vtree = find_vtree(graph)
-    if isinstance(vtree, Vtree):
-        difference += "; Circuit.from_units can reconcile all product units on one vtree"
-    return Verdict(False, difference)
-
-
 def _other_domain(p: Circuit | Unit, q: Circuit | Unit) -> str | None:
     """How the variables of two circuits differ, in words; None if they do not."""
     if isinstance(p, Circuit) and isinstance(q, Circuit) and p.cardinalities == q.cardinalities:
@@ -277,8 +273,6 @@ def _other_domain(p: Circuit | Unit, q: Circuit | Unit) -> str | None:
         dict(enumerate(x.cardinalities)) if isinstance(x, Circuit) else _graph(x).cardinalities
         for x in (p, q)
     )
-    if one == other:
-        return None
     if set(one) != set(other):
         first, second = (show(sum(1 << v for v in domain)) for domain in (one, other))
         return f"the first circuit has the variables {first}, the second {second}"
@@ -293,84 +287,74 @@ def _other_domain(p: Circuit | Unit, q: Circuit | Unit) -> str | None:
 
 def _same_splits(p: Circuit | Unit, q: Circuit | Unit) -> Verdict:
     """The verdict on two circuits over the same variables."""
+    for name, x, other, y in (("first", p, "second", q), ("second", q, "first", p)):
+        if not isinstance(x, Unit):
+            continue
+        graph = Graph(x)
+        reason = graph.not_decomposable() or graph.not_smooth()
+        if reason is None and isinstance(y, Circuit):
+            try:
+                circuit_blocks(x, vtree=y.vtree)
+            except CompatibilityError as error:
+                reason = str(error).rstrip(".")
+        if reason is not None:
+            return Verdict(False, f"in the {name} circuit, {reason}")
+        if isinstance(y, Circuit):
+            reason = f"the {name} circuit splits its variables along the {other} one's vtree"
+            return Verdict(True, reason)
     if isinstance(p, Circuit) and isinstance(q, Circuit):
-        if p.vtree.align(q.vtree) is None:
-            return Verdict(False, _vtree_difference(p.vtree, q.vtree))
-        return Verdict(True, "their vtrees are equal up to swapping left and right")
-    for name, circuit in (("first", p), ("second", q)):
-        if isinstance(circuit, Unit):
-            graph = Graph(circuit)
-            reason = graph.not_decomposable() or graph.not_smooth()
-            if reason is not None:
-                return Verdict(False, f"in the {name} circuit, {reason}")
-    if isinstance(p, Unit) and isinstance(q, Unit):
-        names = (" of the first circuit ", " of the second ")
+        fine = "their vtrees are equal up to swapping left and right"
+        if p.vtree.align(q.vtree) is not None:
+            return Verdict(True, fine)
+        splits = _vtree_splits(p.vtree, q.vtree)
+    else:
         fine = "both are smooth and decomposable, and split each common scope in the same way"
-        return _unless(_first_difference(Graph(p), Graph(q), names), fine)
-    if isinstance(p, Unit):
-        return _fits(p, "first", q.vtree)  # type: ignore[union-attr]
-    return _fits(q, "second", p.vtree)  # type: ignore[arg-type]
+        splits = _splits(_graph(p)), _splits(_graph(q))  # type: ignore[arg-type]
+    into = " of the first circuit splits into", " of the second into"
+    return _unless(_first_difference(*splits, *into), fine)
 
 
-def _fits(root: Unit, name: str, vtree: Vtree) -> Verdict:
-    """Whether a smooth and decomposable graph can be written on the vtree of a circuit."""
-    try:
-        circuit_blocks(root, vtree=vtree)
-    except CompatibilityError as error:
-        return Verdict(False, f"in the {name} circuit, {error}".rstrip("."))
-    other = "second" if name == "first" else "first"
-    return Verdict(True, f"the {name} circuit splits its variables along the {other} one's vtree")
+Splits = dict[int, dict[frozenset[int], str]]
+"""For every scope the ways in which products split it, and what splits it so."""
 
 
-def _first_difference(one: Graph, other: Graph, names: tuple[str, str]) -> str | None:
-    """Two products, one of each graph, that split the largest scope differently, in words."""
-    first, second = _splits(one), _splits(other)
-    for scope in sorted(first.keys() & second.keys(), key=lambda s: (-s.bit_count(), s)):
-        for split, i in first[scope].items():
-            for other_split, j in second[scope].items():
-                if split != other_split:
-                    wide = (
-                        " (products of more than two inputs may be reconciled by "
-                        "Circuit.from_units with one vtree for both)"
-                        if one is not other and max(len(split), len(other_split)) > 2
-                        else ""
-                    )
-                    verb = "splits " if one is other else ""
-                    return (
-                        f"over variables {show(scope)}, product unit #{i}{names[0]}splits into "
-                        f"{show_split(split)}, product unit #{j}{names[1]}{verb}into "
-                        f"{show_split(other_split)}{wide}"
-                    )
-    return None
-
-
-def _splits(graph: Graph) -> dict[int, dict[frozenset[int], int]]:
-    """For every scope the ways in which products split it, each with the first such product."""
-    found: dict[int, dict[frozenset[int], int]] = {}
+def _splits(graph: Graph) -> Splits:
+    found: Splits = {}
     for i, unit in enumerate(graph.units):
         if unit.kind == "product" and len(unit.inputs) > 1:
             split = frozenset(graph.masks[j] for j in graph.inputs[i])
-            found.setdefault(graph.masks[i], {}).setdefault(split, i)
+            found.setdefault(graph.masks[i], {}).setdefault(split, f"product unit #{i}")
     return found
 
 
-def _vtree_difference(one: Vtree, other: Vtree) -> str:
-    """The highest scope that two vtrees over the same variables split differently, in words."""
+def _vtree_splits(one: Vtree, other: Vtree) -> tuple[Splits, Splits]:
+    """How two vtrees split the highest scope that they split differently."""
     mine, theirs = node_masks(one), node_masks(other)
-    queue = deque([(one.root, other.root)])
-    while queue:
-        a, b = queue.popleft()
+    pairs = [(one.root, other.root)]
+    for a, b in pairs:  # grows while it is read
         if one.is_leaf(a):
             continue
-        left, right = int(one.left[a]), int(one.right[a])
-        other_left, other_right = int(other.left[b]), int(other.right[b])
-        if mine[left] == theirs[other_right]:
-            other_left, other_right = other_right, other_left
-        if mine[left] != theirs[other_left]:
-            return (
-                f"over variables {show(mine[a])}, a product unit of the first circuit splits into "
-                f"{show_split([mine[left], mine[right]])}, one of the second into "
-                f"{show_split([theirs[other_left], theirs[other_right]])}"
-            )
-        queue += [(left, other_left), (right, other_right)]
-    raise CircuitError("The vtrees do not differ.")  # pragma: no cover - asked only when they do
+        first = {mine[i]: i for i in (one.left[a], one.right[a])}
+        second = {theirs[i]: i for i in (other.left[b], other.right[b])}
+        if first.keys() != second.keys():
+            unit, rival = {frozenset(first): "a product unit"}, {frozenset(second): "one"}
+            return {mine[a]: unit}, {mine[a]: rival}
+        pairs += [(node, second[mask]) for mask, node in first.items()]
+    return {}, {}
+
+
+def _first_difference(one: Splits, other: Splits, first: str, second: str) -> str | None:
+    """Two products, one of each circuit, that split the largest scope differently, in words."""
+    for scope in sorted(one.keys() & other.keys(), key=lambda s: (-s.bit_count(), s)):
+        for (a, unit), (b, rival) in product(one[scope].items(), other[scope].items()):
+            if a != b:
+                wide = (
+                    " (products of more than two inputs may be reconciled by "
+                    "Circuit.from_units with one vtree for both)"
+                )
+                return (
+                    f"over variables {show(scope)}, {unit}{first} {show_split(a)}, "
+                    f"{rival}{second} {show_split(b)}"
+                    f"{wide if one is not other and max(len(a), len(b)) > 2 else ''}"
+                )
+    return None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 import numpy as np
 
-from expectedkernels.arrays import as_like, detach, is_numpy, namespace, to_numpy
+from expectedkernels.arrays import DEFAULT_MAX_BYTES, as_like, detach, is_numpy, namespace, to_numpy
 from expectedkernels.checks import EvidenceError, PropertyError, Verdict
 from expectedkernels.circuits.block_circuit import host_for, shortcut
 from expectedkernels.circuits.conditioning import (
@@ -20,8 +20,9 @@ from expectedkernels.circuits.conditioning import (
     observed,
 )
 from expectedkernels.circuits.inputs import Input, log_sizes, log_sum_exp, require_range
+from expectedkernels.circuits.joint_pass import JointPass, NoKernel
 from expectedkernels.circuits.logspace import log_ups, normalized_blocks, run_shares
-from expectedkernels.circuits.operands import CircuitSide, check_single_root
+from expectedkernels.circuits.operands import CircuitOperand, check_single_root, rows_are_cheaper
 from expectedkernels.data.evidence import Column, Evidence, as_evidence, is_batch
 from expectedkernels.data.schema import Schema
 from expectedkernels.data.tables import as_floats, as_table, is_frame
@@ -30,34 +31,20 @@ from expectedkernels.engine.layers import Levels
 from expectedkernels.engine.passes import (
     Atoms,
     Up,
-    chunk_rows,
     down,
     operations,
     up,
     workspace,
 )
 from expectedkernels.engine.replay import replayed_pass
-from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, peak_bytes, sweep
 from expectedkernels.engine.torch_ops import States, TensorLevels
-from expectedkernels.engine.value import Value, plain, to_log
 
 if TYPE_CHECKING:
     from expectedkernels.circuits.circuit import Circuit
 
-ENTRY = 5e-10
-"""Seconds that one entry (of a unit, a product, or an edge) of one row takes by levels."""
-REPEATED = 4.0
-"""How much longer an entry takes if it is shared by all rows that look alike at a node."""
-LEVEL = 2e-5
-"""Seconds that one level takes, however few its entries are."""
-IN_RANGE = 1.5e-8
-"""Seconds that keeping a value in range takes."""
-NODE, NODE_ROW = 6e-5, 1e-8
-"""Seconds that finding and using the patterns of rows takes at a node, and of every row."""
-
 
 def by_rows(circuit: Circuit, evidence: Evidence | None) -> bool:
-    """Whether a pass over levels, row by row, is the cheapest way to likelihoods.
+    """Whether a pass over layers, row by row, is the cheapest way to likelihoods.
 
     The other way works on the patterns of rows at every node, which is better for many rows that
     look alike. It is only considered where the time it takes in any case is not decisive.
@@ -67,16 +54,11 @@ def by_rows(circuit: Circuit, evidence: Evidence | None) -> bool:
         return False
     if evidence is None or isinstance(levels, TensorLevels):
         return True
-    n = evidence.n_rows
-    n_chunks = -(-n // chunk_rows(levels, values_only=True))
-    cost = ENTRY * n * levels.n_entries + LEVEL * n_chunks * len(levels.levels)
     real = None in circuit.cardinalities
-    cost += IN_RANGE * n * (levels.n_units + levels.n_atoms if real else levels.n_watched)
-    other = circuit.vtree.n_nodes * (NODE + NODE_ROW * n)
-    if cost <= other:
-        return True
-    counts = np.asarray(evidence.patterns(circuit.vtree).count)
-    return cost <= other + REPEATED * ENTRY * float(counts @ levels.entries)
+    watched = levels.n_units + levels.n_atoms if real else levels.n_watched
+    return rows_are_cheaper(
+        levels, evidence.n_rows, lambda: evidence.patterns(circuit.vtree).count, watched
+    )
 
 
 def level_logs(circuit: Circuit, evidence: Evidence | None, max_bytes: float) -> tuple[Any, Any]:
@@ -222,18 +204,6 @@ TOLERANCE, SINGLE_TOLERANCE = 1e-6, 1e-3
 AnyCircuit = TypeVar("AnyCircuit", bound="Circuit")
 
 
-def leaf_sums(side: CircuitSide) -> Any:
-    """What the leaves of a likelihood sweep are: every unit summed over what evidence allows."""
-    like: Any = side.circuit.blocks[0].numbers
-
-    def leaf(nodes: Any, parts: Any) -> Value:
-        n = side.atoms(int(side.circuit.vtree.variable[nodes[0]])).n
-        ones = plain(as_like(np.ones((len(nodes), n)), like), (1,))
-        return side.expand(ones, 1, nodes, parts and parts[0])
-
-    return leaf
-
-
 def log_values(
     circuit: Circuit, evidence: Evidence | None, max_bytes: int = DEFAULT_MAX_BYTES
 ) -> tuple[Any, Any]:
@@ -261,31 +231,26 @@ def log_values(
 
 def _swept_logs(circuit: Circuit, evidence: Evidence | None, max_bytes: int) -> tuple[Any, Any]:
     """What `log_values` gives, for any weights and values of any range."""
-    side = CircuitSide(circuit, evidence)
-    n = 1 if evidence is None else evidence.n_rows
-    if n > 1 and peak_bytes([side.operand]) > max_bytes:
+    side = CircuitOperand(circuit, evidence)
+    joint, n = JointPass((side,), NoKernel()), side.n_rows or 1
+    found = None if n > 1 and joint.n_bytes > max_bytes else joint.values()
+    if found is None:
         half = n // 2
         parts = [
             _swept_logs(circuit, evidence.rows(rows), max_bytes)  # type: ignore[union-attr]
             for rows in (slice(0, half), slice(half, n))
         ]
         xp = circuit.xp
-        logs = xp.concat([logs for logs, _ in parts])
-        if all(sign is None for _, sign in parts):
-            return logs, None
-        signs = [xp.ones_like(x) if s is None else s for x, s in parts]
-        return logs, xp.concat(signs)
-    root = to_log(sweep([side.operand], leaf_sums(side), max_bytes))
-    xp = namespace(root.data)
-    rows = None if side.operand.patterns is None else side.operand.patterns.rows
-
-    def by_row(array: Any) -> Any:
-        if array is None:
-            return None
-        table = xp.reshape(array, (-1, circuit.n_roots))
-        return table if rows is None else xp.take(table, as_like(rows, table), axis=0)
-
-    return by_row(root.data), by_row(root.sign)
+        signs = [xp.ones_like(logs) if sign is None else sign for logs, sign in parts]
+        known = all(sign is None for _, sign in parts)
+        return xp.concat([logs for logs, _ in parts]), None if known else xp.concat(signs)
+    logs, sign = (x.reshape(circuit.n_roots, -1).T for x in found.logs())
+    rows = None if joint.by_layers else side.row_index
+    if rows is not None:
+        logs, sign = (x[as_like(rows, x)] for x in (logs, sign))
+    like: Any = circuit.blocks[0].numbers
+    logs, sign = (as_like(x, like) for x in (logs, sign))
+    return logs, sign if bool((detach(found.data) < 0).any()) else None
 
 
 def log_likelihood(circuit: Circuit, X: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from math import inf, prod
+from math import prod
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,6 @@ from expectedkernels.circuits.queries import (
     require_possible,
 )
 from expectedkernels.data.evidence import Evidence, as_evidence, is_batch
-from expectedkernels.engine.blocks import at_nodes
 from expectedkernels.engine.layers import Levels
 from expectedkernels.engine.passes import MAX, Up, lifted, up, up_over, workspace
 from expectedkernels.engine.sampling import (
@@ -40,9 +39,7 @@ from expectedkernels.engine.sampling import (
     draw_edges,
     first_reaching,
 )
-from expectedkernels.engine.sweep import Operand, peak_bytes, visit
 from expectedkernels.engine.torch_ops import TensorLevels, best_values
-from expectedkernels.engine.value import Value, plain
 
 if TYPE_CHECKING:
     from expectedkernels.circuits.circuit import Circuit
@@ -70,33 +67,35 @@ def _decided(circuit: Circuit) -> Verdict:
                 f"input unit {int(np.argmax(several))} of the real variable {variable} is a sum of "
                 f"several {kind} overlap",
             )
-    support = _support(circuit)
-    blocks = [block for block in support.inner if block is not None]
+    vtree, blocks = circuit.vtree, circuit.blocks
+    sizes = [16.0 * max(block.n_units, block.width) * block.width for block in blocks]
     require_memory(
-        peak_bytes([support, support])
-        + 16.0 * max((block.n_units * block.n_products for block in blocks), default=0),
+        max(sizes),
         "To decide whether the circuit is deterministic",
         "Compile it on a vtree that suits it, where it has fewer units.",
     )
-
-    def leaf(nodes: Any, parts: Any) -> Value:
-        block: Any = circuit.blocks[int(nodes[0])]
-        return plain(block.overlaps(block).astype(np.float64)[None], (1, 1))
-
-    for node, products, _ in visit([support, support], leaf, with_products=True):
-        if products is None or support.inner[node].weights is None:
+    overlaps: list[Any] = [None] * vtree.n_nodes
+    for node, block in enumerate(blocks):
+        if vtree.is_leaf(node):
+            overlaps[node] = block.overlaps(block)
             continue
-        data = products.data[0]
-        meets = data > -inf if products.is_log else data != 0
+        meets: Any = True
+        for child, index in zip((vtree.left[node], vtree.right[node]), block.inputs, strict=True):
+            meets = meets & overlaps[child][np.ix_(index, index)]
+            overlaps[child] = None
+        overlaps[node] = meets
+        if block.weights is None:
+            continue
+        takes = abs(block.csr.sign())
+        overlaps[node] = takes @ (takes @ meets.astype(np.float64)).T > 0
         np.fill_diagonal(meets, False)
-        takes = support.inner[node].csr
         clashes = (takes @ meets.astype(np.float64)) * takes.toarray()
         if clashes.any():
             unit = int(np.flatnonzero(clashes.any(axis=1))[0])
             first = int(np.flatnonzero(clashes[unit])[0])
             inputs = takes.indices[takes.indptr[unit] : takes.indptr[unit + 1]]
             second = int(inputs[np.flatnonzero(meets[first, inputs])[0]])
-            scope = circuit.vtree.scope(node).tolist()
+            scope = vtree.scope(node).tolist()
             shown = ", ".join(map(str, scope[:8])) + (", ..." if len(scope) > 8 else "")
             return Verdict(
                 False,
@@ -104,17 +103,6 @@ def _decided(circuit: Circuit) -> Verdict:
                 f"{first} and {second} with overlapping supports",
             )
     return Verdict(True, "no two inputs of any sum unit overlap")
-
-
-def _support(circuit: Circuit) -> Operand:
-    """The circuit's structure with all weights one."""
-    operand = circuit.operand
-
-    def ones(numbers: Any) -> Any:
-        return (numbers != 0).astype(np.float64)
-
-    blocks = at_nodes(circuit.vtree, None, lambda node: operand.inner[node].mapped(ones))
-    return Operand(circuit.vtree, operand.units, blocks, [None] * len(blocks))
 
 
 NOISE_BYTES = 2**28

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import cache, reduce
 from heapq import heappop, heappush
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -19,19 +19,10 @@ from expectedkernels.circuits.inputs import TINY, Input, Real, Table
 from expectedkernels.engine.blocks import Inner, from_leaves, from_root, inner_of_edges
 from expectedkernels.vtree import Vtree, by_splits
 
-
-class Family(NamedTuple):
-    """The inputs of a product unit that lie in some scope, and must not be split there.
-
-    Univariate inputs never stand in the way of a split, so they only count in `cover`.
-    """
-
-    factors: tuple[int, ...]
-    """The inputs over at least two variables, in order of their numbers."""
-    cover: int
-    """The variables of all the inputs in the scope."""
-    origin: int
-    """The unit they come from."""
+Family = tuple[tuple[int, ...], int]
+"""The inputs of a product unit that lie in some scope, and must not be split there: those over at
+least two variables, in order of their numbers, and the variables of all of them. Univariate inputs
+never stand in the way of a split."""
 
 
 def find_vtree(graph: Graph) -> Vtree | Verdict:
@@ -57,7 +48,14 @@ def find_vtree(graph: Graph) -> Vtree | Verdict:
             raise PropertyError(_conflict(graph, families, scope))
         middle = len(blocks) // 2
         halves = union(blocks[:middle]), union(blocks[middle:])
-        return [(half, _restricted(graph, families, half)) for half in halves]
+        parts = []
+        for half in halves:
+            inside = {
+                (tuple(i for i in factors if graph.masks[i] & half), cover & half): None
+                for factors, cover in families
+            }
+            parts.append((half, list(inside)))
+        return parts
 
     try:
         return by_splits((graph.masks[-1], [_alone(graph, len(graph.units) - 1)]), split)
@@ -86,12 +84,11 @@ def can_be_flattened(graph: Graph, i: int) -> bool:
 
 
 def _alone(graph: Graph, i: int) -> Family:
-    return Family((i,), graph.masks[i], i)
+    return (i,), graph.masks[i]
 
 
-def _family(graph: Graph, inputs: Iterable[int], cover: int, origin: int) -> Family:
-    several = {i for i in inputs if graph.masks[i].bit_count() > 1}
-    return Family(tuple(sorted(several)), cover, origin)
+def _family(graph: Graph, inputs: Iterable[int], cover: int) -> Family:
+    return tuple(sorted({i for i in inputs if graph.masks[i].bit_count() > 1})), cover
 
 
 def _opened(graph: Graph, families: list[Family], scope: int, fully: bool) -> list[Family]:
@@ -102,58 +99,42 @@ def _opened(graph: Graph, families: list[Family], scope: int, fully: bool) -> li
     """
     masks = graph.masks
     result: list[Family] = []
-    seen: set[tuple[tuple[int, ...], int]] = set()
+    seen: set[Family] = set()
     work = families[::-1]
     while work:
         family = work.pop()
-        factors, cover, _ = family
-        if not factors or (factors, cover) in seen:
+        factors, cover = family
+        if not factors or family in seen:
             continue
-        seen.add((factors, cover))
+        seen.add(family)
         if len(factors) == 1 and masks[factors[0]] == cover and (fully or cover == scope):
             i = factors[0]
             if graph.units[i].kind == "sum":
                 inputs = [j for j in graph.inputs[i] if masks[j].bit_count() > 1]
                 work += [_alone(graph, j) for j in reversed(inputs)]
             else:
-                work.append(_family(graph, graph.inputs[i], cover, i))
+                work.append(_family(graph, graph.inputs[i], cover))
         elif fully and any(can_be_flattened(graph, i) for i in factors):
-            work.append(_flattened(graph, family))
+            flat: list[int] = []
+            stack = list(factors)
+            while stack:  # products within the product are opened all the way down
+                i = stack.pop()
+                if can_be_flattened(graph, i):
+                    stack += graph.inputs[i]
+                else:
+                    flat.append(i)
+            work.append(_family(graph, flat, cover))
         else:
             result.append(family)
     return result
-
-
-def _flattened(graph: Graph, family: Family) -> Family:
-    """Products within the product opened all the way down."""
-    flat: list[int] = []
-    stack = list(family.factors)
-    while stack:
-        i = stack.pop()
-        if can_be_flattened(graph, i):
-            stack += graph.inputs[i]
-        else:
-            flat.append(i)
-    return _family(graph, flat, family.cover, family.origin)
-
-
-def _restricted(graph: Graph, families: list[Family], half: int) -> list[Family]:
-    """The families within one half of a split."""
-    masks = graph.masks
-    result: dict[tuple[tuple[int, ...], int], Family] = {}
-    for factors, cover, origin in families:
-        inside = tuple(i for i in factors if masks[i] & half)
-        if inside:
-            result.setdefault((inside, cover & half), Family(inside, cover & half, origin))
-    return list(result.values())
 
 
 def _blocks(graph: Graph, families: Iterable[Family], scope: int) -> list[int]:
     """The finest partition of the scope that splits no factor, by smallest variable."""
     blocks: set[int] = set()
     covered = 0
-    for family in families:
-        for i in family.factors:
+    for factors, _ in families:
+        for i in factors:
             mask = graph.masks[i]
             if mask in blocks:
                 continue
@@ -173,27 +154,26 @@ def _conflict(graph: Graph, families: list[Family], scope: int) -> str:
     From the largest on, some factor crosses one that is not within another: otherwise those
     would be the blocks of a partition.
     """
-    factors = [(graph.masks[i], family) for family in families for i in family.factors]
-    factors.sort(key=lambda factor: -factor[0].bit_count())
-    largest: list[tuple[int, Family]] = []
-    for mask, family in factors:
-        for other, rival in largest:
+    masks, largest = graph.masks, list[int]()
+
+    def product(part: int) -> tuple[int, str]:
+        """The first product unit with an input over these variables, in words."""
+        for i, unit in enumerate(graph.units):
+            parts = [masks[j] for j in graph.inputs[i]]
+            if unit.kind == "product" and part in parts:
+                break
+        split = show_split(mask & scope for mask in parts if mask & scope)
+        return i, f"product unit #{i} splits into {split}"
+
+    found = {masks[i] for factors, _ in families for i in factors}
+    for mask in sorted(found, key=lambda mask: (-mask.bit_count(), mask)):
+        for other in largest:
             if mask & other and mask & ~other:
-                first, second = (
-                    f"{graph.units[f.origin].kind} unit #{f.origin} splits into "
-                    f"{_show_family(graph, f)}"
-                    for f in sorted((family, rival), key=lambda f: f.origin)
-                )
+                (_, first), (_, second) = sorted(map(product, (mask, other)))
                 return f"over variables {show(scope)}, {first}, but {second}"
-        if not any(mask & other for other, _ in largest):
-            largest.append((mask, family))
+        if not any(mask & other for other in largest):
+            largest.append(mask)
     raise CircuitError("The products have a split in common.")  # pragma: no cover
-
-
-def _show_family(graph: Graph, family: Family) -> str:
-    parts = [graph.masks[i] for i in family.factors]
-    rest = family.cover & ~union(parts)
-    return show_split([*parts, *(1 << v for v in bits(rest))])
 
 
 def _smallest(mask: int) -> int:
@@ -202,14 +182,12 @@ def _smallest(mask: int) -> int:
 
 Block = Input | Inner
 
-Key = int | tuple[int, int, int]
-"""A unit wanted at a vtree node: its number in the graph, or (product, start, stop) for the
-product of some consecutive factors of a product unit, or ONES."""
+Key = tuple[int, ...]
+"""A unit wanted at a vtree node: the product of some units of the graph, one if there are none.
+Units come in the order of their leftmost variables."""
 ADVICE = (
     "sums within sums are multiplied out, so write it with numbers that differ less from each other"
 )
-ONES = -1
-"""The unit that is one everywhere, which fills up scopes."""
 
 
 def circuit_blocks(
@@ -313,64 +291,67 @@ class _Builder:
 
     A unit has its *home* at the lowest vtree node above all its variables. Wanted at its home,
     a sum stands for a weighted sum of products, and a product is split between the children of
-    the node. Wanted above its home (to fill up a scope), a unit goes down on its side,
-    with ones on the other.
+    the node. Wanted above its home (to fill up a scope), a unit goes down on its side.
 
     Products of weights that are no doubles, to all digits, are an `ArithmeticError`.
     """
 
     def __init__(self, graph: Graph, vtree: Vtree):
         self.graph, self.vtree = graph, vtree
-        self.node_masks = node_masks(vtree)
+        leaves = np.flatnonzero(vtree.variable >= 0)
+        place = dict(zip(vtree.variable[leaves].tolist(), range(len(leaves)), strict=True))
         first_leaf = np.cumsum(vtree.variable >= 0) - (vtree.n_below + 1) // 2
         self.start: list[int] = first_leaf.tolist()
-        self.low, self.home = _homes(graph, vtree)
-        self.factors: dict[int, tuple[list[int], list[int], float]] = {}
+        # for every unit the place of its leftmost variable, and the lowest node above them all
+        self.low: list[int] = []
+        self.home: list[int] = []
+        lowest_above = cache(vtree.lca)
+        for unit, inputs in zip(graph.units, graph.inputs, strict=True):
+            if unit.kind == "input":
+                self.low.append(place[unit.variable])  # type: ignore[attr-defined]
+                self.home.append(int(leaves[self.low[-1]]))
+            else:
+                self.low.append(min(self.low[j] for j in inputs))
+                self.home.append(reduce(lowest_above, {self.home[j] for j in inputs}))
 
     def blocks(self) -> list[Block]:
         """The blocks, children first."""
-        wanted: dict[Key, int] = {len(self.graph.units) - 1: 0}
+        wanted: dict[Key, int] = {(len(self.graph.units) - 1,): 0}
         return from_root(self.vtree, wanted, self._leaf_block, self._inner_block)
 
     def _inner_block(
         self, node: int, keys: dict[Key, int]
     ) -> tuple[Inner, dict[Key, int], dict[Key, int]]:
         """The block of an inner node, and what is wanted from the children."""
-        boundary = self.start[int(self.vtree.right[node])]
-        left_keys: dict[Key, int] = {}
-        right_keys: dict[Key, int] = {}
+        wanted: tuple[dict[Key, int], dict[Key, int]] = {}, {}
         left: list[int] = []
         right: list[int] = []
-        columns: dict[Key, int] = {}
+        columns: dict[Key, tuple[int, float]] = {}
         entries: list[tuple[int, int, float]] = []
         for row, key in enumerate(keys):
             for term, weight in self._terms(key, node).items():
-                column = columns.get(term)
-                if column is None:
-                    column = columns[term] = len(left)
-                    one, other = self._halves(term, node, boundary)
-                    left.append(left_keys.setdefault(one, len(left_keys)))
-                    right.append(right_keys.setdefault(other, len(right_keys)))
-                at_home = isinstance(term, int) and term != ONES and self.home[term] == node
-                # the weights of one-input sums that were passed through inside a product unit
-                scale = self.factors[term][2] if at_home else 1.0  # type: ignore[index]
+                if term not in columns:
+                    one, other, scale = self._halves(term, node)
+                    columns[term] = len(left), scale
+                    left.append(wanted[0].setdefault(one, len(wanted[0])))
+                    right.append(wanted[1].setdefault(other, len(wanted[1])))
+                column, scale = columns[term]
                 entries.append((row, column, _times(weight, scale)))
         rows, indices, weights = (np.array(numbers) for numbers in zip(*entries, strict=True))
         if not np.isfinite(weights).all():
             raise ArithmeticError
         order = np.lexsort((indices, rows))
         edges = (rows[order], indices[order], weights[order])
-        sizes = (len(keys), len(left_keys), len(right_keys))
-        block = inner_of_edges(np.array(left), np.array(right), edges, *sizes)
-        return block, left_keys, right_keys
+        sizes = (len(keys), *map(len, wanted))
+        return inner_of_edges(np.array(left), np.array(right), edges, *sizes), *wanted
 
     def _terms(self, key: Key, node: int) -> dict[Key, float]:
         """A wanted unit as a weighted sum of what a node can split (or of input units)."""
-        if isinstance(key, tuple) or self._is_term(key, node):
+        if len(key) != 1 or self._is_term(key[0], node):
             return {key: 1.0}
         terms: dict[Key, float] = {}
-        pending = {key: 1.0}  # sums still to be multiplied out, users before their inputs
-        heap = [-key]
+        pending = {key[0]: 1.0}  # sums still to be multiplied out, users before their inputs
+        heap = [-key[0]]
         while heap:
             i = -heappop(heap)
             scale = pending.pop(i)
@@ -379,7 +360,7 @@ class _Builder:
             for j, weight in zip(self.graph.inputs[i], weights, strict=True):
                 share = _times(scale, weight)
                 if self._is_term(j, node):
-                    terms[j] = terms[j] + share if j in terms else share
+                    terms[(j,)] = terms[(j,)] + share if (j,) in terms else share
                 elif j in pending:
                     pending[j] += share
                 else:
@@ -389,116 +370,65 @@ class _Builder:
 
     def _is_term(self, i: int, node: int) -> bool:
         """Whether a unit is not to be multiplied out at a node (sums at home are)."""
-        if i == ONES or self.home[i] != node:
-            return True
         unit = self.graph.units[i]
-        return unit.kind == "input" or (unit.kind == "product" and len(unit.inputs) > 1)
+        several = unit.kind == "product" and len(unit.inputs) > 1
+        return several or unit.kind == "input" or self.home[i] != node
 
-    def _halves(self, term: Key, node: int, boundary: int) -> tuple[Key, Key]:
-        """What a term asks of the left and of the right child of a node."""
-        if term == ONES:
-            return ONES, ONES
-        if isinstance(term, tuple):
-            product, start, stop = term
-        elif self.home[term] != node:
-            return (term, ONES) if self.low[term] < boundary else (ONES, term)
-        else:
-            product, start = term, 0
-            stop = len(self._factors_of(product)[0])
-        middle = bisect_left(self.factors[product][1], boundary, start, stop)
-        return self._part(product, start, middle), self._part(product, middle, stop)
+    def _halves(self, term: Key, node: int) -> tuple[Key, Key, float]:
+        """What a term asks of the left and of the right child of a node, and its weight.
 
-    def _part(self, product: int, start: int, stop: int) -> Key:
-        if stop - start > 1:
-            return product, start, stop
-        return self.factors[product][0][start] if stop > start else ONES
-
-    def _factors_of(self, product: int) -> tuple[list[int], list[int], float]:
-        """The factors of a product unit from left to right, their places, and their scale.
-
-        A factor must be alone below its home among the factors; one that is not is flattened.
+        Products within the product that have units on both sides are flattened.
         """
-        if product in self.factors:
-            return self.factors[product]
-        graph, whole = self.graph, self.graph.masks[product]
-        found: list[int] = []
-        scale = 1.0
-        stack = list(graph.inputs[product])
-        while stack:
-            i = stack.pop()
-            if self.node_masks[self.home[i]] & whole == graph.masks[i]:
-                found.append(i)
-            elif can_be_flattened(graph, i):
-                stack += graph.inputs[i]
-                unit: Any = graph.units[i]
-                if unit.kind == "sum":
-                    scale = _times(scale, float(unit.weights[0]))
-            else:
-                raise self._misfit(product, i)
-        found.sort(key=self.low.__getitem__)
-        self.factors[product] = found, [self.low[i] for i in found], scale
-        return self.factors[product]
+        graph, boundary = self.graph, self.start[int(self.vtree.right[node])]
+        scale, low = 1.0, self.low.__getitem__
+        middle = bisect_left(term, boundary, key=low)
+        while crossing := [i for i in term[:middle] if self.home[i] == node]:
+            if not can_be_flattened(graph, crossing[0]):
+                raise self._misfit(term, crossing[0])
+            unit: Any = graph.units[crossing[0]]
+            if unit.kind == "sum":  # of one input
+                scale = _times(scale, float(unit.weights[0]))
+            parts = {*term, *graph.inputs[crossing[0]]} - {crossing[0]}
+            term = tuple(sorted(parts, key=low))
+            middle = bisect_left(term, boundary, key=low)
+        return term[:middle], term[middle:], scale
 
-    def _misfit(self, product: int, factor: int) -> CompatibilityError:
-        graph, vtree, node = self.graph, self.vtree, self.home[factor]
+    def _misfit(self, term: Key, cut: int) -> CompatibilityError:
+        """A unit would be cut by the vtree, as it is multiplied with another one below its node."""
+        graph, vtree, node = self.graph, self.vtree, self.home[cut]
+        masks, whole = node_masks(vtree), union(graph.masks[i] for i in term)
+        kinds = enumerate(unit.kind for unit in graph.units)
+        product = next(i for i, kind in kinds if kind == "product" and not whole & ~graph.masks[i])
         parts = show_split(graph.masks[i] for i in graph.inputs[product])
-        sides = show_split([self.node_masks[vtree.left[node]], self.node_masks[vtree.right[node]]])
+        sides = show_split([masks[vtree.left[node]], masks[vtree.right[node]]])
         return CompatibilityError(
             f"The circuit does not fit the vtree: {graph.describe(product)} splits into {parts}, "
-            f"but the vtree splits {show(self.node_masks[node])} into {sides}, and so would cut "
-            f"{graph.describe(factor)}."
+            f"but the vtree splits {show(masks[node])} into {sides}, and so would cut "
+            f"{graph.describe(cut)}."
         )
 
     def _leaf_block(self, node: int, variable: int, keys: dict[Key, int]) -> Input:
         """The block of a leaf: every unit wanted there as a table or as a mixture of normals."""
         card = self.graph.cardinalities[variable]
-        if card is None and ONES in keys:
+        if card is None and () in keys:
             raise PropertyError(
                 f"Only discrete variables can be filled up: variable {variable} is real, where a "
-                f"unit that is one everywhere has no finite integral. {self._lacking(variable)}"
+                f"unit that is one everywhere has no finite integral. {self.graph.not_smooth()}."
             )
-        rows = [self._terms(key, node) for key in keys]
         units: Any = self.graph.units
         first: dict[Any, int] = {}
         entries: list[tuple[int, int, float]] = []
-        for row, terms in enumerate(rows):
-            for i, weight in terms.items():
-                key = i if card is not None else (units[i].mean, units[i].variance)
+        for row, wanted in enumerate(keys):
+            for term, weight in self._terms(wanted, node).items():
+                key = term if card is not None else (units[term[0]].mean, units[term[0]].variance)
                 entries.append((row, first.setdefault(key, len(first)), weight))
         block: Input
         if card is not None:
-            block = Table(np.stack([np.ones(card) if i == ONES else units[i].probs for i in first]))
+            block = Table(np.stack([units[i[0]].probs if i else np.ones(card) for i in first]))
         else:
             means, variances = (np.array(numbers) for numbers in zip(*first, strict=True))
             block = Real(np.eye(len(first)), means, variances)
         *places, numbers = (np.array(x) for x in zip(*entries, strict=True))
-        shape = (len(rows), block.n_units)
+        shape = (len(keys), block.n_units)
         weights = sparse.coo_array((numbers, tuple(places)), shape=shape)
         return weighted_units(block, weights, "The circuit", ADVICE)
-
-    def _lacking(self, variable: int) -> str:
-        """Which sum unit makes it necessary to fill up a variable."""
-        graph, bit = self.graph, 1 << variable
-        for i, unit in enumerate(graph.units):
-            if unit.kind == "sum" and graph.masks[i] & bit:
-                for j in graph.inputs[i]:
-                    if not graph.masks[j] & bit:
-                        return f"It is missing in {graph.describe(j)}, an input of sum unit #{i}."
-        return ""
-
-
-def _homes(graph: Graph, vtree: Vtree) -> tuple[list[int], list[int]]:
-    """For every unit, the place of its leftmost variable, and the lowest node above them all."""
-    leaves = np.flatnonzero(vtree.variable >= 0)
-    place = dict(zip(vtree.variable[leaves].tolist(), range(len(leaves)), strict=True))
-    lowest_above = cache(vtree.lca)
-    low: list[int] = []
-    home: list[int] = []
-    for unit, inputs in zip(graph.units, graph.inputs, strict=True):
-        if unit.kind == "input":
-            low.append(place[unit.variable])  # type: ignore[attr-defined]
-            home.append(int(leaves[low[-1]]))
-        else:
-            low.append(min(low[j] for j in inputs))
-            home.append(reduce(lowest_above, {home[j] for j in inputs}))
-    return low, home

@@ -20,33 +20,29 @@ app = typer.Typer(
     context_settings=CONTEXT,
 )
 
-COMMANDS: list[tuple[str, Callable[..., Any], str]] = [
-    ("learn", model_commands.learn, "learn patients.csv -o c.npz --without id"),
-    ("compile", model_commands.compile_model, "compile rain.uai -o rain.npz"),
-    ("info", model_commands.info, "info c.npz --json"),
-    ("sample", model_commands.sample, "sample c.npz -n 500 --given smoker=yes -o rows.csv"),
-    ("marginals", model_commands.marginals, "marginals c.npz --given smoker=yes --of sex"),
-    ("plot", model_commands.plot, "plot c.npz --given smoker=yes -o marginals.png"),
-    ("test", comparison.judge, "test c.npz rows.csv --level 0.01"),
-    ("mmd", comparison.mmd, "mmd c.npz rows.csv"),
-    ("kdsd", comparison.kdsd, "kdsd rows.csv c.npz"),
-    (
-        "fit",
-        table_commands.fit,
-        "fit patients.csv --target pressure --without id -o pressure.skops",
-    ),
-    ("predict", table_commands.predict, "predict new.csv --model pressure.skops --interval 0.9"),
-    ("impute", table_commands.impute, "impute patients.csv --without id -o filled.csv"),
-    ("explain", table_commands.explain, "explain new.csv --model pressure.skops --row 2"),
-    ("drift", comparison.drift, "drift patients.csv later.csv --without id"),
-    ("audit", comparison.audit, "audit patients.csv --without id --by sex --by sex,smoker"),
-    ("convert", model_commands.convert, "convert patients.csv patients.tsv"),
-    ("demo", table_commands.demo, "demo --out picture.png"),
+COMMANDS: list[tuple[Callable[..., Any], str]] = [
+    (model_commands.learn, "learn patients.csv -o c.npz --without id"),
+    (model_commands.compile_model, "compile rain.uai -o rain.npz"),
+    (model_commands.info, "info c.npz --json"),
+    (model_commands.sample, "sample c.npz -n 500 --given smoker=yes -o rows.csv"),
+    (model_commands.marginals, "marginals c.npz --given smoker=yes --of sex"),
+    (model_commands.plot, "plot c.npz --given smoker=yes -o marginals.png"),
+    (comparison.judge, "test c.npz rows.csv --level 0.01"),
+    (comparison.mmd, "mmd c.npz rows.csv"),
+    (comparison.kdsd, "kdsd rows.csv c.npz"),
+    (table_commands.fit, "fit patients.csv --target pressure --without id -o pressure.skops"),
+    (table_commands.predict, "predict new.csv --model pressure.skops --interval 0.9"),
+    (table_commands.impute, "impute patients.csv --without id -o filled.csv"),
+    (table_commands.explain, "explain new.csv --model pressure.skops --row 2"),
+    (comparison.drift, "drift patients.csv later.csv --without id"),
+    (comparison.audit, "audit patients.csv --without id --by sex --by sex,smoker"),
+    (model_commands.convert, "convert patients.csv patients.tsv"),
+    (table_commands.demo, "demo --out picture.png"),
 ]
-"""Names of commands, what they run, and an example of each."""
+"""What commands run, and an example of each, which begins with its name."""
 
-for name, run, example in COMMANDS:
-    app.command(name, epilog=f"Example: expectedkernels {example}")(command(run))
+for run, example in COMMANDS:
+    app.command(example.split()[0], epilog=f"Example: expectedkernels {example}")(command(run))
 app.command("compare", hidden=True)(command(comparison.drift))  # its former name
 
 REMOVED = {
@@ -62,12 +58,9 @@ def _removed(ctx: typer.Context) -> None:
 
 
 for name in REMOVED:
-    app.command(
-        name,
-        hidden=True,
-        add_help_option=False,
-        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
-    )(_removed)
+    settings = {"ignore_unknown_options": True, "allow_extra_args": True}
+    hidden = {"hidden": True, "add_help_option": False, "context_settings": settings}
+    app.command(name, **hidden)(_removed)  # type: ignore[arg-type]
 
 
 def _print_version(wanted: bool) -> None:
@@ -76,13 +69,9 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+VERSION = typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
+
+
 @app.callback()
-def main(
-    show_version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version."
-        ),
-    ] = False,
-) -> None:
+def main(show_version: Annotated[bool, VERSION] = False) -> None:
     """Exact kernel expectations under probabilistic circuits."""

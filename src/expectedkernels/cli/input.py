@@ -19,11 +19,11 @@ import typer
 
 import expectedkernels as ek
 from expectedkernels import io
-from expectedkernels.checks import CircuitError, DataError, ParseError, PropertyError, Verdict
+from expectedkernels.checks import DataError, PropertyError, Verdict
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.graph import Graph
 from expectedkernels.circuits.properties import Properties, properties
-from expectedkernels.cli.options import TABLES, note, warn
+from expectedkernels.cli.options import TABLES, WRONG_USAGE, fail, note, require, warn
 from expectedkernels.data.schema import Schema, frame_schema, joint_columns, listed
 from expectedkernels.data.tables import (
     Columns,
@@ -36,8 +36,22 @@ from expectedkernels.data.tables import (
     match_labels,
 )
 from expectedkernels.io import suffix_of, table_files
-from expectedkernels.io.table_files import AMONG_NUMBERS, POINT, TEXT, TRUTH, RawColumn, RawTable
+from expectedkernels.io.skops_format import load_estimator, require_skops as require_skops
+from expectedkernels.io.table_files import (
+    AMONG_NUMBERS,
+    POINT,
+    TEXT,
+    TRUTH,
+    RawColumn,
+    RawTable,
+    forms_of,
+    frame_of,
+)
+from expectedkernels.io.text import CIRCUITS, MODELS, either
+from expectedkernels.kernels.empirical import default_kernel as default_kernel
+from expectedkernels.reports import pictures_of as pictures_of
 
+Words = Sequence[str] | None
 STANDARD_INPUT = "standard input"
 MOST_STATES = 100
 """Columns of more different words are refused."""
@@ -45,11 +59,11 @@ FEW_CATEGORIES, FEW_ROWS = 20, 10
 """So many categories are never too many, and so few rows do not tell."""
 SIGNS = re.escape("$€£¥₹")
 LIKE_NUMBER = re.compile(
-    rf"[+-]?(?P<before>[{SIGNS}]|[A-Z]{{3}} )?\s*[+-]?"
-    rf"(\d{{1,3}}([.,'\s]\d{{3}})+|\d+)([.,]\d+)?\s*"
-    rf"(?P<after>%|[{SIGNS}]|[^\W\d_]\S{{0,7}})?"
+    rf"[~(]?[+-]?(?P<before>[A-Z]{{0,2}}[{SIGNS}]|[A-Z]{{3}} )?\s*[+-]?(?=[.,]?\d)"
+    rf"(\d{{1,3}}([.,'\s]\d{{3}})+|\d*)([.,]\d+)?\s*"
+    rf"(?P<after>%|[{SIGNS}]|[^\W\d_]\S{{0,7}})?\)?"
 )
-"""A number with signs between thousands, a currency or a unit."""
+"""A number with signs between thousands, a currency or a unit, or one that is only about right."""
 ORDINALS = {"st", "nd", "rd", "th"}
 MONTH = r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 DATE = re.compile(
@@ -57,61 +71,51 @@ DATE = re.compile(
     rf"\d\d? {MONTH},? \d{{2,4}}|{MONTH} \d{{4}}|\d\d?:\d\d)([T ,]+\d\d?:\d\d.*|:\d\d.*)?",
     re.IGNORECASE,
 )
-ADVICE = "Write numbers with a decimal point, without units and without signs between thousands"
+ADVICE = "write numbers with a decimal point, without units and without signs between thousands"
 MAX_SHOWN = 5
 """How many words of a column a message names."""
+LARGEST_CHECKED = 5_000
+"""Determinism compares all pairs of products of a vtree node: `info` does for up to so many."""
+ROUNDING = 1e-6
+"""Sums this close to one are one: some formats print six decimals."""
 
 
-def read_tables(
-    paths: Sequence[str],
-    without: Sequence[str] | None = None,
-    missing: Sequence[str] | None = None,
-) -> list[Columns]:
+def read_tables(paths: Sequence[str], without: Words, missing: Words) -> list[Columns]:
     """The columns of tables in files (-: standard input): the same, of one type in all of them."""
-    files = {path: leave_out(read_file(path, missing), without) for path in dict.fromkeys(paths)}
-    if named := next((table for table in files.values() if table.named), None):
-        files = {path: _named_like(table, named) for path, table in files.items()}
-    first = next(iter(files.values()))
-    for table in files.values():
-        known, found = ([column.name for column in x.columns] for x in (first, table))
-        if sorted(found) != sorted(known):
-            raise DataError(
-                f"{capitalized(table.path)} must have the same columns as {first.path}. "
-                f"Got {listed(found)} and {listed(known)}."
-            )
-    forms = table_files.forms_of(list(files.values()))
-    frames = {path: table_files.frame_of(table, forms) for path, table in files.items()}
+    files = {path: read_file(path, missing, without) for path in dict.fromkeys(paths)}
+    first = next((table for table in files.values() if table.named), next(iter(files.values())))
+    known = [column.name for column in first.columns]
+    for path, table in files.items():
+        if first.named and not table.named and len(table.columns) == len(known):
+            pairs = zip(table.columns, known, strict=True)
+            columns = tuple(replace(column, name=name) for column, name in pairs)
+            files[path] = replace(table, columns=columns)
+        found = [column.name for column in files[path].columns]
+        what = f"{capitalized(table.path)} must have the same columns as {first.path}"
+        same = sorted(found) == sorted(known)
+        require(same, f"{what}. Got {listed(found)} and {listed(known)}.")
+    forms = forms_of(list(files.values()))
+    frames = {path: frame_of(table, forms) for path, table in files.items()}
     joint = joint_columns(list(frames.values()), "Table {}")
     warn_of_text(" and ".join(table.path for table in files.values()), joint)
     return [frames[path] for path in paths]
 
 
-def _named_like(table: RawTable, other: RawTable) -> RawTable:
-    """A table without names with those of another one of as many columns."""
-    if table.named or len(table.columns) != len(other.columns):
-        return table
-    pairs = zip(table.columns, other.columns, strict=True)
-    return replace(table, columns=tuple(replace(mine, name=its.name) for mine, its in pairs))
-
-
-def read_file(path: str, missing: Sequence[str] | None = None) -> RawTable:
-    """The table in a file (-: standard input)."""
+def read_file(path: str, missing: Words = None, without: Words = None) -> RawTable:
+    """The table in a file (-: standard input), without some columns."""
     data = typer.get_binary_stream("stdin").read() if path == "-" else None
-    return table_files.read_raw(STANDARD_INPUT if path == "-" else path, data, missing or ())
+    name = STANDARD_INPUT if path == "-" else path
+    return leave_out(table_files.read_raw(name, data, missing or ()), without)
 
 
-def leave_out(table: RawTable, without: Sequence[str] | None) -> RawTable:
+def leave_out(table: RawTable, without: Words) -> RawTable:
     """A table without some columns; raises if one of them is not there."""
     known = [column.name for column in table.columns]
-    unknown = [name for name in without or () if name not in known]
-    if unknown:
-        raise DataError(
-            f"{capitalized(table.path)} has no column {unknown[0]!r} to leave out. It has "
-            f"{listed(known)}."
-        )
+    for name in without or ():
+        what = f"{capitalized(table.path)} has no column {name!r} to leave out"
+        require(name in known, f"{what}. It has {listed(known)}.")
     kept = tuple(column for column in table.columns if column.name not in (without or ()))
-    if not kept:
-        raise DataError("There is no column left.")
+    require(kept, "There is no column left.")
     return replace(table, columns=kept)
 
 
@@ -122,32 +126,32 @@ def capitalized(path: str) -> str:
 
 def warn_of_text(path: str, columns: Iterable[FrameColumn]) -> None:
     """Name, in one warning, columns of text that are probably no categories, and the remedy."""
-    remedies = [
-        f"{ADVICE[0].lower()}{ADVICE[1:]}",
-        "name cells without a value:",
-        "write dates as numbers, such as days or months",
-        "",
-    ]
-    suspects = []
+    suspects: list[tuple[str, str, str]] = []  # by reason
+    marks: list[str] = []
     for column in columns:
         words = [] if column.kind != "label" else list(map(str, column.distinct))
         dates = sum(DATE.fullmatch(word) is not None for word in words)
         if look_numeric(words):
             example = next(filter(LIKE_NUMBER.fullmatch, words))
-            suspects.append((0, column.name, f"numbers written as text: {example!r}"))
+            suspects.append(("number", column.name, f"numbers written as text: {example!r}"))
         elif odd := among_numbers(words)[:MAX_SHOWN]:
-            suspects.append((1, column.name, f"words among numbers: {quoted(odd)}"))
-            remedies[1] += "".join(f" --missing {quote(word)}" for word in odd)
+            suspects.append(("mark", column.name, f"words among numbers: {quoted(odd)}"))
+            marks += [f"--missing {quote(word)}" for word in odd]
         elif words and dates > 0.9 * len(words):
-            suspects.append((2, column.name, "dates or times"))
+            suspects.append(("date", column.name, "dates or times"))
         elif many_words(column):
-            suspects.append((3, column.name, "identifiers or free text"))
+            suspects.append(("words", column.name, "identifiers or free text"))
     if not suspects:
         return
-    suspects.sort(key=lambda suspect: suspect[0])
+    remedies = {
+        "number": ADVICE,
+        "mark": f"name cells without a value: {' '.join(marks)}",
+        "date": "write dates as numbers, such as days or months",
+    }
+    suspects.sort(key=lambda suspect: [*remedies, "words"].index(suspect[0]))
     listing = ", ".join(f"{name!r} ({reason})" for _, name, reason in suspects)
     leave = " ".join(f"--without {quote(name)}" for _, name, _ in suspects)
-    others = [remedies[i] for i in sorted({i for i, _, _ in suspects} - {3})]
+    others = [remedies[kind] for kind in remedies if kind in {kind for kind, _, _ in suspects}]
     remedy = "; or ".join([f"Leave them out: {leave}", *others])
     warn(f"{path}: text is categories, probably not meant for {listing}. {remedy}.")
 
@@ -159,8 +163,10 @@ def look_numeric(words: Collection[str]) -> bool:
 
     Examples
     --------
-    >>> look_numeric(["3,300 g", "4 g", "-"]), look_numeric(["1a", "1b"])
-    (True, False)
+    >>> look_numeric(["3,300 g", "4 g", "-"]), look_numeric(["~11", "(10)", "US$ 5"])
+    (True, True)
+    >>> look_numeric(["1a", "1b"])
+    False
     """
     words = [word for word in words if word.lower() not in AMONG_NUMBERS]
     found = [LIKE_NUMBER.fullmatch(word) for word in words]
@@ -206,102 +212,82 @@ def coded(tables: Sequence[Columns], path: str, bins: int) -> tuple[Schema, list
 
 def _discretised(column: FrameColumn, bins: int, path: str) -> FrameColumn:
     """A column of states: numbers of many different values become the names of their bins."""
-    found = column.distinct
-    if not found:
-        name = column.name if column.name.isdecimal() else repr(column.name)
-        raise DataError(
-            f"Column {name} of {path} has no values, so the number of its states is "
-            "unknown. Leave it out: --without."
-        )
+    n, name = len(column.distinct), column.name if column.name.isdecimal() else repr(column.name)
+    place = f"Column {name} of {path} has"
+    require(n, f"{place} no values, so its states are unknown. Leave it out: --without.")
+    advice = f"If they identify rows, leave it out: --without {quote(column.name)}"
+    what = f"{n} different words, and up to {MOST_STATES} can be states"
+    require(column.kind != "label" or n <= MOST_STATES, f"{place} {what}. {advice}.")
     if column.kind != "number":
-        if len(found) > MOST_STATES and column.kind == "label":
-            raise DataError(
-                f"Column {column.name!r} of {path} has {len(found)} different words, and up to "
-                f"{MOST_STATES} can be states. If they identify rows, leave it out: "
-                f"--without {quote(column.name)}."
-            )
         return column
-    if np.isinf(column.values).any():
-        raise DataError(f"Column {column.name!r} of {path} has infinite values.")
-    if len(found) > bins:
+    require(not np.isinf(column.values).any(), f"{place} infinite values.")
+    if n > bins:
         return binned(column, bins)
-    if all(isinstance(x, int) for x in found):
+    if all(isinstance(x, int) for x in column.distinct):
         return column
     values = [None if x != x else as_label(x) for x in column.values.tolist()]
-    return FrameColumn(column.name, "label", values, found)
+    return FrameColumn(column.name, "label", values, column.distinct)
 
 
 def rows_for(circuit: Circuit, table: RawTable) -> Any:
     """The rows of a table as states of the variables of a circuit, NaN where missing."""
-    schema = circuit.schema
-    if schema.names is not None and table.names is not None:
-        more = [name for name in table.names if name not in schema.names]
-        if more and set(schema.names) <= set(table.names):
-            raise DataError(
-                f"{capitalized(table.path)} has columns that the model does not have. Leave them "
-                f"out: {' '.join(f'--without {quote(name)}' for name in more)}"
-            )
-    columns: Any = schema.ordered(list(table.columns), table.names, capitalized(table.path))  # type: ignore[arg-type]
-    table, labels = replace(table, columns=tuple(columns)), map(schema.labels, range(len(columns)))
-    read = enumerate(_labelled_columns(table, list(labels)))
-    return np.stack([schema.read_column(v, column) for v, column in read], axis=1)
+    schema, place = circuit.schema, capitalized(table.path)
+    more = [name for name in table.names or () if name not in (schema.names or table.names or ())]
+    good = not more or not set(schema.names or ()) <= set(table.names or ())
+    advice = f"Leave them out: {' '.join(f'--without {quote(name)}' for name in more)}"
+    require(good, f"{place} has columns that the model does not have. {advice}")
+    columns: Any = schema.ordered(list(table.columns), table.names, place)  # type: ignore[arg-type]
+    labels = [schema.labels(v) for v in range(len(columns))]
+    read = _labelled_columns(replace(table, columns=tuple(columns)), labels)
+    return np.stack([schema.read_column(v, column) for v, column in enumerate(read)], axis=1)
 
 
 def _labelled_columns(table: RawTable, labels: Sequence[Any]) -> list[FrameColumn]:
-    """The columns in the words of variables with these labels: numbers as names of bins."""
-    own, names = table_files.forms_of([table]), [column.name for column in table.columns]
-    forms = {x: _form_by(words, own[x]) for x, words in zip(names, labels, strict=True)}
-    pairs = zip(table_files.frame_of(table, forms).columns, labels, strict=True)
+    """The columns in the words of variables with these labels: numbers as names of bins.
+
+    The type of a column is that of the labels, whatever the column looks like.
+    """
+    forms = forms_of([table])
+    edges = [edges_of(words) for words in labels]
+    for column, words, ends in zip(table.columns, labels, edges, strict=True):
+        if ends is not None:
+            continue
+        if words is not None and all(isinstance(label, bool) for label in words):
+            forms[column.name] = TRUTH
+        elif words is not None and any(isinstance(label, str) for label in words):
+            forms[column.name] = TEXT
+        elif forms[column.name] == TEXT:
+            forms[column.name] = POINT
+    triples = zip(frame_of(table, forms).columns, labels, edges, strict=True)
     return [
-        in_bins(column, edges, words)
-        if column.kind == "number" and (edges := edges_of(words)) is not None
-        else column
-        for column, words in pairs
+        in_bins(column, ends, words) if ends is not None and column.kind == "number" else column
+        for column, words, ends in triples
     ]
 
 
-def _form_by(labels: Sequence[Any] | None, form: str) -> str:
-    """The type of the column of a variable: that of its labels, whatever the column looks like."""
-    if edges_of(labels) is not None:
-        return form
-    if labels is not None and all(isinstance(label, bool) for label in labels):
-        return TRUTH
-    if labels is not None and any(isinstance(label, str) for label in labels):
-        return TEXT
-    return POINT if form == TEXT else form
-
-
-def evidence_of(circuit: Circuit, given: Sequence[str] | None) -> Any:
+def evidence_of(circuit: Circuit, given: Words) -> Any:
     """The row of evidence that words such as rain=yes stand for, NaN where nothing is known."""
     row, schema = np.full(circuit.n_variables, np.nan), circuit.schema
-    said: dict[int, str] = {}
+    known: dict[int, str] = {}
     for words in given or ():
-        name, value = _name_and_value(circuit, words)
+        signs = [i for i, letter in enumerate(words) if letter == "="]
+        require(signs, f"Evidence is written as NAME=VALUE, such as rain=yes. Got {words!r}.")
+        # names of variables may hold signs of equality, too
+        places = [i for i in signs if words[:i].strip() in (circuit.names or ())]
+        sign = max(places, default=signs[0])
+        name = words[:sign].strip()
         variable = variable_of(circuit, name)
-        cell = RawTable("--given", (RawColumn(name, [value]),))
-        if not cell[name].words:
-            raise DataError(f"Nothing is said of {name!r} in {words!r}. Leave it out.")
-        if variable in said:
-            raise typer.BadParameter(
-                f"{name!r} can be given once. Got {said[variable]!r} and {words!r}."
-            )
-        said[variable] = words
+        cell = RawTable("--given", (RawColumn(name, [words[sign + 1 :]]),))
+        require(cell[name].words, f"Nothing is said of {name!r} in {words!r}. Leave it out.")
+        what = f"{name!r} can be given once. Got {known.get(variable)!r} and {words!r}"
+        require(variable not in known, f"{what}.", WRONG_USAGE)
+        known[variable] = words
         [column] = _labelled_columns(cell, [schema.labels(variable)])
         if schema.cardinalities[variable] is None:
             [row[variable]] = schema.read_column(variable, column)
         else:
             row[variable] = schema.state(variable, as_label(column.values[0]))
-    return row
-
-
-def _name_and_value(circuit: Circuit, words: str) -> tuple[str, str]:
-    """What is before and behind a sign of equality; names of variables may hold others."""
-    signs = [i for i, letter in enumerate(words) if letter == "="]
-    if not signs:
-        raise DataError(f"What is given is written as NAME=VALUE, such as rain=yes. Got {words!r}.")
-    known = [i for i in signs if words[:i].strip() in (circuit.names or ())]
-    sign = max(known, default=signs[0])
-    return words[:sign].strip(), words[sign + 1 :]
+    return row if given else None
 
 
 def variable_of(circuit: Circuit, name: str) -> int:
@@ -324,28 +310,26 @@ def write_rows(columns: Mapping[str, Any], out: str, *, header: bool = True) -> 
     """
     if suffix_of(out) in (".parquet", ".pq"):
         pa, parquet = table_files.pyarrow_for(out)
-        made = {name: _arrow(pa, column) for name, column in columns.items()}
+        made = {}
+        for name, column in columns.items():
+            if isinstance(column, RawColumn):
+                made[name] = column.to_arrow(pa)
+            else:
+                values = (x.item() if isinstance(x, np.generic) else x for x in column)
+                made[name] = pa.array([None if is_missing(x) else x for x in values])
         parquet.write_table(pa.table(made), out)
         return
     text = StringIO()
     delimiter = "\t" if suffix_of(out) == ".tsv" else ","
     writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
     writer.writerows([columns] if header else [])
-    values = (x.values if isinstance(x, RawColumn) else x for x in columns.values())
-    cells = (map(table_files.text_of, column) for column in values)
-    writer.writerows(zip(*cells, strict=True))
+    lists = (x.values if isinstance(x, RawColumn) else x for x in columns.values())
+    writer.writerows(zip(*(map(table_files.text_of, x) for x in lists), strict=True))
     if out == "-":
         typer.echo(text.getvalue(), nl=False)
         return
     contents = text.getvalue().encode()
     Path(out).write_bytes(compress(contents, mtime=0) if out.endswith(".gz") else contents)
-
-
-def _arrow(pa: Any, column: Any) -> Any:
-    if isinstance(column, RawColumn):
-        return column.to_arrow(pa)
-    values = (x.item() if isinstance(x, np.generic) else x for x in column)
-    return pa.array([None if is_missing(x) else x for x in values])
 
 
 def decoded(circuit: Circuit, rows: Any) -> dict[str, list[Any]]:
@@ -389,48 +373,41 @@ class Fitted:
     @property
     def size(self) -> str:
         """How large it is, in words."""
-        kind = type(self.model).__name__
-        return f"{f'{self.rows} rows' if self.rows else kind}, {len(self.forms)} columns"
+        rows = f"{self.rows} rows" if self.rows else type(self.model).__name__
+        return f"{rows}, {len(self.forms)} columns"
 
     @property
     def classes(self) -> list[str] | None:
         """The names of the classes, None if numbers are predicted."""
-        if not hasattr(self.model, "classes_"):
-            return None
-        return [str(as_label(name)) for name in self.model.classes_.tolist()]
+        known = getattr(self.model, "classes_", None)
+        return None if known is None else [str(as_label(name)) for name in known.tolist()]
+
+    @property
+    def task(self) -> str:
+        """What it does."""
+        return "regression" if self.classes is None else "classification"
 
 
 def fit_predictor(
-    path: str,
-    target: str,
-    classify: bool,
-    without: Sequence[str] | None,
-    missing: Sequence[str] | None,
-    seed: int,
+    path: str, target: str, classify: bool, without: Words, missing: Words, seed: int
 ) -> Fitted:
     """A regressor for a target of numbers, a classifier for others, fitted to a table."""
-    raw, marks = leave_out(read_file(path, missing), without), list(missing or ())
-    forms = table_files.forms_of([raw])
-    if target not in forms:
-        names = listed(forms)
-        raise DataError(
-            f"{capitalized(raw.path)} has no column {target!r} to predict. It has {names}."
-        )
-    forms[target] = TEXT if classify else forms[target]
-    if not classify:
+    raw = read_file(path, missing, without)
+    place, forms = capitalized(raw.path), forms_of([raw])
+    known = f"It has {listed(forms)}"
+    require(target in forms, f"{place} has no column {target!r} to predict. {known}.")
+    if classify:
+        forms[target] = TEXT
+    else:
         _check_target(raw, target, forms[target])
-    table = table_files.frame_of(raw, forms)
+    table = frame_of(raw, forms)
     column = next(c for c in table.columns if c.name == target)
     observed = ~column.missing
-    if not observed.any():
-        raise DataError(f"Column {target!r} of {raw.path} has no values to learn from.")
+    require(observed.any(), f"Column {target!r} of {raw.path} has no values to learn from.")
     if not observed.all():
         warn(f"{raw.path}: {(~observed).sum()} rows have no {target!r}, and are left out.")
     features = [c for c in table.columns if c.name != target]
-    if not features:
-        raise DataError(
-            f"{capitalized(raw.path)} has no column beside {target!r} to predict it from."
-        )
+    require(features, f"{place} has no column beside {target!r} to predict it from.")
     warn_of_text(raw.path, features)
     labels = column.kind != "number"
     if labels and (many := many_words(column)):
@@ -448,11 +425,29 @@ def fit_predictor(
         if "max_bytes" not in str(error):  # which no command takes
             raise
         raise DataError(
-            f"{capitalized(raw.path)} has {len(X)} rows to learn from, and the matrix of all "
-            "pairs of them takes too much memory. Give a table with a random sample of its rows."
+            f"{place} has {len(X)} rows to learn from, and the matrix of all pairs of them takes "
+            "too much memory. Give a table with a random sample of its rows."
         ) from error
     forms = {c.name: forms[c.name] for c in features}
-    return Fitted(model, raw.path, forms, marks, target, len(X))
+    return Fitted(model, raw.path, forms, list(missing or ()), target, len(X))
+
+
+def _check_target(raw: RawTable, target: str, form: str) -> None:
+    """Refuse a target of numbers that are written as text, or have words among them."""
+    place, classes = f"Column {target!r} of {raw.path}", "with --classify, all are names of classes"
+    column = raw[target]
+    odd: Sequence[str] = list(column.marks_among_numbers(form))
+    if form == TEXT and not odd:
+        words = column.words or set(map(str, column.values)) - {"None"}
+        if look_numeric(words):
+            example = next(filter(LIKE_NUMBER.fullmatch, sorted(words)))
+            what = f"holds numbers that are written as text, such as {example!r}"
+            raise DataError(f"{place} {what}. {ADVICE.capitalize()}; {classes}.")
+        odd = among_numbers(words)
+    if odd:
+        remedy = " ".join(f"--missing {quote(word)}" for word in odd[:MAX_SHOWN])
+        advice = f"Where nothing is known, leave cells empty or add {remedy}"
+        raise DataError(f"{place} holds {quoted(odd)} among numbers. {advice}; {classes}.")
 
 
 def save_fitted(fitted: Fitted, out: str) -> None:
@@ -466,26 +461,24 @@ def save_fitted(fitted: Fitted, out: str) -> None:
     io.save(model, out)
 
 
-def load_fitted(path: str, missing: Sequence[str] | None) -> Fitted:
+def load_fitted(path: str, missing: Words) -> Fitted:
     """The estimator in a file, also one that was fitted and saved elsewhere."""
-    model = io.FORMATS[".skops"][0](path)  # whatever its name is
-    if not hasattr(model, "columns_"):
-        raise DataError(f"{path} holds a {type(model).__name__}, which is not of expectedkernels.")
-    names = list(map(str, model.columns_.names))
+    model = load_estimator(path)
+    ours = hasattr(model, "columns_")
+    require(ours, f"{path} holds a {type(model).__name__}, which is not of expectedkernels.")
     if hasattr(model, "feature_names_in_"):
         del model.feature_names_in_  # rows are arrays here, of columns in this order
-    about = getattr(model, "table_", {})
-    forms = about.get("forms") or {
-        name: TEXT if i in model.columns_.categories else "" for i, name in enumerate(names)
-    }
+    about, levels = getattr(model, "table_", {}), model.columns_.categories
+    names = enumerate(map(str, model.columns_.names))
+    forms = about.get("forms") or {name: TEXT if i in levels else "" for i, name in names}
     marks = [*about.get("missing", ()), *(missing or ())]
     return Fitted(model, path, forms, marks, about.get("target", "prediction"))
 
 
 def fit_imputer(raw: RawTable, strategy: str, seed: int) -> Fitted:
     """An imputer, fitted to a table."""
-    forms = table_files.forms_of([raw])
-    table = table_files.frame_of(raw, forms)
+    forms = forms_of([raw])
+    table = frame_of(raw, forms)
     warn_of_text(raw.path, table.columns)
     empty = [column.name for column in table.columns if column.missing.all()]
     if empty:
@@ -505,7 +498,7 @@ def as_imputer(fitted: Fitted, strategy: str, seed: int) -> Fitted:
     imputer: Any = ek.CircuitImputer(strategy, density=model.density, random_state=seed)
     for name in ("n_features_in_", "columns_", "density_", "circuit_", "_unseen"):
         setattr(imputer, name, getattr(model, name))
-    imputer._tree = None
+    imputer._of_states, imputer._units = model.density_, model.columns_
     imputer._require_circuit("--strategy mean")
     return replace(fitted, model=imputer)
 
@@ -522,21 +515,14 @@ def read_like(
     partly : bool
         Whether some columns may be absent: nothing is known of them then.
     """
-    names = list(fitted.forms)
-    absent = [name for name in names if name not in {column.name for column in raw.columns}]
-    if absent and (not partly or absent == names):
-        raise DataError(
-            f"{capitalized(raw.path)} lacks columns of {fitted.path}: {listed(absent)}. "
-            "Where nothing is known, add columns without values."
-        )
-    own = table_files.forms_of([raw])
+    names, own = list(fitted.forms), forms_of([raw])
+    absent = [name for name in names if name not in own]
+    good = not absent or (partly and absent != names)
+    what = f"{capitalized(raw.path)} lacks columns of {fitted.path}: {listed(absent)}"
+    require(good, f"{what}. Where nothing is known, add columns without values.")
     numeric = {TEXT: POINT, TRUTH: POINT}
-    forms = {
-        name: fitted.forms[name] or numeric.get(form, form)
-        for name, form in own.items()
-        if name in names
-    }
-    found = {column.name: column for column in table_files.frame_of(raw, forms).columns}
+    forms = {x: fitted.forms[x] or numeric.get(own[x], own[x]) for x in own if x in names}
+    found = {column.name: column for column in frame_of(raw, forms).columns}
     nothing = np.full(len(raw), np.nan)
     columns = [found.get(name, FrameColumn(name, "number", nothing)) for name in names]
     levels = fitted.model.columns_.categories
@@ -551,69 +537,43 @@ def _in_levels(column: FrameColumn, levels: Any, path: str) -> FrameColumn:
     if column.kind == "number":
         return FrameColumn(column.name, "label", [None] * len(column.values))
     levels = [as_label(level) for level in levels.tolist() if level is not None]
-    found = match_labels(levels, column.distinct)
-    known = {x: levels[i] for x, i in zip(column.distinct, found, strict=True) if i >= 0}
+    pairs = zip(column.distinct, match_labels(levels, column.distinct), strict=True)
+    known = {x: levels[i] for x, i in pairs if i >= 0}
     if unseen := [x for x in column.distinct if x not in known]:
-        warn(
-            f"{path}: column {column.name!r} has categories that the training table has not: "
-            f"{quoted(unseen)}. They are treated as missing."
-        )
+        what = f"has categories that the training table has not: {quoted(unseen)}"
+        warn(f"{path}: column {column.name!r} {what}. They are treated as missing.")
     return FrameColumn(column.name, "label", [known.get(x) for x in column.values])
 
 
 def objects(columns: Sequence[FrameColumn], path: str) -> tuple[Any, list[int]]:
     """Columns as an array, and the numbers of those that hold categories."""
     for column in columns:
-        if column.kind == "number" and np.isinf(column.values).any():
-            row = int(np.argmax(np.isinf(column.values)))
-            raise DataError(
-                f"Column {column.name!r} of {path} is infinite in row {row}. Leave cells empty "
-                "where nothing is known."
-            )
+        for row in np.flatnonzero(np.isinf(column.values)) if column.kind == "number" else ():
+            place = f"Column {column.name!r} of {path} is infinite in row {row}"
+            fail(f"{place}. Leave cells empty where nothing is known.")
     categorical = [i for i, column in enumerate(columns) if column.kind != "number"]
     if not categorical:
         return np.column_stack([column.values for column in columns]), []
     return np.stack([np.array(column.values, dtype=object) for column in columns], 1), categorical
 
 
-def _check_target(raw: RawTable, target: str, form: str) -> None:
-    """Refuse a target of numbers that are written as text, or have words among them."""
-    place, classes = f"Column {target!r} of {raw.path}", "with --classify, all are names of classes"
-    column = raw[target]
-    odd: Sequence[str] = list(table_files.marks_among_numbers(column, form))
-    if form == TEXT and not odd:
-        words = column.words or set(map(str, column.values)) - {"None"}
-        if look_numeric(words):
-            shown = next(filter(LIKE_NUMBER.fullmatch, sorted(words)))
-            raise DataError(
-                f"{place} holds numbers that are written as text, such as {shown!r}. "
-                f"{ADVICE}; {classes}."
-            )
-        odd = among_numbers(words)
-    if odd:
-        remedy = " ".join(f"--missing {quote(word)}" for word in odd[:MAX_SHOWN])
-        raise DataError(
-            f"{place} holds {quoted(odd)} among numbers. Where nothing is known, leave "
-            f"cells empty or add {remedy}; {classes}."
-        )
+def waterfall(columns: Sequence[Mapping[str, Any]], base: float) -> Any:
+    """The axes of what columns contribute to a prediction."""
+    from expectedkernels.plotting.results import plot_waterfall
+
+    names, values, shares = zip(*(part.values() for part in columns), strict=True)
+    return plot_waterfall(names, np.array(shares), float(base), np.array(values, dtype=object))
 
 
-CIRCUITS = (".npz", ".psdd", ".jpc", ".spn")
-MODELS = (".uai", ".bif")
-LARGEST_CHECKED = 5_000
-"""Determinism compares all pairs of products of a vtree node: `info` does for up to so many."""
-ROUNDING = 1e-6
-"""Sums this close to one are one: some formats print six decimals."""
-
-
-def read_circuit(path: Path, vtree: Path | None) -> Any:
+def read_circuit(path: str | Path, vtree: Path | None = None) -> Any:
     """The circuit in a file, or, if it is not structured, the root of its graph of units."""
     suffix = suffix_of(path)
-    if suffix in MODELS:
-        advice = "found a model: `compile` makes a circuit of it, and `plot --kind model` draws it"
-        raise ParseError(f"expected a circuit, {advice}", path=str(path))
     if suffix not in CIRCUITS:
-        raise ParseError("expected a file that ends in .npz, .psdd, .jpc or .spn", path=str(path))
+        found = f"file that ends in {either(CIRCUITS)}"
+        if suffix in MODELS:
+            advice = "`compile` makes a circuit of it, and `plot --kind model` draws it"
+            found = f"circuit, found a model: {advice}"
+        fail(f"{path}: expected a {found}")
     try:
         return io.load(path) if suffix == ".npz" else io.load(path, vtree=vtree)
     except PropertyError:
@@ -629,91 +589,97 @@ def is_model(path: str) -> bool:
 
 def read_distribution(path: str) -> Circuit:
     """The circuit in a file, or that of the graphical model in it."""
-    suffix = suffix_of(path)
-    if suffix in MODELS:
+    if suffix_of(path) in MODELS:
         return io.compile_file(path)[0]
-    if path == "-":
-        raise ParseError("expected a table: circuits and models are read from files", path)
-    if suffix not in CIRCUITS:
-        known = ", ".join(CIRCUITS + MODELS)
-        raise ParseError(f"expected a circuit or a model, in a file that ends in {known}", path)
-    found = read_circuit(Path(path), None)
-    if not isinstance(found, Circuit):
-        raise PropertyError(
-            f"{path} holds a circuit that splits its variables in several ways, which `info` "
-            "shows. Questions are answered by structured circuits."
-        )
+    require(path != "-", "-: expected a table: circuits and models are read from files")
+    known = ", ".join(CIRCUITS + MODELS)
+    what = f"{path}: expected a circuit or a model, in a file that ends in {known}"
+    require(is_model(path), what)
+    found = read_circuit(path)
+    what = f"{path} holds a circuit that splits its variables in several ways, which `info` shows"
+    require(isinstance(found, Circuit), f"{what}. Queries need structured circuits.")
     return found
 
 
-def _size(circuit: Any) -> tuple[dict[int, int | None], dict[str, int]]:
-    """The states of the variables of a circuit or a graph of units, and how large it is."""
-    if isinstance(circuit, Circuit):
-        sizes = {"units": circuit.n_units, "edges": circuit.n_edges}
-        return dict(enumerate(circuit.cardinalities)), sizes
-    graph = Graph(circuit)
-    sizes = {"units": len(graph.units), "edges": sum(map(len, graph.inputs))}
-    return dict(sorted(graph.cardinalities.items())), sizes
+def read_any(path: str, circuit: Circuit, without: Any, missing: Any) -> Any:
+    """A circuit from a file, or rows of a table by the variables of another circuit."""
+    if is_model(path):
+        return read_distribution(path)
+    return rows_for(circuit, read_file(path, missing, without))
 
 
-def in_numbers(circuit: Any) -> dict[str, Any]:
-    """The variables and the size of a circuit or a graph of units; the log of what it sums to."""
-    cards, sizes = _size(circuit)
-    variables: list[dict[str, Any]] = [{"name": v, "states": c} for v, c in cards.items()]
-    logs = None
-    if isinstance(circuit, Circuit):
-        logs = _log_sums(circuit)
-        for v, variable in enumerate(variables):
-            labels = circuit.schema.labels(v)
-            variable |= {"name": circuit.schema.name(v), "states": labels or cards[v]}
-    return {"variables": variables, **sizes, "log_partition": logs}
+def marginals_of(path: str, given: Any, of: Words) -> list[dict[str, Any]]:
+    """The marginal distributions of variables; means and variances of real ones."""
+    circuit = read_distribution(path)
+    schema = circuit.schema
+    chosen = [variable_of(circuit, name) for name in of or ()] or range(circuit.n_variables)
+    found = circuit.marginals(evidence_of(circuit, given))
+    parts = []
+    for v in chosen:
+        card = circuit.cardinalities[v]
+        states = ("mean", "variance") if card is None else schema.labels(v) or range(card)
+        values = dict(zip(map(str, states), found[v].tolist(), strict=True))
+        parts.append({"name": schema.name(v), "real": card is None, "values": values})
+    return parts
 
 
-def _log_sums(circuit: Circuit) -> Any:
-    try:
-        return np.atleast_1d(circuit.log_partition())
-    except PropertyError:  # negative sums have no logarithm
-        return None
+def counts(circuit: Circuit) -> dict[str, int]:
+    """The size of a circuit."""
+    names = ("variables", "units", "edges", "parameters", "roots")
+    return {name: getattr(circuit, f"n_{name}") for name in names}
 
 
-def sizes(circuit: Any) -> dict[str, str]:
+def sizes(circuit: Any) -> dict[str, Any]:
     """The variables and the size of a circuit or a graph of units, in words."""
-    cards, found = _size(circuit)
     if isinstance(circuit, Circuit):
-        found["parameters"] = circuit.n_parameters
-        found |= {} if circuit.n_roots == 1 else {"roots": circuit.n_roots}
-    words = {name: str(count) for name, count in found.items()}
-    counts = Counter(-1 if card is None else card for card in cards.values())
+        cards, found = circuit.cardinalities, counts(circuit)
+        found = {name: n for name, n in found.items() if name != "roots" or n != 1}
+    else:
+        graph = Graph(circuit)
+        cards = tuple(graph.cardinalities.values())
+        found = {"variables": 0, "units": len(graph.units), "edges": sum(map(len, graph.inputs))}
+    kinds = Counter(-1 if card is None else card for card in cards)
     names = {-1: "real", 2: "binary"}
-    kinds = [f"{n} {names.get(card, f'with {card} states')}" for card, n in sorted(counts.items())]
-    shown = kinds if len(kinds) <= 6 else [*kinds[:5], f"... up to {max(counts)} states"]
-    return {"variables": f"{len(cards)} ({', '.join(shown)})", **words}
+    parts = [f"{n} {names.get(card, f'with {card} states')}" for card, n in sorted(kinds.items())]
+    shown = parts if len(parts) <= 6 else [*parts[:5], f"... up to {max(kinds)} states"]
+    return found | {"variables": f"{len(cards)} ({', '.join(shown)})"}
 
 
-def sum_in_words(circuit: Circuit) -> str:
-    """What a circuit sums to over all states, and whether that is one."""
-    logs = _log_sums(circuit)
-    if logs is None:
-        return "negative, so the circuit is no distribution"
-    if (np.abs(logs) <= ROUNDING).all():
-        return "1, normalised"
-    shown = ", ".join(f"exp({log:.6g})" for log in logs[:4]) + (", ..." if len(logs) > 4 else "")
-    return f"{shown}, not normalised"
+def describe(circuit: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The variables, size and sum of a circuit or a graph of units, in numbers and in words."""
+    words = sizes(circuit)
+    numbers: dict[str, Any] = {"units": words["units"], "edges": words["edges"]}
+    if not isinstance(circuit, Circuit):
+        cards = sorted(Graph(circuit).cardinalities.items())
+        numbers["variables"] = [{"name": v, "states": card} for v, card in cards]
+        return numbers | {"log_partition": None}, words
+    schema, logs = circuit.schema, None
+    numbers["variables"] = [
+        {"name": schema.name(v), "states": schema.labels(v) or card}
+        for v, card in enumerate(circuit.cardinalities)
+    ]
+    try:
+        logs = np.atleast_1d(circuit.log_partition())
+        shown = ", ".join(f"exp({log:.6g})" for log in logs[:4]) + ", ..." * (len(logs) > 4)
+        is_one = (np.abs(logs) <= ROUNDING).all()
+        words["sum"] = "1, normalised" if is_one else f"{shown}, not normalised"
+    except PropertyError:  # negative sums have no logarithm
+        words["sum"] = "negative, so the circuit is no distribution"
+    return numbers | {"log_partition": logs}, words
 
 
-def circuit_properties(circuit: Circuit) -> Any:
+def properties_of(circuit: Any) -> Any:
     """The structural properties of a circuit; determinism only if it does not take too long."""
-    inner = [block for block in circuit.operand.inner if block is not None]
-    most = max((block.n_products for block in inner), default=1)
+    most = 0
+    if isinstance(circuit, Circuit):
+        most = max(block.width for block in circuit.blocks)
     if most <= LARGEST_CHECKED:
         return properties(circuit)
     holds = Verdict(True, "its units are those of a vtree's nodes")
-    unknown = Verdict(
-        None,
-        f"not checked, as a vtree node has {most} products and all pairs of them would be "
-        "compared; properties() does that",
+    what = f"not checked, as a vtree node has {most} products and all pairs of them would be"
+    return Properties(
+        holds, holds, holds, Verdict(None, f"{what} compared; properties() does that")
     )
-    return Properties(holds, holds, holds, unknown)
 
 
 def convert_file(source: str, out: str, missing: list[str] | None) -> None:
@@ -721,19 +687,14 @@ def convert_file(source: str, out: str, missing: list[str] | None) -> None:
     known = {"circuit": CIRCUITS, "model": MODELS}
     kind = next((x for x in known if suffix_of(source) in known[x]), "table")
     suffixes = known.get(kind, (*TABLES, "-"))
-    if suffix_of(out) not in suffixes and not out.endswith(suffixes):
-        advice = (
-            " `compile` makes a circuit of a model." if kind == "model" and is_model(out) else ""
-        )
-        raise CircuitError(
-            f"{source} holds a {kind}, which is written to files that end in "
-            f"{', '.join(suffixes)}. Got {out} instead.{advice}"
-        )
+    advice = " `compile` makes a circuit of a model." * (kind == "model" and is_model(out))
+    place = f"{source} holds a {kind}, which is written to files that end in"
+    good = suffix_of(out) in suffixes or out.endswith(suffixes)
+    require(good, f"{place} {', '.join(suffixes)}. Got {out} instead.{advice}")
     if kind != "table":
         io.save(read_distribution(source) if kind == "circuit" else io.read_model(source), out)
         return
     table = read_file(source, missing)
     if suffix_of(out) in (".parquet", ".pq"):
-        table_files.warn_of_numbers(table.path, table.columns, table_files.forms_of([table]))
-    columns = {column.name: column for column in table.columns}
-    write_rows(columns, out, header=table.named)
+        table_files.warn_of_numbers(table.path, table.columns, forms_of([table]))
+    write_rows({column.name: column for column in table.columns}, out, header=table.named)

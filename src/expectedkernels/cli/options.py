@@ -11,10 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial, wraps
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
+from typer import Argument, Option
 from typer.core import TyperGroup
 
 FAILED, WRONG_USAGE, NO = 1, 2, 3
@@ -26,6 +28,15 @@ LINE = "expectedkernels.line"
 """Where contexts keep the words of the command line."""
 
 
+class _Lazy:
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module("expectedkernels.cli.input"), name)
+
+
+files: Any = _Lazy()
+"""The module that reads tables and models, imported when a command runs: help is instant."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """What a command prints, as JSON or as text, and draws.
@@ -34,29 +45,28 @@ class Answer:
     ----------
     numbers : object
         What is printed as JSON.
-    text : str
-        What is printed otherwise.
+    words, text, tables : mapping, str, mapping
+        What is printed otherwise: names and values, other text, and tables with their headings.
     title : str
         The title of a report.
-    words : mapping
-        The first table of a report.
+    details : mapping
+        Names and values that only reports have.
     pictures : mapping
         From headings to functions that return axes; the first one is written by --plot.
     files : mapping
         From paths to what was read: tables, circuits, or texts.
-    tables : mapping
-        From headings to further tables of a report.
     rejected : bool
         Whether a test rejects, which is an exit code.
     """
 
     numbers: Any
-    text: str
-    title: str = ""
     words: Mapping[str, Any] = field(default_factory=dict)
+    text: str = ""
+    tables: Mapping[str, Any] = field(default_factory=dict)
+    title: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)
     pictures: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
     files: Mapping[str, Any] = field(default_factory=dict)
-    tables: Mapping[str, Any] = field(default_factory=dict)
     rejected: bool = False
 
 
@@ -73,7 +83,10 @@ def command(run: Callable[..., Answer | None]) -> Callable[..., None]:
                 numbers = plain(answer.numbers)
                 typer.echo(json.dumps(numbers, indent=2, ensure_ascii=False, allow_nan=False))
             else:
-                typer.echo(answer.text)
+                width = max(map(len, answer.words), default=0) + 2
+                words = "\n".join(f"{name:{width}}{x}" for name, x in answer.words.items())
+                parts = [words, answer.text, *(as_table(*x) for x in answer.tables.values())]
+                typer.echo("\n\n".join(filter(None, parts)))
             if options.get("plot") or options.get("report"):
                 _draw(answer, options["ctx"])
             if answer.rejected:
@@ -120,24 +133,24 @@ def fail(message: str, code: int = FAILED) -> NoReturn:
     raise typer.Exit(code=code)
 
 
+def require(good: Any, message: str, code: int = FAILED) -> None:
+    """Print an error in one line, and exit, unless something holds."""
+    if not good:
+        fail(message, code)
+
+
 def note(message: str) -> None:
     """Print progress on terminals."""
     if sys.stderr.isatty():
         typer.echo(message, err=True)
 
 
-def in_columns(words: Mapping[str, Any]) -> str:
-    """Names and values in two columns."""
-    width = max(map(len, words)) + 2
-    return "\n".join(f"{name:{width}}{value}" for name, value in words.items())
-
-
-def as_table(heads: Sequence[str], rows: Sequence[Sequence[Any]], digits: int) -> str:
+def as_table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """A line with a name and numbers for every row, below a header."""
     first = max(len(heads[0]), *(len(row[0]) for row in rows)) + 2
     lines = []
     for name, *cells in [heads, *rows]:
-        shown = (x if isinstance(x, str) else f"{x:.{digits}g}" for x in cells)
+        shown = (x if isinstance(x, str) else f"{x:.4g}" for x in cells)
         parts = (f"{x:>{max(12, len(head))}}" for x, head in zip(shown, heads[1:], strict=True))
         lines.append("  ".join([f"{name:{first}}", *parts]))
     return "\n".join(lines)
@@ -171,16 +184,15 @@ def require_file(path: Any) -> Any:
 
 def refuse_twice(*paths: str | None) -> None:
     """Raise if two tables are to come from standard input."""
-    if paths.count("-") > 1:
-        raise typer.BadParameter("Standard input can be one of two tables, and not both.")
+    alone = paths.count("-") < 2
+    require(alone, "Standard input can be one of two tables, and not both.", WRONG_USAGE)
 
 
 def check_folder(out: str) -> None:
     """Raise if nothing can be written to a path, before the work is done."""
-    path = Path(out)
-    if path.is_dir():
+    if Path(out).is_dir():
         raise IsADirectoryError(21, "Is a folder, and not a place for a file", out)
-    if not path.absolute().parent.is_dir():
+    if not Path(out).absolute().parent.is_dir():
         raise FileNotFoundError(2, "The folder to write to does not exist", out)
 
 
@@ -193,8 +205,8 @@ class Remembering(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-def _ends_in(*suffixes: str) -> Callable[[Any], Any]:
-    """A check of the file for a result, before the work is done."""
+def _out(what: str, *suffixes: str, names: tuple[str, ...] = ("--out", "-o")) -> Any:
+    """The option for the file of a result, which is checked before the work is done."""
 
     def check(path: Any) -> Any:
         if path is None or path == "-":
@@ -205,52 +217,34 @@ def _ends_in(*suffixes: str) -> Callable[[Any], Any]:
             check_folder(str(path))
         return path
 
-    return check
+    listed = f" ({', '.join(suffixes)})" if len(suffixes) < 5 else ""
+    return Option(*names, callback=check, help=f"Where to write {what}{listed}.")
 
 
-def check_circuit_file(out: Path) -> None:
-    """Raise if a circuit cannot be written to a path, before the work is done."""
-    check_folder(str(out))
-    if out.suffix != ".npz":
-        fail(f"The file for a circuit must end in .npz. Got {out} instead.")
+InFile = partial(Argument, callback=require_file)
+InFileOption = partial(Option, callback=require_file)
 
-
-InFile = partial(typer.Argument, callback=require_file)
-InFileOption = partial(typer.Option, callback=require_file)
-OutOption = partial(typer.Option, "--out", "-o")
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of all random choices.")]
-Level = Annotated[float, typer.Option(min=0.0, max=1.0, help="The level of the test.")]
+AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
+Seed = Annotated[int, Option(min=0, help="Seed of all random choices.")]
+Level = Annotated[float, Option(min=0.0, max=1.0, help="The level of the test.")]
 Bins = Annotated[
     int,
-    typer.Option(min=2, help="Divide numeric columns of more than N distinct values into N bins."),
+    Option(min=2, help="Divide numeric columns of more than N distinct values into N bins."),
 ]
 Without = Annotated[
     list[str] | None,
-    typer.Option(help="A column to leave out, such as an identifier (may be repeated)."),
+    Option(help="A column to leave out, such as an identifier (may be repeated)."),
 ]
 MARKS = "Text of cells without a value, beside empty ones, NA, NaN and the like"
-Missing = Annotated[
-    list[str] | None, typer.Option(metavar="MARK", help=f"{MARKS} (may be repeated).")
-]
-PICTURE, REPORT = _ends_in(".png", ".svg", ".pdf"), _ends_in(".html", ".htm")
-Picture = Annotated[
-    Path | None,
-    typer.Option("--plot", callback=PICTURE, help="Where to write a figure (.png, .svg, .pdf)."),
-]
-Report = Annotated[
-    Path | None, typer.Option(callback=REPORT, help="Where to write a report (.html).")
-]
-Out = Annotated[Path, OutOption(help="Where to write the circuit (.npz).")]
-OutPicture = Annotated[
-    Path, OutOption(callback=PICTURE, help="Where to write the figure (.png, .svg, .pdf).")
-]
-OutModel = Annotated[
-    Path, OutOption(callback=_ends_in(".skops"), help="Where to write the model (.skops).")
-]
-TABLE = "Where to write the table: .csv, .tsv (these also with .gz), .parquet, or -."
-OutTable = Annotated[str, OutOption(callback=_ends_in(*TABLES), help=TABLE)]
+Missing = Annotated[list[str] | None, Option(metavar="MARK", help=f"{MARKS} (may be repeated).")]
+PICTURES = (".png", ".svg", ".pdf")
+Picture = Annotated[Path | None, _out("a figure", *PICTURES, names=("--plot",))]
+Report = Annotated[Path | None, _out("a report", ".html", ".htm", names=("--report",))]
+Out = Annotated[Path, _out("the circuit", ".npz")]
+OutPicture = Annotated[Path, _out("the figure", *PICTURES)]
+OutModel = Annotated[Path, _out("the model", ".skops")]
+TABLE = "the table: .csv, .tsv (these also with .gz), .parquet, or -"
+OutTable = Annotated[str, _out(TABLE, *TABLES)]
 
 
 def settings_of(ctx: Any) -> dict[str, Any]:
@@ -286,7 +280,7 @@ def _draw(answer: Answer, ctx: typer.Context) -> None:
             ["standard input" if path == "-" else path, _size(found)]
             for path, found in answer.files.items()
         ]
-        sections = {"Answer": answer.words, **drawn, **answer.tables}
+        sections = {"Answer": {**answer.words, **answer.details}, **drawn, **answer.tables}
         sections |= {"Files": (["file", "holds"], read)}
         write_report(report, answer.title, sections, settings_of(ctx))
     for axes in drawn.values():

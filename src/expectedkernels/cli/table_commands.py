@@ -5,25 +5,20 @@ from __future__ import annotations
 from enum import StrEnum
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from typer import Option
 
 import expectedkernels as ek
 from expectedkernels.cli import options as opt
-from expectedkernels.cli.options import Answer, fail, in_columns, note, refuse_twice, warn
-
-if TYPE_CHECKING:
-    from expectedkernels.cli.input import Fitted
-
+from expectedkernels.cli.options import Answer, fail, files, note, refuse_twice, require, warn
 
 Rows = Annotated[str, opt.InFile(help="The rows: a table (-: standard input).")]
 ModelFile = Annotated[str | None, opt.InFileOption(help="A model that `fit` has written (.skops).")]
 Train = Annotated[str | None, opt.InFileOption(help="Without --model: the table to learn from.")]
-Target = Annotated[str | None, typer.Option(help="Without --model: the column of it to predict.")]
-Classify = Annotated[
-    bool, typer.Option("--classify", help="Numbers in the target are names of classes.")
-]
+Target = Annotated[str | None, Option(help="Without --model: the column of it to predict.")]
+Classify = Annotated[bool, Option("--classify", help="Numbers in the target are classes.")]
 
 
 def _coverage(share: float | None) -> float | None:
@@ -34,7 +29,7 @@ def _coverage(share: float | None) -> float | None:
 
 def fit(
     table: Annotated[str, opt.InFile(help="The table (-: standard input).")],
-    target: Annotated[str, typer.Option(help="The column to predict.")],
+    target: Annotated[str, Option(help="The column to predict.")],
     out: opt.OutModel,
     classify: Classify = False,
     without: opt.Without = None,
@@ -47,47 +42,29 @@ def fit(
     `predict`, `explain` and `impute` read it with --model. The file holds the types and levels of
     the columns as well. Needs skops.
     """
-    from expectedkernels.cli.input import fit_predictor, save_fitted
-    from expectedkernels.io.skops_format import require_skops
-
-    require_skops()
+    files.require_skops()
     began = perf_counter()
-    fitted = fit_predictor(table, target, classify, without, missing, seed)
-    save_fitted(fitted, str(out))
-    seconds = perf_counter() - began
-    task, rows = _task(fitted), fitted.rows
-    found = {"rows": rows, "columns": list(fitted.forms), "target": target, "task": task}
-    found |= {"classes": fitted.classes, "seconds": seconds, "out": str(out)}
-    words = {"rows": f"{rows}", "columns": f"{len(fitted.forms)}", "task": f"{task}"}
-    if fitted.classes is not None:
-        words["classes"] = f"{len(fitted.classes)}"
-    words |= {"time": f"{seconds:.1f} s", "written to": f"{out}"}
-    return Answer(found, in_columns(words))
-
-
-def _task(fitted: Fitted) -> str:
-    return "regression" if fitted.classes is None else "classification"
+    fitted = files.fit_predictor(table, target, classify, without, missing, seed)
+    files.save_fitted(fitted, str(out))
+    seconds, classes = perf_counter() - began, fitted.classes
+    found = {"rows": fitted.rows, "columns": list(fitted.forms), "target": target}
+    found |= {"task": fitted.task, "classes": classes, "seconds": seconds, "out": str(out)}
+    words = {"rows": fitted.rows, "columns": len(fitted.forms), "task": fitted.task}
+    words |= {} if classes is None else {"classes": len(classes)}
+    return Answer(found, words | {"time": f"{seconds:.1f} s", "written to": out})
 
 
 def _fitted(
-    model: str | None,
-    train: str | None,
-    target: str | None,
-    classify: bool,
-    without: list[str] | None,
-    missing: list[str] | None,
-    seed: int,
-) -> Fitted:
+    rows: str, model: str | None, train: str | None, target: str | None, classify: bool, *fit: Any
+) -> Any:
     """The model in a file, or one that is fitted to a table."""
-    if (model is None) == (train is None) or (train is None) != (target is None):
-        raise typer.BadParameter("Give either --model, or --train and --target.")
-    if model is not None and classify:
-        raise typer.BadParameter("--classify is for --train: a model knows its classes.")
-    from expectedkernels.cli.input import fit_predictor, load_fitted
-
-    if model is not None:
-        return load_fitted(model, missing)
-    return fit_predictor(str(train), str(target), classify, without, missing, seed)
+    refuse_twice(rows, train)
+    good = (model is None) != (train is None) and (train is None) == (target is None)
+    require(good, "Give either --model, or --train and --target.", opt.WRONG_USAGE)
+    if model is None:
+        return files.fit_predictor(train, target, classify, *fit)
+    require(not classify, "--classify is for --train: a model knows its classes.", opt.WRONG_USAGE)
+    return files.load_fitted(model, fit[1])
 
 
 def predict(
@@ -96,18 +73,13 @@ def predict(
     train: Train = None,
     target: Target = None,
     std: Annotated[
-        bool, typer.Option("--std", help="Also print the standard deviation due to missing values.")
+        bool, Option("--std", help="Also print the standard deviation due to missing values.")
     ] = False,
     interval: Annotated[
         float | None,
-        typer.Option(
-            callback=_coverage,
-            help="Also print prediction intervals of this coverage, such as 0.9.",
-        ),
+        Option(callback=_coverage, help="Also print prediction intervals of this coverage."),
     ] = None,
-    proba: Annotated[
-        bool, typer.Option("--proba", help="Also print the probabilities of all classes.")
-    ] = False,
+    proba: Annotated[bool, Option("--proba", help="Also print class probabilities.")] = False,
     classify: Classify = False,
     without: opt.Without = None,
     missing: opt.Missing = None,
@@ -121,59 +93,49 @@ def predict(
     Numbers are predicted by kernel ridge regression, words by a classifier. Columns that are left
     out stay beside the predictions.
     """
-    if as_json and out != "-":
-        raise typer.BadParameter("--json prints, and --out writes a table: give one of them")
-    refuse_twice(rows, train)
-    fitted = _fitted(model, train, target, classify, without, missing, seed)
-    from expectedkernels.cli.input import leave_out, read_file, read_like, write_rows
-
-    name = fitted.target
-    if fitted.classes is None and proba:
-        raise ek.DataError(f"--proba is for classes, and {name!r} holds numbers (--classify?).")
-    if fitted.classes is not None and (std or interval is not None):
-        raise ek.DataError(f"--std and --interval are for numbers, and {name!r} holds classes.")
-    raw = read_file(rows, fitted.marks)
+    alone = not as_json or out == "-"
+    require(alone, "--json prints, and --out writes a table: give one of them", opt.WRONG_USAGE)
+    fitted = _fitted(rows, model, train, target, classify, without, missing, seed)
+    name, classes = fitted.target, fitted.classes
+    good = classes is not None or not proba
+    require(good, f"--proba is for classes, and {name!r} holds numbers (--classify?).")
+    good = classes is None or not (std or interval is not None)
+    require(good, f"--std and --interval are for numbers, and {name!r} holds classes.")
+    raw = files.read_file(rows, fitted.marks)
     if model is not None:
-        leave_out(raw, without)
-    X = read_like(raw, fitted)[0]
+        files.leave_out(raw, without)
+    X = files.read_like(raw, fitted)[0]
     note(f"Predicting {len(X)} rows ...")
     found = _predictions(fitted, X, std, interval, proba or as_json)
     if as_json:
         named = [{key: x[i] for key, x in found.items() if key} for i in range(len(X))]
-        parts = named if fitted.classes is None else [{"probabilities": x} for x in named]
-        lines = zip(found[""], parts, strict=True)
-        answers = [{"prediction": x, **more} for x, more in lines]
-        return Answer({"target": name, "task": _task(fitted), "rows": answers}, "")
+        parts = named if classes is None else [{"probabilities": x} for x in named]
+        pairs = zip(found[""], parts, strict=True)
+        answers = [{"prediction": x, **more} for x, more in pairs]
+        return Answer({"target": name, "task": fitted.task, "rows": answers})
     beside = {c.name: c for c in raw.columns if c.name in set(without or ())}
     made = {name + (f"_{part}" if part else ""): values for part, values in found.items()}
-    write_rows(beside | made, out)
+    files.write_rows(beside | made, out)
     return None
 
 
 def _predictions(
-    fitted: Fitted, X: Any, std: bool, interval: float | None, proba: bool
+    fitted: Any, X: Any, std: bool, interval: float | None, proba: bool
 ) -> dict[str, Any]:
     """Columns of predictions: the first has no name, others say what they are."""
-    model = fitted.model
-    if fitted.classes is not None:
-        found = {"": model.predict(X)}
-        if proba:
-            found |= dict(zip(fitted.classes, model.predict_proba(X).T, strict=True))
-        return found
+    model, classes = fitted.model, fitted.classes
     if std:
-        mean, spread = model.predict(X, return_std=True)
-        found = {"": mean, "std": spread}
+        found = dict(zip(("", "std"), model.predict(X, return_std=True), strict=True))
     else:
         found = {"": model.predict(X)}
+    if classes is not None and proba:
+        found |= dict(zip(classes, model.predict_proba(X).T, strict=True))
     if interval is not None:
-        import numpy as np
-
         low, high = model.predict_interval(X, interval)
-        if n := int((np.isinf(low) | np.isinf(high)).sum()):
-            warn(
-                f"{n} of {len(X)} intervals have an infinite end: there are too few training rows "
-                f"for a coverage of {interval:g}."
-            )
+        if n := int((abs(low) + abs(high) == float("inf")).sum()):
+            rows = f"{n} of {len(X)} intervals have an infinite end"
+            why = f"there are too few training rows for a coverage of {interval:g}"
+            warn(f"{rows}: {why}.")
         found |= {"low": low, "high": high}
     return found
 
@@ -190,17 +152,11 @@ def impute(
     rows: Rows,
     model: ModelFile = None,
     train: Annotated[
-        str | None,
-        opt.InFileOption(
-            help="Without --model: the table to learn from. Default: the rows themselves."
-        ),
+        str | None, opt.InFileOption(help="The table to learn from. Default: the rows themselves.")
     ] = None,
     strategy: Annotated[
         Strategy,
-        typer.Option(
-            help="Means of numbers and the most probable categories; the most probable values "
-            "together; or a sample."
-        ),
+        Option(help="Means and modes; the most probable values together; or a sample."),
     ] = Strategy.MEAN,
     without: opt.Without = None,
     missing: opt.Missing = None,
@@ -214,10 +170,9 @@ def impute(
     predicts from are filled in.
     """
     refuse_twice(rows, train)
-    if model is not None and train is not None:
-        raise typer.BadParameter("Give --model or --train, and not both.")
-    from expectedkernels.cli import input as files
-
+    require(
+        model is None or train is None, "Give --model or --train, and not both.", opt.WRONG_USAGE
+    )
     if model is not None:
         fitted = files.as_imputer(files.load_fitted(model, missing), strategy.value, seed)
         raw = files.read_file(rows, fitted.marks)
@@ -242,10 +197,8 @@ def explain(
     model: ModelFile = None,
     train: Train = None,
     target: Target = None,
-    row: Annotated[int, typer.Option(min=0, help="Which row, from 0.")] = 0,
-    of: Annotated[
-        str | None, typer.Option(help="The class to explain. Default: the predicted one.")
-    ] = None,
+    row: Annotated[int, Option(min=0, help="Which row, from 0.")] = 0,
+    of: Annotated[str | None, Option(help="The class. Default: the predicted one.")] = None,
     classify: Classify = False,
     without: opt.Without = None,
     missing: opt.Missing = None,
@@ -258,82 +211,44 @@ def explain(
 
     The model is one that `fit` has written (--model), or is fitted here (--train and --target).
     """
-    refuse_twice(rows, train)
-    fitted = _fitted(model, train, target, classify, without, missing, seed)
-    from expectedkernels.cli.input import read_file, read_like
-
-    raw = read_file(rows, fitted.marks)
-    X = read_like(raw, fitted)[0]
-    if row >= len(X):
-        raise ek.DataError(f"There is no row {row}: rows are numbered from 0 to {len(X) - 1}.")
+    fitted = _fitted(rows, model, train, target, classify, without, missing, seed)
+    what, classes = fitted.target, fitted.classes
+    raw = files.read_file(rows, fitted.marks)
+    X = files.read_like(raw, fitted)[0]
+    require(row < len(X), f"There is no row {row}: rows are numbered from 0 to {len(X) - 1}.")
     X = X[[row]]
+    good = classes is not None or of is None
+    require(good, "--of names a class, and the target holds numbers (--classify?).")
+    if classes is not None:
+        of = str(files.as_label(fitted.model.predict(X)[0])) if of is None else of
+        require(of in classes, f"There is no class {of!r}. There are {files.listed(classes)}.")
     found = ek.shapley_values(fitted.model, X, rng=seed)
-    at, name = _output(fitted, X, of)
-    values, base, total = (
-        part[0] if at is None else part[0, ..., at]
-        for part in (found.values, found.base_values, found.predictions)
-    )
+    at = (0,) if classes is None else (0, ..., classes.index(of))
+    values, base, total = (x[at] for x in (found.values, found.base_values, found.predictions))
     columns = [
         {"name": column, "value": x if x == x else None, "contribution": share}
         for column, x, share in zip(fitted.forms, X[0], values, strict=True)
     ]
     columns.sort(key=lambda part: -abs(part["contribution"]))
-    what = fitted.target
-    numbers = {"target": what, "class": name, "row": row, "base": base, "prediction": total}
-    words = {part["name"]: f"{part['contribution']:+.6g}" for part in columns}
-    return Answer(
-        numbers | {"exact": found.standard_errors is None, "columns": columns},
-        _explanation(what if name is None else f"{what} is {name}", base, total, columns),
-        f"{what} of row {row} of {rows}",
-        {"nothing is known": f"{base:.6g}"} | words | {"prediction": f"{total:.6g}"},
-        {"What contributes": lambda: _waterfall(columns, base)},
-        {fitted.path: fitted.size, rows: raw},
-    )
-
-
-def _waterfall(columns: list[dict[str, Any]], base: float) -> Any:
-    import numpy as np
-
-    from expectedkernels.plotting.results import plot_waterfall
-
-    names = [part["name"] for part in columns]
-    data = np.array([part["value"] for part in columns], dtype=object)
-    shares = np.array([part["contribution"] for part in columns])
-    return plot_waterfall(names, shares, float(base), data)
-
-
-def _output(fitted: Fitted, X: Any, of: str | None) -> tuple[int | None, str | None]:
-    """Which output of a model is explained, and the name of its class."""
-    from expectedkernels.data.schema import listed
-    from expectedkernels.data.tables import as_label
-
-    if fitted.classes is None:
-        if of is not None:
-            raise ek.DataError("--of names a class, and the target holds numbers (--classify?).")
-        return None, None
-    name = str(as_label(fitted.model.predict(X)[0])) if of is None else of
-    if name not in fitted.classes:
-        raise ek.DataError(f"There is no class {name!r}. There are {listed(fitted.classes)}.")
-    return fitted.classes.index(name), name
-
-
-def _explanation(what: str, base: float, total: float, columns: list[dict[str, Any]]) -> str:
-    lines = [("nothing is known", f"{base:.6g}")]
+    numbers = {"target": what, "class": of, "row": row, "base": base, "prediction": total}
+    words = {f"{what if of is None else f'{what} is {of}'}:": f"{total:.6g}"}
+    words |= {"nothing is known": f"{base:.6g}"}
     for part in columns:
         entry = f"{part['name']} = {'?' if part['value'] is None else part['value']}"
-        lines.append((entry, f"{part['contribution']:+.6g}"))
-    width = max(len(entry) for entry, _ in lines) + 2
-    return "\n".join([f"{what}: {total:.6g}\n", *(f"{a:{width}}{b:>12}" for a, b in lines)])
+        words[entry] = f"{part['contribution']:+.6g}"
+    return Answer(
+        numbers | {"exact": found.standard_errors is None, "columns": columns},
+        words,
+        title=f"{what} of row {row} of {rows}",
+        pictures={"What contributes": lambda: files.waterfall(columns, base)},
+        files={fitted.path: fitted.size, rows: raw},
+    )
 
 
 def demo(
     out: opt.OutPicture = Path("demo.png"),
-    seed: Annotated[
-        int, typer.Option(min=0, help="Seed of the splits and of what goes missing.")
-    ] = 0,
-    splits: Annotated[
-        int, typer.Option(min=1, help="How often the rows are split into training and test rows.")
-    ] = 8,
+    seed: opt.Seed = 0,
+    splits: Annotated[int, Option(min=1, help="Splits into training and test rows.")] = 8,
     as_json: opt.AsJson = False,
 ) -> Answer:
     """Predict from rows with missing values: expected predictions against imputation.
@@ -348,11 +263,8 @@ def demo(
     found = {"rates": RATES, "complete": result.complete.mean(), "methods": methods}
     found |= {"coverage": result.shown.coverage, "seconds": result.seconds}
     try:
-        axes = plot(result)
+        plot(result)[0].figure.savefig(out, dpi=160)
     except ImportError as error:
         typer.echo(table(result))
         fail(f"No figure was written. {error}")
-    from expectedkernels.plotting.style import save
-
-    save(axes[0], out)
-    return Answer(found, f"{table(result)}\n\nFigure written to {out}")
+    return Answer(found, text=f"{table(result)}\n\nFigure written to {out}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial, reduce
 from importlib import import_module
 from itertools import chain, islice
@@ -17,7 +16,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import ArrayLike
 
 from expectedkernels.arrays import Array
-from expectedkernels.checks import CircuitError, DataError, check_count
+from expectedkernels.checks import CircuitError, DataError, check_count, imported
 from expectedkernels.data.tables import Columns, is_frame
 
 
@@ -73,6 +72,8 @@ def as_chunk(X: Any) -> Any:
 
 ROWS = 2**16
 """How many rows of a file, or of an array, are a chunk."""
+PARQUET = "pyarrow.parquet", "pyarrow", DataError
+"""The module that reads Parquet files, its package, and what is raised without it."""
 BUNDLE = 32
 """Of how many chunks of a Dask collection the counts are asked for at once."""
 
@@ -138,8 +139,7 @@ def over_chunks(
     check_count("over_chunks", "chunk_rows", chunk_rows, 1)
     if is_dask(data):
         return _lazily(function, data)
-    parts = parts_of(data, chunk_rows, None if columns is None else tuple(columns))
-    return _some(_one_by_one(partial(_called, function), parts, n_jobs))
+    return _some(each_chunk(function, data, n_jobs, rows=chunk_rows, columns=columns))
 
 
 def _some(results: Iterator[tuple[str, Any]]) -> Iterator[Any]:
@@ -155,22 +155,44 @@ def _some(results: Iterator[tuple[str, Any]]) -> Iterator[Any]:
         )
 
 
-def each_chunk(function: Callable[[Any], Any], data: Any) -> Iterator[tuple[str, Any]]:
-    """What errors call every chunk, and the result of a function of it, in their order."""
-    work = partial(_called, function)
+def each_chunk(
+    function: Callable[[Any], Any],
+    data: Any,
+    n_jobs: int | None = None,
+    at_once: int = 2,
+    **reading: Any,
+) -> Iterator[tuple[str, Any]]:
+    """What errors call every chunk, and the result of a function of it, in their order.
+
+    Few chunks are held at a time; Dask's workers are given so many at once.
+    """
     if is_dask(data):
-        return chain.from_iterable(_computed(partial(_listed, work), data, 2))
-    return _one_by_one(work, parts_of(data, ROWS, None), None)
+        dask: Any = import_module("dask")
+        tasks = iter(_delayed(function, data))
+        while bundle := list(islice(tasks, at_once)):
+            yield from chain.from_iterable(dask.compute(*bundle))
+        return
+    parts, workers = _parts(data, **reading), effective_n_jobs(n_jobs)
+    if workers == 1:
+        for part in parts:
+            yield from _called(function, part)
+        return
+    work, options = delayed(partial(_listed, function)), {"n_jobs": n_jobs, "prefer": "threads"}
+    bundles: Iterable[Iterable[Part]] = [parts]
+    try:
+        parallel = Parallel(return_as="generator", **options)
+    except ValueError:  # not every backend gives results as they come
+        parallel = Parallel(**options)
+        bundles = iter(lambda: list(islice(parts, 4 * workers)), [])
+    for some in bundles:
+        yield from chain.from_iterable(parallel(map(work, some)))
 
 
 def summed(function: Callable[[Any], Any], data: Any, add: Callable[[Any, Any], Any]) -> Any:
     """The results of a function of chunks, added up in their order; None if there are none."""
-    work = partial(_sum, function, add)
-    if is_dask(data):
-        found = _computed(work, data, BUNDLE)
-    else:
-        found = _in_order(work, parts_of(data, ROWS, None), None)
-    return _total(add, found)
+    results = (x for _, x in each_chunk(function, data, at_once=BUNDLE) if x is not None)
+    first = next(results, None)
+    return reduce(add, results, first)
 
 
 def is_stream(X: Any) -> bool:
@@ -202,48 +224,32 @@ def paths_of(X: Any) -> list[Any] | None:
     return several if several and all(are_paths) else None
 
 
-@dataclass(frozen=True, eq=False)
-class AtHand:
-    """A chunk that is held in memory, and what errors call it."""
-
-    rows: Any
-    name: str
-
-    def chunks(self) -> Iterator[tuple[str, Any]]:
-        """The chunk, with its name."""
-        yield self.name, as_chunk(self.rows)
+Part = Callable[[], Iterator[tuple[str, Any]]]
+"""What is handed to a worker: a function that gives chunks, and what errors call them."""
 
 
-@dataclass(frozen=True)
-class RowGroup:
-    """Rows of a Parquet file that lie together: workers are sent this, and read the rows."""
-
-    path: str
-    number: int
-    first: int
-    size: int
-    columns: tuple[str, ...]
-
-    def chunks(self) -> Iterator[tuple[str, Any]]:
-        """Tables of some rows each, with their names."""
-        pyarrow, parquet = _pyarrow()
-        first = self.first
-        with parquet.ParquetFile(self.path) as file:
-            for batch in file.iter_batches(self.size, [self.number], list(self.columns)):
-                # files may hold the same columns in other orders
-                table = pyarrow.Table.from_batches([batch]).select(list(self.columns))
-                yield f"the rows of {self.path} from row {first} on", table
-                first += len(table)
+def _at_hand(rows: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """A chunk that is held in memory."""
+    yield name, as_chunk(rows)
 
 
-Part = AtHand | RowGroup
+def _row_group(
+    path: str, number: int, first: int, size: int, columns: Sequence[str]
+) -> Iterator[tuple[str, Any]]:
+    """Rows of a Parquet file that lie together: workers read them."""
+    with imported(*PARQUET).ParquetFile(path) as file:
+        for batch in file.iter_batches(size, [number], list(columns)):
+            table = as_chunk(batch).select(list(columns))  # files may hold them in other orders
+            yield f"the rows of {path} from row {first} on", table
+            first += len(table)
 
 
-def parts_of(data: Any, rows: int, columns: tuple[str, ...] | None) -> Iterator[Part]:
+def _parts(data: Any, rows: int = ROWS, columns: Sequence[str] | None = None) -> Iterator[Part]:
     """What is handed to workers, one after the other."""
     paths = [data] if isinstance(data, str) else paths_of(data)
     if paths is not None:
-        yield from _row_groups(paths, rows, columns)
+        for path in paths:
+            yield from _row_groups(path, rows, columns)
         return
     if is_source(data):
         chunks: Iterable[Any] = read_source(data, rows, columns)
@@ -252,7 +258,7 @@ def parts_of(data: Any, rows: int, columns: tuple[str, ...] | None) -> Iterator[
     else:
         raise DataError("The 'columns' parameter is for Parquet files. Select columns of the data.")
     for i, chunk in enumerate(chunks):
-        yield AtHand(chunk, f"chunk {i}")
+        yield partial(_at_hand, chunk, f"chunk {i}")
 
 
 def _given(data: Any, rows: int) -> Iterable[Any]:
@@ -267,94 +273,41 @@ def _given(data: Any, rows: int) -> Iterable[Any]:
     found = data() if callable(data) else data
     if not isinstance(found, Iterable):
         raise DataError(
-            "Data in chunks are paths of Parquet files, a Dask array or data frame, a dataset of "
-            "pyarrow, a lazy frame of polars, or an iterable of arrays or data frames (or a "
-            f"function that returns one). Got {type(found).__name__} instead."
+            "Data in chunks are Parquet files, a Dask collection, a pyarrow dataset, a lazy frame "
+            f"of polars, or an iterable of arrays or frames. Got {type(found).__name__} instead."
         )
     return found
 
 
-def _row_groups(
-    paths: Iterable[Pathlike], rows: int, columns: tuple[str, ...] | None
-) -> Iterator[RowGroup]:
-    _, parquet = _pyarrow()
-    for path in _files(paths):
-        with parquet.ParquetFile(path) as file:
+def _row_groups(path: Any, rows: int, columns: Sequence[str] | None) -> Iterator[Part]:
+    """The row groups of a Parquet file, or of those in a folder, by their names."""
+    files = sorted(Path(path).glob("*.parquet")) if Path(path).is_dir() else [Path(path)]
+    if not files or not all(file.is_file() for file in files):
+        raise DataError(
+            f"{path} is no Parquet file, and no folder with files called *.parquet. Give the path "
+            "of one, or several paths."
+        )
+    for name in map(str, files):
+        with imported(*PARQUET).ParquetFile(name) as file:
             names = tuple(file.schema_arrow.names)
             columns = names if columns is None else columns
-            missing = [name for name in columns if name not in names]
+            missing = [column for column in columns if column not in names]
             if missing:
                 raise DataError(
-                    f"{path} has no column {missing[0]!r}. It has {', '.join(names[:20])}."
+                    f"{name} has no column {missing[0]!r}. It has {', '.join(names[:20])}."
                 )
             sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
         for i, first in enumerate(np.cumsum([0, *sizes])[:-1].tolist()):
-            yield RowGroup(path, i, first, rows, columns)
+            yield partial(_row_group, name, i, first, rows, columns)
 
 
-def _files(paths: Iterable[Pathlike]) -> Iterator[str]:
-    """The Parquet files that paths name; those in a folder by their names."""
-    for path in map(Path, paths):
-        found = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
-        if not found or not all(file.is_file() for file in found):
-            raise DataError(
-                f"{path} is no Parquet file, and no folder with files called *.parquet. Give the "
-                "path of one, or several paths."
-            )
-        yield from map(str, found)
-
-
-def _pyarrow() -> tuple[Any, Any]:
-    try:
-        return import_module("pyarrow"), import_module("pyarrow.parquet")
-    except ImportError as error:
-        raise DataError(
-            "Parquet files are read by pyarrow, which is not installed. Install it, or give an "
-            "iterable of arrays or data frames."
-        ) from error
-
-
-def _in_order(work: Any, parts: Iterator[Part], n_jobs: int | None) -> Iterator[Any]:
-    """What workers make of parts, in the order of these; few parts are held at a time."""
-    workers = effective_n_jobs(n_jobs)
-    if workers == 1:
-        yield from map(work, parts)
-        return
-    options = {"n_jobs": n_jobs, "prefer": "threads"}
-    try:
-        parallel = Parallel(return_as="generator", **options)
-    except ValueError:  # not every backend gives results as they come
-        parallel = Parallel(**options)
-        while bundle := list(islice(parts, 4 * workers)):
-            yield from parallel(delayed(work)(part) for part in bundle)
-        return
-    yield from parallel(delayed(work)(part) for part in parts)
-
-
-def _one_by_one(work: Any, parts: Iterator[Part], n_jobs: int | None) -> Iterator[Any]:
-    """All that generators give for parts; alone, one after the other when they are due."""
-    if effective_n_jobs(n_jobs) == 1:
-        return chain.from_iterable(map(work, parts))
-    return chain.from_iterable(_in_order(partial(_listed, work), parts, n_jobs))
-
-
-def _listed(work: Any, part: Part) -> list[Any]:
-    return list(work(part))
-
-
-def _sum(function: Any, add: Any, part: Part) -> Any:
-    return _total(add, (found for _, found in _called(function, part)))
-
-
-def _total(add: Any, found: Iterable[Any]) -> Any:
-    kept = (one for one in found if one is not None)
-    first = next(kept, None)
-    return reduce(add, kept, first)
+def _listed(function: Any, part: Part) -> list[tuple[str, Any]]:
+    return list(_called(function, part))
 
 
 def _called(function: Any, part: Part) -> Iterator[tuple[str, Any]]:
     """The names of the chunks of a part, and the function of every one; errors name the chunk."""
-    for name, rows in part.chunks():
+    for name, rows in part():
         with naming(name):
             found = function(rows)
         yield name, found
@@ -372,30 +325,21 @@ def naming(name: str) -> Iterator[None]:
         raise
 
 
-def _dask_parts(X: Any) -> list[Any]:
-    """The chunks of a Dask collection, not computed yet."""
+def _delayed(function: Any, X: Any) -> list[Any]:
+    """What Dask's workers will find for the chunks of a collection: names and results."""
+    dask: Any = import_module("dask")
     if hasattr(X, "columns"):
-        return list(X.to_delayed())
-    if X.ndim != 2:
+        chunks = X.to_delayed()
+    elif X.ndim == 2:
+        chunks = X.rechunk({1: -1}).to_delayed()[:, 0]
+    else:
         raise DataError(f"A Dask array must have shape (rows, variables). Got {X.ndim} axes.")
-    return list(X.rechunk({1: -1}).to_delayed()[:, 0])
+    on_chunk = dask.delayed(_on_chunk, pure=False)
+    return [on_chunk(function, rows, f"chunk {i}") for i, rows in enumerate(chunks)]
 
 
-def _computed(work: Any, X: Any, size: int) -> Iterator[Any]:
-    """What Dask's workers make of chunks, some at a time, in the order of these."""
-    dask: Any = import_module("dask")
-    tasks = (_on_chunk(work, rows, i) for i, rows in enumerate(_dask_parts(X)))
-    while bundle := list(islice(tasks, size)):
-        yield from dask.compute(*bundle)
-
-
-def _on_chunk(work: Any, rows: Any, number: int) -> Any:
-    dask: Any = import_module("dask")
-    return dask.delayed(_work_on)(work, rows, f"chunk {number}", pure=False)
-
-
-def _work_on(work: Any, rows: Any, name: str) -> Any:
-    return work(AtHand(rows, name))
+def _on_chunk(function: Any, rows: Any, name: str) -> list[tuple[str, Any]]:
+    return _listed(function, partial(_at_hand, rows, name))
 
 
 def _lazily(function: Any, X: Any) -> Any:
@@ -404,7 +348,7 @@ def _lazily(function: Any, X: Any) -> Any:
     first = X.head(1, npartitions=-1) if hasattr(X, "columns") else X[:1].compute()
     sample = function(first)
     sizes = [np.nan] * X.npartitions if hasattr(X, "columns") else X.chunks[0]
-    whole = [_on_chunk(partial(_only, function), rows, i) for i, rows in enumerate(_dask_parts(X))]
+    whole = [found[0][1] for found in _delayed(function, X)]
 
     def joined(parts: list[Any], like: Any) -> Any:
         if hasattr(like, "iloc"):
@@ -419,7 +363,3 @@ def _lazily(function: Any, X: Any) -> Any:
     if not isinstance(sample, tuple):
         return joined(whole, sample)
     return tuple(joined([part[i] for part in whole], like) for i, like in enumerate(sample))
-
-
-def _only(function: Any, part: Part) -> Any:
-    return next(_called(function, part))[1]

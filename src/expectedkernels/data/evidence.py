@@ -9,16 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import RowsLike, VariableLike, on_host
-from expectedkernels.checks import CircuitError, DataError, EvidenceError
+from expectedkernels.arrays import RowsLike, VariableLike, distinct_pairs, on_host
+from expectedkernels.checks import CircuitError, DataError, EvidenceError, KernelError
 from expectedkernels.data.schema import Schema, match
 from expectedkernels.data.tables import (
     as_floats,
     as_table,
+    column_names,
+    frame_columns,
     is_frame,
     is_labelled,
     is_missing,
-    named_row,
 )
 from expectedkernels.vtree import Vtree
 
@@ -80,52 +81,25 @@ def patterns(vtree: Vtree, codes: Sequence[IntArray], counts: Sequence[int]) -> 
     Cost: a sort of the rows per inner node, or less.
     """
     n_nodes, n_rows = vtree.n_nodes, len(codes[0])
-    count = [0] * n_nodes
+    count = [n_rows] * n_nodes
     left: list[IntArray | None] = [None] * n_nodes
     right: list[IntArray | None] = [None] * n_nodes
     code: list[IntArray | None] = [None] * n_nodes  # None once every row has its own pattern
-    for node in range(n_nodes):
-        a, b = int(vtree.left[node]), int(vtree.right[node])
-        if a < 0:
-            variable = int(vtree.variable[node])
+    nodes = zip(vtree.left.tolist(), vtree.right.tolist(), vtree.variable.tolist(), strict=True)
+    for node, (a, b, variable) in enumerate(nodes):
+        if variable >= 0:
             count[node], code[node] = int(counts[variable]), codes[variable]
             continue
-        if code[a] is None or code[b] is None:
-            count[node] = n_rows
-            left[node], right[node] = code[a], code[b]
-        else:
-            count[node], left[node], right[node], code[node] = _join(
-                code[a], code[b], count[a], count[b], n_rows
-            )
+        below = code[a], code[b]
+        if code[a] is not None and code[b] is not None:
+            pairs, place = distinct_pairs(code[a], code[b], (count[a], count[b]))
+            if len(pairs[0]) < n_rows:
+                below, count[node], code[node] = pairs, len(pairs[0]), place
         code[a] = code[b] = None
-        left[node] = _unless_identity(left[node], count[a])
-        right[node] = _unless_identity(right[node], count[b])
+        for side, index, n in zip((left, right), below, (count[a], count[b]), strict=True):
+            if index is not None and not (len(index) == n and (index == np.arange(n)).all()):
+                side[node] = index
     return Patterns(count, left, right, code[vtree.root])
-
-
-def _join(
-    left: Any, right: Any, n_left: int, n_right: int, n_rows: int
-) -> tuple[int, IntArray | None, IntArray | None, IntArray | None]:
-    """The distinct pairs of codes, and the code of every row among them."""
-    key = left * n_right + right
-    if n_left * n_right <= 4 * n_rows:  # a table of flags beats a sort
-        seen = np.zeros(n_left * n_right, dtype=np.bool_)
-        seen[key] = True
-        distinct = np.flatnonzero(seen)
-        number = np.empty(n_left * n_right, dtype=np.intp)
-        number[distinct] = np.arange(len(distinct))
-        inverse = number[key]
-    else:
-        distinct, inverse = np.unique(key, return_inverse=True)
-    if len(distinct) == n_rows:
-        return n_rows, left, right, None
-    return len(distinct), distinct // n_right, distinct % n_right, inverse
-
-
-def _unless_identity(index: IntArray | None, n: int) -> IntArray | None:
-    if index is None or (len(index) == n and np.array_equal(index, np.arange(n))):
-        return None
-    return index
 
 
 Domains = Sequence[int | None]
@@ -294,19 +268,22 @@ def as_evidence(evidence: Any, variables: Schema | Domains, single: bool = True)
     if isinstance(evidence, Evidence):
         return evidence
     schema = as_schema(variables)
-    domains = schema.cardinalities
-    evidence = as_table(named_row(evidence))
-    if _is_series(evidence):
-        evidence = dict(zip(evidence.index, evidence, strict=True))
+    evidence = as_table(_named_row(evidence))
     if isinstance(evidence, Mapping):
-        if not single:
-            _refuse_table(evidence, schema)
+        lists = [x for x in evidence.values() if isinstance(x, (list, tuple)) and len(x)]
+        kinds = {type(x) for column in lists for x in column}
+        table = str in kinds or (len(lists) == schema.n_variables and kinds == {int})
+        if table and not single:
+            raise EvidenceError(
+                f"A mapping is a single row. Got lists, {list(lists[0][:3])!r}: several rows are a "
+                "data frame, pandas.DataFrame(X), states of one row a set, and weights an array."
+            )
         return _from_mapping(evidence, schema)
     if _is_weights(evidence):
         return _from_weights(evidence, schema)
     rows = _read_rows(evidence, schema, "Evidence", EvidenceError, single)
-    _check_values(rows, schema, EvidenceError, "Evidence")
-    return Evidence(domains, rows)
+    check_values(rows, schema, EvidenceError, "Evidence")
+    return Evidence(schema.cardinalities, rows)
 
 
 def matched_evidence(evidence: Any, before: Schema, after: Schema) -> Any:
@@ -334,21 +311,24 @@ def as_schema(variables: Schema | Domains) -> Schema:
 
 def is_batch(evidence: Any) -> bool:
     """Whether evidence comes in rows (a 2-D array, a list of weights) and not as a single row."""
-    if is_labelled(evidence):
-        return getattr(evidence, "ndim", 2) > 1
-    if evidence is None or isinstance(evidence, Mapping) or _is_series(evidence):
-        return False
     if isinstance(evidence, Evidence) or _is_weights(evidence) or is_frame(evidence):
         return True
+    if is_labelled(evidence):
+        return getattr(evidence, "ndim", 2) > 1
     return (evidence.ndim if hasattr(evidence, "ndim") else np.ndim(evidence)) == 2
 
 
-def _is_series(evidence: Any) -> bool:
-    """Whether evidence is a row of a data frame, with the names of variables as its index."""
-    index = getattr(evidence, "index", None)
-    if index is None or callable(index) or getattr(evidence, "ndim", 0) != 1:
-        return False
-    return all(isinstance(key, str) for key in index)
+def _named_row(evidence: Any) -> Any:
+    """A row of a data frame, or a labelled array of one dimension, as a mapping from its names."""
+    if getattr(evidence, "ndim", 0) != 1:
+        return evidence
+    labelled = is_labelled(evidence)
+    index = evidence.coords.get(evidence.dims[0]) if labelled else getattr(evidence, "index", None)
+    if index is None or callable(index):
+        return evidence
+    names = np.asarray(index).tolist()
+    named = all(isinstance(name, str) for name in names)
+    return dict(zip(names, np.asarray(evidence).tolist(), strict=True)) if named else evidence
 
 
 def _read_rows(
@@ -361,23 +341,49 @@ def _read_rows(
     rows = as_floats(X)
     if rows.ndim == 1 and single:
         rows = rows[None, :]
-    refuse_flat(rows, what, error)
-    if rows.ndim != 2 or rows.shape[1] != schema.n_variables:
-        raise error(
-            f"{what} must have shape (rows, {schema.n_variables}): one column per variable. "
-            f"Got shape {rows.shape}."
-        )
+    check_rows(rows, what, error, schema.n_variables)
     return rows
 
 
-def refuse_flat(rows: Any, what: str, error: type[CircuitError] = DataError) -> None:
-    """Raise if a 1-D array stands where rows are meant."""
+def check_rows(
+    rows: Any,
+    what: str,
+    error: type[CircuitError] = DataError,
+    width: int | None = None,
+    least: int = 0,
+    unit: str = "row",
+) -> None:
+    """Raise unless an array has rows, at least so many, with one column per variable."""
     if rows.ndim == 1:
         raise error(
             f"{what} must be a 2-D array, one row each. Got a 1-D array of {len(rows)} numbers: "
             "reshape it, by X.reshape(-1, 1) if these are values of one variable, or by "
             "X.reshape(1, -1) if they are a single row."
         )
+    if rows.ndim != 2 or width not in (None, rows.shape[1]) or len(rows) < least:
+        many = f" with at least {f'{least} {unit}s' if least > 1 else f'one {unit}'}" * (least > 0)
+        raise error(
+            f"{what} must have shape ({unit}s, {width or 'variables'}){many}: one column per "
+            f"variable. Got shape {rows.shape}."
+        )
+
+
+def number_rows(*tables: Any, what: str, error: type[CircuitError] = KernelError) -> list[Any]:
+    """Tables as they are, and data frames as numbers, with columns in the order of the first."""
+    schema, found = None, []
+    for table in tables:
+        if is_frame(table):
+            columns = frame_columns(table)
+            for column in columns:
+                if column.kind == "label":
+                    raise error(
+                        f"{what} numbers. The column {column.name!r} holds labels: give codes, or "
+                        "compare distributions (expected_kernel, mmd), which read labels."
+                    )
+            schema = schema or Schema((None,) * len(columns), column_names(table))
+            table = schema.read_frame(table, "The second data frame")
+        found.append(table)
+    return found
 
 
 def _is_weights(evidence: Any) -> bool:
@@ -400,11 +406,11 @@ def as_points(X: Any, variables: Schema | Domains, what: str = "Points") -> Any:
             "can be given as evidence (evidence_p=, evidence_q=) on a circuit.",
             row=row,
         )
-    _check_values(points, schema, DataError, what)
+    check_values(points, schema, DataError, what)
     return points
 
 
-def _check_values(rows: Any, schema: Schema, error: type[CircuitError], what: str) -> None:
+def check_values(rows: Any, schema: Schema, error: type[CircuitError], what: str) -> None:
     """Raise unless all entries that are not NaN are states, or finite for real variables."""
     domains = schema.cardinalities
     above = np.asarray([np.inf if c is None else c for c in domains], dtype=np.float64)
@@ -429,10 +435,10 @@ def _check_values(rows: Any, schema: Schema, error: type[CircuitError], what: st
 
 
 def _from_mapping(evidence: Mapping[Any, Any], schema: Schema) -> Evidence:
-    """One row: what is known for sure as values, else weights of states."""
+    """One row: observed values, else weights of states."""
     domains = schema.cardinalities
     row, soft, seen = np.full((1, len(domains)), np.nan), dict[int, Any](), set[int]()
-    for key, statement in evidence.items():
+    for key, value in evidence.items():
         variable = schema.variable(key)
         if variable in seen:
             raise EvidenceError(
@@ -441,11 +447,20 @@ def _from_mapping(evidence: Mapping[Any, Any], schema: Schema) -> Evidence:
             )
         seen.add(variable)
         if domains[variable] is None:
-            row[0, variable] = _real_value(schema, variable, statement)
-        elif isinstance(statement, (str, int, float, np.number)) and not is_missing(statement):
-            row[0, variable] = schema.state(variable, statement)
-        elif not is_missing(statement):
-            weights = _state_weights(schema, variable, statement)
+            try:
+                number = as_floats(list(value) if isinstance(value, AbstractSet) else value)
+            except (TypeError, ValueError):
+                number = np.empty(0)
+            if number.size != 1 or np.isinf(number).any():
+                raise EvidenceError(
+                    f"Evidence on the real {schema.call(variable)} must be one finite value. "
+                    f"Got {value!r} instead."
+                )
+            row[0, variable] = number.item()
+        elif isinstance(value, (str, int, float, np.number)) and not is_missing(value):
+            row[0, variable] = schema.state(variable, value)
+        elif not is_missing(value):
+            weights = _state_weights(schema, variable, on_host(value))
             soft[variable] = _weight_column(weights, schema, variable, 1)
     if not soft:
         return Evidence(domains, row)
@@ -453,73 +468,32 @@ def _from_mapping(evidence: Mapping[Any, Any], schema: Schema) -> Evidence:
     return Evidence(domains, columns=columns)
 
 
-def _refuse_table(given: Mapping[Any, Any], schema: Schema) -> None:
-    """Raise if a mapping stands where rows are meant, and holds columns of labels or codes."""
-    columns = {key: x for key, x in given.items() if isinstance(x, (list, tuple)) and len(x)}
-    kinds = {type(x) for column in columns.values() for x in column}
-    if str in kinds or (len(columns) == schema.n_variables and kinds == {int}):
-        key, column = next(iter(columns.items()))
-        raise EvidenceError(
-            f"A mapping is a single row. Got a list for {key!r}, {list(column[:3])!r}: several "
-            "rows are a data frame, pandas.DataFrame(X); states, any of which the row may have, "
-            "are a set, and weights of the states an array of floats."
-        )
-
-
-def _real_value(schema: Schema, variable: int, statement: Any) -> Any:
-    """One finite value of a real variable, or NaN."""
-    try:
-        given = list(statement) if isinstance(statement, AbstractSet) else statement
-        value = as_floats(given)
-    except (TypeError, ValueError):
-        value = np.empty(0)
-    if value.size != 1 or np.isinf(value).any():
-        raise EvidenceError(
-            f"Evidence on the real {schema.call(variable)} must be one finite value. "
-            f"Got {statement!r} instead."
-        )
-    return value.item()
-
-
-def _state_weights(schema: Schema, variable: int, statement: Any) -> Any:
-    """The weights of the states of a discrete variable, one row."""
-    cardinality: Any = schema.cardinalities[variable]
-    statement = on_host(statement)
-    labels = not isinstance(statement, (str, AbstractSet)) and np.ndim(statement) == 1
-    if labels and not any(isinstance(x, str) for x in statement):
-        _refuse_ambiguous(schema, variable, statement)
-        return as_floats(statement)[None, :]
-    several = labels or isinstance(statement, AbstractSet)
-    if not several and not isinstance(statement, str) and np.ndim(statement) != 0:
+def _state_weights(schema: Schema, variable: int, given: Any) -> Any:
+    """The weights of the states of a discrete variable, one row: given as such, or as states."""
+    states = given if isinstance(given, AbstractSet) else [given]
+    if np.ndim(given) == 1 and not isinstance(given, range):
+        states = [x.item() if isinstance(x, np.generic) else x for x in given]
+        if not any(isinstance(x, str) for x in states):
+            labels = schema.labels(variable) or ()
+            codes = labels == (*range(len(labels)),) and not any(
+                isinstance(x, bool) for x in labels
+            )
+            known, found = ({(type(x), x) for x in xs} for xs in (labels, states))
+            if states and found <= known and len(found) == len(states) and not codes:
+                raise EvidenceError(
+                    f"Evidence on {schema.call(variable)} could be states or weights of the "
+                    f"states. Got {states!r}; states are a set, weights an array of floats."
+                )
+            return as_floats(given)[None, :]
+    elif np.ndim(given) > 0:
         raise EvidenceError(
             f"Evidence on {schema.call(variable)} is a state, a set of states or one weight per "
-            f"state. Got {statement!r} instead."
+            f"state. Got {given!r}; for states write set({given!r})."
         )
-    weights = np.zeros((1, cardinality))
-    for state in statement if several else [statement]:
+    weights = np.zeros((1, schema.cardinalities[variable] or 0))
+    for state in states:
         weights[0, schema.state(variable, state)] = 1.0
     return weights
-
-
-def _refuse_ambiguous(schema: Schema, variable: int, statement: Any) -> None:
-    """Raise if numbers in a list may be weights of the states or states themselves."""
-    labels = schema.labels(variable) or ()
-    if isinstance(statement, range):
-        raise EvidenceError(
-            f"Evidence on {schema.call(variable)} is a state, a set of states or one weight per "
-            f"state. Got {statement!r}; for states write set({statement!r})."
-        )
-    if labels == tuple(range(len(labels))) and not any(isinstance(x, bool) for x in labels):
-        return
-    known = {(type(label), label) for label in labels}
-    entries = [x.item() if isinstance(x, np.generic) else x for x in statement]
-    found = {(type(x), x) for x in entries}
-    if entries and found <= known and len(found) == len(entries):
-        raise EvidenceError(
-            f"Evidence on {schema.call(variable)} could be states or weights of the states. "
-            f"Got {list(statement)!r}; states are a set, {{{', '.join(map(repr, entries))}}}, and "
-            "weights an array of floats."
-        )
 
 
 def _from_weights(evidence: Sequence[Any], schema: Schema) -> Evidence:
@@ -536,19 +510,16 @@ def _from_weights(evidence: Sequence[Any], schema: Schema) -> Evidence:
     rows = n_rows.pop() if n_rows else 1
     columns = []
     for variable, (given, cardinality) in enumerate(zip(evidence, domains, strict=True)):
-        if given is None:
-            columns.append(_column(np.full(rows, np.nan), cardinality))
-            continue
-        if cardinality is not None:
+        if given is not None and cardinality is not None:
             columns.append(_weight_column(given, schema, variable, rows))
             continue
-        x = as_floats(given)
+        x = np.full(rows, np.nan) if given is None else as_floats(given)
         if x.size != rows or np.isinf(x).any():
             raise EvidenceError(
                 f"Evidence on the real {schema.call(variable)} must be one finite value (or "
                 f"NaN) per row. Got an array of shape {x.shape}."
             )
-        columns.append(_column(x.reshape(-1), None))
+        columns.append(_column(x.reshape(-1), cardinality))
     return Evidence(domains, columns=columns)
 
 

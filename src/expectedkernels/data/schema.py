@@ -17,6 +17,7 @@ from expectedkernels.checks import (
     DataError,
     EvidenceError,
     is_int,
+    shown,
 )
 from expectedkernels.data.tables import (
     Columns,
@@ -63,26 +64,24 @@ class Schema:
 
     def __post_init__(self) -> None:
         cards = tuple(None if c is None else int(c) for c in self.cardinalities)
-        names = None if self.names is None else _names(self.names)
-        states = None
-        if self.states is not None:
-            if len(self.states) != len(cards):
-                raise CircuitError(
-                    f"States are one list of labels per variable, {len(cards)} in all. "
-                    f"Got {len(self.states)}."
-                )
-            states = tuple(None if s is None else _labels(s, v) for v, s in enumerate(self.states))
-            states = None if all(labels is None for labels in states) else states
-        for field, value in (("cardinalities", cards), ("names", names), ("states", states)):
-            object.__setattr__(self, field, value)
-        if names is not None:
-            _check_distinct(names, len(cards), "names of the variables")
-        for v, labels in enumerate(states or ()):
-            if labels is None:
-                continue
-            if cards[v] is None:
+        object.__setattr__(self, "cardinalities", cards)
+        if self.names is not None:
+            names = _labels(self.names, len(cards), "names of the variables", str)
+            object.__setattr__(self, "names", names)
+        if self.states is None:
+            return
+        if len(self.states) != len(cards):
+            raise CircuitError(
+                f"States are one list of labels per variable, {len(cards)} in all. "
+                f"Got {len(self.states)}."
+            )
+        states = list(self.states)
+        for v, labels in enumerate(states):
+            if labels is not None and cards[v] is None:
                 raise CircuitError(f"Real variables have no states. Got labels for {self.call(v)}.")
-            _check_distinct(labels, cards[v], f"states of {self.call(v)}")
+            if labels is not None:
+                states[v] = _labels(labels, cards[v], f"states of {self.call(v)}", as_label)
+        object.__setattr__(self, "states", tuple(states) if any(states) else None)
 
     @property
     def n_variables(self) -> int:
@@ -134,18 +133,17 @@ class Schema:
         >>> Schema([2, 2], ["rain", "wet"]).variable("wet")
         1
         """
-        if isinstance(key, str):
-            if key in self._numbers:
-                return self._numbers[key]
-        elif is_int(key) and self._numbers.get(str(key), key) != key:
-            if not 0 <= key < self.n_variables:
-                return self._numbers[str(key)]
+        number = self._numbers.get(str(key)) if isinstance(key, str) or is_int(key) else None
+        inside = is_int(key) and 0 <= key < self.n_variables
+        if inside and number in (None, key):
+            return int(key)
+        if inside:
             raise EvidenceError(
                 f"{key} could be the number of a variable or the name {str(key)!r} of another one. "
                 "Give the name, as text."
             )
-        elif is_int(key) and 0 <= key < self.n_variables:
-            return int(key)
+        if number is not None:
+            return number
         known = "" if self.names is None else f", or one of its names, {listed(self.names)}"
         near = get_close_matches(str(key), self.names or (), n=1)
         hint = f" Did you mean {near[0]!r}?" if near and isinstance(key, str) else ""
@@ -171,15 +169,13 @@ class Schema:
         1
         """
         card, labels = self.cardinalities[variable], self.labels(variable)
-        found = None
         value = key.item() if isinstance(key, (np.generic, np.ndarray)) and not key.ndim else key
         if card is not None and isinstance(value, Hashable):
             if value in self._codes[variable]:  # as most are
                 return self._codes[variable][value]
-            [place] = match_labels(labels or range(card), [value])
-            found = place if place >= 0 else _plain_code(labels, card, value)
-        if found is not None:
-            return found
+            [code] = self.codes(variable, [value])
+            if code is not None:
+                return code
         known = "" if labels is None else f" or one of its labels, {listed(labels)}"
         codes = f"an int in 0..{(card or 1) - 1}"
         if labels is not None and _could_be_codes(labels):
@@ -194,6 +190,19 @@ class Schema:
             {label: code for code, label in enumerate(labels or ())}
             for labels in self.states or [None] * self.n_variables
         ]
+
+    def codes(self, variable: int, values: Sequence[Any]) -> list[int | None]:
+        """The codes of states given by labels or codes, None for values that are neither."""
+        card, labels = self.cardinalities[variable] or 0, self.labels(variable)
+        found = match_labels(labels or range(card), values)
+        # a number is a code if labels do not read as numbers
+        plain = labels is not None and not _could_be_codes(labels)
+
+        def is_code(x: Any) -> bool:
+            return plain and isinstance(x, Real) and not isinstance(x, bool) and x in range(card)
+
+        pairs = zip(found, values, strict=True)
+        return [i if i >= 0 else int(x) if is_code(x) else None for i, x in pairs]
 
     def read_frame(self, X: Any, what: str = "The data frame") -> Any:
         """The rows of a data frame as codes and numbers, NaN where a value is missing.
@@ -231,7 +240,7 @@ class Schema:
         if missing:
             raise DataError(
                 f"{what} lacks columns that the model has: {listed(missing)}. It has "
-                f"{listed(list(by_name))}; a column of NaN says that nothing is known."
+                f"{listed(by_name)}; a column of NaN says that nothing is known."
             )
         if extra:
             raise DataError(
@@ -243,36 +252,30 @@ class Schema:
     def read_column(self, variable: int, column: FrameColumn) -> Any:
         """The codes (or numbers) of the column of a variable, NaN where a value is missing."""
         card, labels, values = self.cardinalities[variable], self.labels(variable), column.values
-        if column.kind == "number":  # stands for labels that are numbers; else they are codes
-            if labels is None or not _could_be_codes(labels):
-                return values
-            present = column.distinct
-        else:
-            present = [value for value in dict.fromkeys(values) if value is not None]
-        known = () if card is None else labels or range(card)
-        codes: dict[Any, Any] = dict(zip(present, match_labels(known, present), strict=True))
-        for value in present:
-            if codes[value] >= 0:
-                continue
-            real = value if isinstance(value, (int, float)) else None
-            codes[value] = real if card is None else _plain_code(labels, card, value)
-            if codes[value] is not None:
-                continue
-            row = list(values).index(value)
+        numbers = column.kind == "number"  # stand for labels that are numbers; else they are codes
+        if numbers and (labels is None or not _could_be_codes(labels)):
+            return values
+        seen = column.distinct if numbers else dict.fromkeys(values)
+        present = [value for value in seen if value is not None]
+        codes: list[Any] = [x if isinstance(x, (int, float)) else None for x in present]
+        codes = codes if card is None else self.codes(variable, present)
+        if None in codes:
+            value = present[codes.index(None)]
+            row, states = list(values).index(value), labels or range(card or 0)
             if card is not None and labels is None and isinstance(value, str):
                 raise DataError(
                     f"The column {column.name!r} holds text (row {row}: {value!r}), but the states "
-                    f"of {self.call(variable)} have no labels. Give codes 0, 1, ..., or a model "
-                    "with states (learned from a frame, or named by with_names)."
+                    f"of {self.call(variable)} have no labels. Give codes, or add them: with_names."
                 )
-            wanted = "a real number" if card is None else f"one of {listed(known)}"
+            wanted = "a real number" if card is None else f"one of {listed(states)}"
             raise DataError(
-                f"The column {column.name!r} must hold {wanted}, or nothing. "
-                f"Got {value!r} in row {row}."
+                f"The column {column.name!r} must hold {wanted}, or nothing. Got {value!r} in row "
+                f"{row}."
             )
-        if column.kind == "number":  # NaN is behind all that are present
-            return np.array([*codes.values(), np.nan])[np.searchsorted(present, values)]
-        return np.asarray([codes.get(value, np.nan) for value in values], dtype=np.float64)
+        if numbers:  # NaN is behind all that are present
+            return np.array([*codes, np.nan])[np.searchsorted(present, values)]
+        by_value = dict(zip(present, codes, strict=True))
+        return np.asarray([by_value.get(value, np.nan) for value in values], dtype=np.float64)
 
     def frame(self, rows: Any, index: Any = None) -> Any:
         """Rows of codes and numbers as a data frame of pandas, with names and labels.
@@ -308,11 +311,9 @@ class Schema:
 
     def subset(self, kept: Sequence[int]) -> Schema:
         """The schema of some of the variables, in the given order."""
-        return Schema(
-            tuple(self.cardinalities[v] for v in kept),
-            None if self.names is None else tuple(self.names[v] for v in kept),
-            None if self.states is None else tuple(self.states[v] for v in kept),
-        )
+        given = self.cardinalities, self.names, self.states
+        parts: list[Any] = [None if xs is None else tuple(xs[v] for v in kept) for xs in given]
+        return Schema(*parts)
 
 
 def frame_schema(
@@ -350,14 +351,15 @@ def _column_states(
     column: FrameColumn, given: int | None, max_states: int, numbers: bool
 ) -> tuple[int | None, Any]:
     """The number of states of a new variable, and their labels (None: codes)."""
-    found = column.distinct
-    if column.kind == "number" and given is None:
+    found: Any = column.distinct
+    if column.kind == "number":
+        if given is not None:
+            return given, None
         if numbers or not found or not all(isinstance(x, int) for x in found):
             return None, None  # values, or a column that its reader refuses
-        if _hold_codes(found):
-            return max(2, int(found[-1]) + 1), None
-    elif column.kind == "number":
-        return given, None
+        low, high = found[0], found[-1]
+        if low >= 0 and (high <= 1 or (low == 0 and high < 2 * len(found))):  # few are unseen
+            return max(2, high + 1), None
     if column.kind == "bool":
         return 2, (False, True)
     if not found:
@@ -367,9 +369,8 @@ def _column_states(
         )
     if len(found) > max_states and column.categories is None:
         raise DataError(
-            f"The column {column.name!r} has {len(found)} distinct values, more than "
-            f"max_states={max_states}. If they identify rows or measure something, drop or bin "
-            "them (pandas.cut); else raise max_states or make the column categorical."
+            f"The column {column.name!r} has {len(found)} distinct values, more than max_states="
+            f"{max_states}. Drop or bin it (pandas.cut), raise max_states or make it categorical."
         )
     if given is not None and given != len(found):
         raise DataError(
@@ -377,11 +378,6 @@ def _column_states(
             f"{given}. Make it categorical with all its categories."
         )
     return len(found), tuple(found)
-
-
-def _hold_codes(found: Sequence[Any]) -> bool:
-    """Whether sorted integers are codes 0, 1, ... of which few are unseen."""
-    return found[0] >= 0 and (found[-1] <= 1 or (found[0] == 0 and found[-1] < 2 * len(found)))
 
 
 def joint_columns(tables: Sequence[Columns], what: str) -> list[FrameColumn]:
@@ -404,10 +400,9 @@ def joint_column(parts: Sequence[FrameColumn]) -> FrameColumn:
     values: list[Any] = []
     for part in parts:
         found = match_labels(labels, part.distinct)
-        new = [label for label, i in zip(part.distinct, found, strict=True) if i < 0]
-        meaning: dict[Any, Any] = {label: label for label in new}
-        meaning |= {x: labels[i] for x, i in zip(part.distinct, found, strict=True) if i >= 0}
-        labels += new
+        pairs = list(zip(part.distinct, found, strict=True))
+        meaning = {x: labels[i] if i >= 0 else x for x, i in pairs}
+        labels += [x for x, i in pairs if i < 0]
         own = part.values.tolist() if part.kind == "number" else part.values
         values += [None if is_missing(x) else meaning[x] for x in own]
     kind = "bool" if kinds == {"bool"} else "label"
@@ -418,35 +413,16 @@ def joint_column(parts: Sequence[FrameColumn]) -> FrameColumn:
     return FrameColumn(first.name, kind, values)
 
 
-def _plain_code(labels: Sequence[Label] | None, card: int | None, key: Any) -> int | None:
-    """A code that stands for itself, as labels do not read as numbers; None if it is none."""
-    if labels is None or isinstance(key, bool) or _could_be_codes(labels):
-        return None
-    number: Any = key if isinstance(key, Real) else -1
-    return int(number) if number in range(card or 0) else None
-
-
-def _names(given: Any) -> tuple[str, ...]:
-    """The names of variables, checked to be a sequence of names."""
-    if isinstance(given, Mapping) or not isinstance(given, Iterable):
+def _labels(given: Any, n: int | None, what: str, convert: Any) -> tuple[Any, ...]:
+    """Names, or labels of states, checked to be a sequence of so many different values."""
+    values = () if isinstance(given, Mapping) or not isinstance(given, Iterable) else tuple(given)
+    labels = tuple(map(convert, values))
+    if any(map(is_missing, values)) or not len({*map(label_key, labels)}) == len(labels) == n:
         raise CircuitError(
-            f"Names are a sequence, one per variable. Got {type(given).__name__} instead."
+            f"The {what} must be {n} different labels. Got {shown(list(values) or given)}; give a "
+            "sequence, none of which is missing."
         )
-    names = tuple(given)
-    if any(is_missing(name) for name in names):
-        raise CircuitError(f"Every variable needs a name, if one has any. Got {list(names)[:20]}.")
-    return tuple(map(str, names))
-
-
-def _labels(given: Any, variable: int) -> tuple[Label, ...]:
-    """The labels of the states of a variable, checked to be a sequence of values."""
-    labels = tuple(given) if isinstance(given, Iterable) else (None,)
-    if any(is_missing(label) for label in labels) or isinstance(given, Mapping):
-        raise CircuitError(
-            f"The states of variable {variable} are a sequence of labels, none of which is missing "
-            f"(nor NaN). Got {given!r} instead."
-        )
-    return tuple(map(as_label, labels))
+    return labels
 
 
 def are_codes(labels: Sequence[Label]) -> bool:
@@ -467,17 +443,9 @@ def _could_be_codes(labels: Sequence[Label]) -> bool:
 
 def listed(names: Iterable[Any]) -> str:
     """The names or labels as a message shows them."""
-    found = list(names)
-    shown = ", ".join(map(repr, found[:SHOWN]))
-    return (
-        shown + (f", ... ({len(found)} in all)" if len(found) > SHOWN else "") if found else "none"
-    )
-
-
-def _check_distinct(labels: Sequence[Any], n: int | None, what: str) -> None:
-    if len(labels) != n or len({label_key(label) for label in labels}) != n:
-        shown = [*labels[:20], *(["..."] if len(labels) > 20 else [])]
-        raise CircuitError(f"The {what} must be {n} different labels. Got {shown}.")
+    found = list(map(repr, names))
+    more = f", ... ({len(found)} in all)" if len(found) > SHOWN else ""
+    return (", ".join(found[:SHOWN]) or "none") + more
 
 
 @dataclass(frozen=True)
@@ -537,9 +505,8 @@ def match(one: Schema, other: Schema, union: bool = False) -> Matching:
         only = sorted(first - second), sorted(second - first)
         if any(only):
             raise CompatibilityError(
-                "The two models must have the same variables, matched by their names. Only the "
-                f"first has {listed(only[0])}, only the second {listed(only[1])}. Rename them "
-                "with with_names, or sum out what is too much with marginalize."
+                f"Models are matched by names. Only the first has {listed(only[0])}, only the "
+                f"second {listed(only[1])}. Rename them (with_names), or marginalize variables."
             )
         variables = tuple(other.variable(name) for name in one.names)
     matched = [_match_states(one, v, other, w, union) for v, w in enumerate(variables)]
@@ -562,9 +529,8 @@ def _match_states(one: Schema, v: int, other: Schema, w: int, union: bool) -> An
     new = [code for code, i in enumerate(found) if i < 0]
     if (new or len(first) > len(second)) and not union:
         raise CompatibilityError(
-            f"The states of {one.call(v)} have other labels in the two models: {listed(first)} "
-            f"and {listed(second)}. Relabel them with with_names, or join them: "
-            "align(p, q, states='union')."
+            f"The states of {one.call(v)} have other labels in the two models: {listed(first)} and "
+            f"{listed(second)}. Relabel (with_names) or join them: align(p, q, states='union')."
         )
     labels = (*first, *(second[code] for code in new))
     mine = (*range(len(first)), *(-1 for _ in new)) if new else ()

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from expectedkernels.arrays import has_gradient, to_numpy
-from expectedkernels.checks import CircuitError, DataError
+from expectedkernels.checks import DataError, imported, is_int
 
 Label = str | int | float | bool
 """How people call a state."""
@@ -122,11 +122,9 @@ def array_column(name: str, values: Any) -> FrameColumn:
     ['no', None]
     """
     array = np.asarray(values)
-    if array.dtype == np.bool_:
-        return FrameColumn(name, "bool", array.tolist())
     if array.dtype.kind in "iuf":
         return FrameColumn(name, "number", array.astype(np.float64))
-    return _by_values(name, _without_missing(array.tolist()))
+    return _by_values(name, array.tolist())
 
 
 def column_names(X: Any) -> tuple[str, ...] | None:
@@ -146,27 +144,19 @@ def column_numbers(chosen: Any, names: Sequence[Any] | None, n: int, parameter: 
     [0, 1]
     """
     keys: list[Any] = [chosen] if isinstance(chosen, (str, int)) else list(chosen)
-    if keys and all(isinstance(x, (bool, np.bool_)) for x in keys):
-        if len(keys) != n:
-            raise DataError(
-                f"The {parameter!r} parameter as a mask needs {n} entries. Got {len(keys)}."
-            )
-        return [int(i) for i in np.flatnonzero(keys)]
+    if len(keys) == n and all(isinstance(x, (bool, np.bool_)) for x in keys):
+        return np.flatnonzero(keys).tolist()
     return sorted(column_number(x, names, n, parameter) for x in keys)
 
 
 def column_number(x: Any, names: Sequence[Any] | None, n: int, parameter: str) -> int:
     """The number of a column given by number or name."""
-    if isinstance(x, str):
-        if names is None or x not in names:
-            raise DataError(
-                f"The {parameter!r} parameter names the column {x!r}, which X does not have."
-            )
+    if isinstance(x, str) and names is not None and x in names:
         return names.index(x)
-    if not isinstance(x, (int, np.integer)) or not 0 <= x < n:
+    if isinstance(x, (bool, np.bool_, str)) or not is_int(x) or not 0 <= x < n:
         raise DataError(
-            f"The {parameter!r} parameter must name columns, or their numbers in 0..{n - 1}. "
-            f"Got {x!r} instead."
+            f"The {parameter!r} parameter must name columns, or their numbers in 0..{n - 1}, or be "
+            f"a mask of {n} bools. Got {x!r} instead."
         )
     return int(x)
 
@@ -179,34 +169,38 @@ def _called(name: Any) -> str:
 
 
 def _read(nw: Any, name: str, series: Any) -> FrameColumn:
-    dtype = series.dtype
-    if dtype == nw.Boolean:
-        return FrameColumn(name, "bool", _without_missing(series.to_list()))
+    dtype, categories = series.dtype, None
     if dtype.is_numeric():
-        return FrameColumn(name, "number", _floats(nw, name, series))
+        try:
+            numbers = np.array(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
+        except ValueError as error:  # pyarrow refuses integers that floats do not hold
+            raise DataError(
+                f"The column {name!r} holds numbers that are no floats. If they identify rows, "
+                f"leave it out, else make them smaller or text. Found: {error}"
+            ) from error
+        return FrameColumn(name, "number", numbers)
     if dtype.is_temporal():
         raise DataError(
-            f"The column {name!r} holds dates, times or durations, which are neither states nor "
-            "numbers. Make of it what you mean: a category (X[...].astype(str), .dt.month), or a "
-            "number of days."
+            f"The column {name!r} holds dates, times or durations. Convert it to a category "
+            "(X[...].astype(str), .dt.month) or to a number of days."
         )
-    categories = None
     if dtype in (nw.Categorical, nw.Enum):
         categories = [as_label(value) for value in series.cat.get_categories().to_list()]
-    given = series.to_list()
-    for row, value in enumerate(given):
+    values = series.to_list()
+    for row, value in enumerate(values):
         if isinstance(value, (list, dict, set, complex, np.ndarray)):
             raise DataError(
                 f"The column {name!r} must hold one number or label per row. "
                 f"Got {value!r} in row {row}."
             )
-    if categories is None:
-        return _by_values(name, _without_missing(given))
-    return FrameColumn(name, "label", _without_missing(given), categories)
+    if categories is None and dtype != nw.Boolean:
+        return _by_values(name, values)
+    return FrameColumn(name, "bool" if categories is None else "label", _labels(values), categories)
 
 
-def _by_values(name: str, values: list[Any]) -> FrameColumn:
+def _by_values(name: str, given: list[Any]) -> FrameColumn:
     """A column of Python objects, by what they are."""
+    values = _labels(given)
     present = [value for value in values if value is not None]
     if present and all(isinstance(value, bool) for value in present):
         return FrameColumn(name, "bool", values)
@@ -220,17 +214,7 @@ def _by_values(name: str, values: list[Any]) -> FrameColumn:
     return FrameColumn(name, "label", [as_words.get(value, value) for value in values])
 
 
-def _floats(nw: Any, name: str, series: Any) -> Any:
-    try:
-        return np.array(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
-    except ValueError as error:  # pyarrow refuses integers that floats do not hold
-        raise DataError(
-            f"The column {name!r} holds numbers that are no floats. If they identify rows, leave "
-            f"it out, else make them smaller or text. Found: {error}"
-        ) from error
-
-
-def _without_missing(values: list[Any]) -> list[Any]:
+def _labels(values: list[Any]) -> list[Any]:
     return [None if is_missing(value) else as_label(value) for value in values]
 
 
@@ -324,13 +308,7 @@ def make_frame(names: Sequence[Any], columns: Sequence[Any], index: Any = None) 
 
     An index that is a list of ranges stands for all their combinations.
     """
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise CircuitError(
-            "Data frames are made with pandas, which is not installed: pip install pandas, or ask "
-            "for an array with as_frame=False."
-        ) from error
+    pd = imported("pandas", "pandas")
     if isinstance(index, list):
         index = pd.MultiIndex.from_product(index, names=["row", "sample"])
     made = {}
@@ -378,25 +356,25 @@ def as_floats(rows: Any, what: str = ARRAYS) -> Any:
     >>> as_floats([[0, None], [1, 2]]).tolist()
     [[0.0, nan], [1.0, 2.0]]
     """
-    if sparse.issparse(rows):
-        _refuse("a sparse matrix", "Make it dense: X.toarray().", what)
     refuse_rowless(rows, what)
-    if isinstance(rows, (str, bytes)):
-        _refuse(f"the text {rows[:40]!r}", "Read files first, for instance with read_table.", what)
-    if has_gradient(rows):
-        _refuse("a tensor that gradients are asked for", "They are not followed: x.detach().", what)
     if hasattr(rows, "__array_namespace__") or hasattr(rows, "detach"):
         rows = to_numpy(rows)
     try:
-        if isinstance(rows, np.ma.MaskedArray):
-            _check_kind(rows, what)
-            values = np.ma.filled(rows.astype(np.float64), np.nan)
-            return np.where(np.ma.getmaskarray(rows), np.nan, values)
-        array = np.asarray(rows)
+        masked = isinstance(rows, np.ma.MaskedArray)
+        array: Any = rows if masked else np.asarray(rows)
+        if array.dtype.kind == "O" and not masked:
+            if array.ndim == 0 and rows is not None:
+                advice = "Give an array of shape (rows, variables)." if what == ARRAYS else ""
+                _refuse(f"an object of type {type(rows).__qualname__}", advice, what)
+            entries = array.reshape(-1).tolist()
+            for entry in entries:
+                if isinstance(entry, (str, bytes, complex)):
+                    _check_kind(np.asarray(entry), what)
+            entries = [np.nan if is_missing(entry) else entry for entry in entries]
+            array = np.asarray(entries, dtype=np.float64).reshape(array.shape)
         _check_kind(array, what)
-        if array.dtype.kind == "O":
-            array = _checked_objects(array, rows, what)
-        return np.asarray(array, dtype=np.float64)
+        array = array.astype(np.float64, copy=False)
+        return array.filled(np.nan) if masked else array
     except (TypeError, ValueError, RuntimeError) as error:
         if isinstance(error, DataError):
             raise
@@ -407,53 +385,41 @@ def as_floats(rows: Any, what: str = ARRAYS) -> Any:
 
 
 def refuse_rowless(X: Any, what: str = ARRAYS) -> None:
-    """Raise if an object has no rows, or not yet: generators, mappings, lazy data frames."""
-    frame = "Give a data frame: pandas.DataFrame(X)."
+    """Raise if an object has no rows of numbers, or not yet: generators, mappings, lazy frames."""
+    kind, frame = type(X), "Give a data frame: pandas.DataFrame(X)."
+    if sparse.issparse(X):  # some are mappings
+        _refuse("a sparse matrix", "Make it dense: X.toarray().", what)
     for method in ("collect", "compute"):
-        if hasattr(type(X), method) and hasattr(type(X), "columns"):
-            found = f"a {type(X).__name__}, which holds no rows yet"
-            _refuse(found, f"Call X.{method}().", what)
+        if hasattr(kind, method) and hasattr(kind, "columns"):
+            _refuse(f"a {kind.__name__}, which holds no rows yet", f"Call X.{method}().", what)
     if isinstance(X, Iterator):
-        _refuse(f"a {type(X).__name__}", "Make a list of it: list(X).", what)
+        _refuse(f"a {kind.__name__}", "Make a list of it: list(X).", what)
     if isinstance(X, Mapping):
-        _refuse(f"a mapping (of type {type(X).__name__})", frame, what)
+        _refuse(f"a mapping (of type {kind.__name__})", frame, what)
     if isinstance(X, (list, tuple)) and len(X) and isinstance(X[0], Mapping):
         _refuse("a list of mappings", frame, what)
     if getattr(getattr(X, "dtype", None), "names", None) is not None:
         _refuse("records with named fields", frame, what)
+    if isinstance(X, (str, bytes)):
+        _refuse(f"the text {X[:40]!r}", "Read files first, for instance with read_table.", what)
+    if has_gradient(X):
+        _refuse("a tensor that gradients are asked for", "They are not followed: x.detach().", what)
 
 
-def _refuse(found: str, advice: str, what: str = ARRAYS) -> None:
+def _refuse(found: str, advice: str, what: str) -> None:
     message = f"{what} of numbers, with NaN for what is missing. Got {found}. {advice}"
     raise DataError(message.rstrip())
 
 
 def _check_kind(array: Any, what: str) -> None:
     """Raise if NumPy would make numbers of what is none."""
-    kind = array.dtype.kind
+    kind, first = array.dtype.kind, array.reshape(-1)[:1].tolist() or [""]
     if kind in "USaT":
-        _refuse(f"text, {_first(array)!r}", FRAMES if what == ARRAYS else "", what)
+        _refuse(f"text, {first[0]!r}", FRAMES if what == ARRAYS else "", what)
     if kind == "c":
-        _refuse(f"complex numbers, {_first(array)!r}", "Give their real parts, X.real.", what)
+        _refuse(f"complex numbers, {first[0]!r}", "Give their real parts, X.real.", what)
     if kind in "mM":
         _refuse("dates or durations", "Convert them to numbers of the unit that you mean.", what)
-
-
-def _first(array: Any) -> Any:
-    return array.reshape(-1)[0].item() if array.size else ""
-
-
-def _checked_objects(array: Any, given: Any, what: str) -> Any:
-    """Python objects that are numbers or missing; others are refused."""
-    if array.ndim == 0 and given is not None:
-        found = f"an object of type {type(given).__qualname__}"
-        _refuse(found, "Give an array of shape (rows, variables)." if what == ARRAYS else "", what)
-    entries = array.reshape(-1).tolist()
-    for entry in entries:
-        if isinstance(entry, (str, bytes, complex)):
-            _check_kind(np.asarray(entry), what)
-    numbers = [np.nan if is_missing(entry) else entry for entry in entries]
-    return np.asarray(numbers, dtype=np.float64).reshape(array.shape)
 
 
 SAMPLE_DIMS = ("chain", "draw", "sample")
@@ -475,82 +441,45 @@ def is_labelled(X: Any) -> bool:
     return labelled or hasattr(kind, "data_vars") or hasattr(X, "posterior")
 
 
-def labelled_table(X: Any) -> Any:
-    """A labelled array or dataset as columns; as an array, if its entries have no names.
-
-    Chains are put below one another.
-    """
+def as_table(X: Any) -> Any:
+    """A labelled array or dataset as a data frame, chains below one another; all else as it is."""
+    if not is_labelled(X):
+        return X
     if not len(getattr(X, "data_vars", ())) and hasattr(X, "posterior"):
         X = X.posterior
-    return _dataset(X) if hasattr(type(X), "data_vars") else _labelled(X)
-
-
-def as_table(X: Any) -> Any:
-    """What is labelled as columns; everything else as it is."""
-    return labelled_table(X) if is_labelled(X) else X
-
-
-def named_row(X: Any) -> Any:
-    """A labelled array of one dimension as a mapping from its labels; everything else as it is."""
-    if not is_labelled(X) or getattr(X, "ndim", 0) != 1 or X.dims[0] not in X.coords:
-        return X
-    labels = np.asarray(X.coords[X.dims[0]].values).tolist()
-    named = all(isinstance(label, str) for label in labels)
-    return dict(zip(labels, np.asarray(X.values).tolist(), strict=True)) if named else X
-
-
-def _dataset(dataset: Any) -> Any:
-    """A dataset with one data variable per variable, or with a single one for all of them."""
-    names = [str(name) for name in dataset.data_vars]
-    arrays = [dataset[name] for name in dataset.data_vars]
-    if len(arrays) == 1 and any(dim not in SAMPLE_DIMS for dim in arrays[0].dims):
-        return _labelled(arrays[0])
-    columns = []
-    for name, array in zip(names, arrays, strict=True):
-        extra = [dim for dim in array.dims if dim not in SAMPLE_DIMS]
-        if extra:
+    if hasattr(type(X), "data_vars"):
+        extra = {x: a.dims for x, a in X.data_vars.items() if not {*a.dims} <= {*SAMPLE_DIMS}}
+        if not extra:
+            dims = [dim for dim in SAMPLE_DIMS if dim in X.dims]
+            return X.to_dataframe(dims or None)[list(X.data_vars)]
+        if len(X.data_vars) > 1:
+            name, dims = next(iter(extra.items()))
             raise DataError(
-                f"A dataset of samples has one value per chain and draw for every variable. "
-                f"{name!r} has the dimensions {list(array.dims)}; give that array alone, or one "
-                "data variable for each of its entries."
+                "Variables of a dataset of samples have the dimensions chain and draw. "
+                f"{name!r} has {list(dims)}; pass that array alone, or its entries one by one."
             )
-        columns.append(array.transpose(*_sample_dims(array)).values.reshape(-1))
-    return _columns(names, columns)
-
-
-def _sample_dims(array: Any) -> list[str]:
-    return [dim for dim in SAMPLE_DIMS if dim in array.dims]
+        X = X[next(iter(extra))]
+    return _labelled(X)
 
 
 def _labelled(array: Any) -> Any:
     """An array with named dimensions: samples along some, variables along the last."""
-    leading = _sample_dims(array)
+    leading = [dim for dim in SAMPLE_DIMS if dim in array.dims]
     others = [dim for dim in array.dims if dim not in SAMPLE_DIMS]
     if not leading and array.ndim == 2:
-        leading, others = [array.dims[0]], [array.dims[1]]
+        leading, others = others[:1], others[1:]
     if not leading:
         return as_floats(array.values)
     if len(others) != 1:
         raise DataError(
             f"Labelled samples have one dimension for the variables, besides {leading}. Got "
-            f"{others}; put them together with .stack(variable={others})."
-            if others
-            else f"Labelled samples need a dimension for the variables, besides {leading}. Got an "
-            "array without; use .expand_dims('variable') if there is a single variable."
+            f"{others or 'none'}: use .stack(variable={others}), or .expand_dims('variable')."
         )
     values = array.transpose(*leading, *others).values
     values = values.reshape(-1, values.shape[-1])
-    labels = np.asarray(array.coords[others[0]].values) if others[0] in array.coords else None
-    if labels is None or not all(isinstance(label, str) for label in labels.tolist()):
-        labels = np.arange(values.shape[1])
-    return _columns(labels.tolist(), list(values.T))
-
-
-def _columns(names: Sequence[Any], columns: Sequence[Any]) -> Columns:
-    """Arrays as columns, which have names if all of these are text."""
-    named = tuple(names) if all(isinstance(name, str) for name in names) else None
-    found = [array_column(str(x), column) for x, column in zip(names, columns, strict=True)]
-    return Columns(tuple(found), named)
+    labels = array.coords[others[0]].values.tolist() if others[0] in array.coords else [None]
+    named = all(isinstance(label, str) for label in labels)
+    return make_frame(labels if named else range(values.shape[1]), values.T)
 
 
 DIGITS = 6

@@ -3,43 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from math import inf
 from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import (
-    SamplesLike,
-    VariablesLike,
-    as_like,
-    detach,
-    namespace,
-    on_host,
-    spans,
-)
+from expectedkernels.arrays import SamplesLike, VariablesLike, as_like, detach, on_host
 from expectedkernels.checks import DataError, KernelError, check_choice
 from expectedkernels.discrepancies.hypothesis_tests import (
-    CHUNK,
     KernelsLike,
-    MeanEmbedding,
     complete_samples,
     counts_of,
     distinct_places,
     kernels_of,
-    mean_embedding,
     pooled_kernels,
+    row_sums,
     two_sets,
 )
-from expectedkernels.expectation import expected_kernel
+from expectedkernels.discrepancies.mmd import MeanEmbedding, mean_embedding
 from expectedkernels.kernels.empirical import check_roles, default_kernel, is_model
-from expectedkernels.kernels.kernel import (
-    Kernel,
-    ProductKernel,
-    RateKernel,
-    SumKernel,
-    require_kernel,
-)
+from expectedkernels.kernels.kernel import Kernel, ProductKernel, RateKernel, SumKernel
 from expectedkernels.kernels.target import TargetLike, as_target
 
 STEPS, LEARNING_RATE = 30, 0.2
@@ -78,11 +63,9 @@ def parameters(kernel: Kernel, n_variables: int) -> tuple[list[Any], Build]:
     def build(values: Sequence[Any]) -> Kernel:
         left = list(values)
         made = [make([left.pop(0) for _ in own]) for own, make in parts]
-        return (
-            ProductKernel(*made)
-            if weights is None
-            else SumKernel(made, left[0] if left else weights)
-        )
+        if weights is None:
+            return ProductKernel(*made)
+        return SumKernel(made, left[0] if left else weights)
 
     if weights is None or len(weights) == 1:  # the weight of a single term does not matter
         return found, build
@@ -104,52 +87,33 @@ def _rates(kernel: RateKernel, n_variables: int) -> tuple[list[Any], Build]:
     return [rates[used]], build
 
 
-def _row_sums(k: Kernel, rows: Any, *counts: Any) -> list[Any]:
-    """The diagonal of the kernels of rows, and their sums along rows, weighted by counts."""
-    parts = []
-    for chunk in spans(len(rows), max(1, CHUNK // len(rows))):
-        matrix = k(rows[chunk], rows)
-        sums = [matrix @ as_like(c, matrix) for c in counts]
-        parts.append([matrix[:, chunk].diagonal(), *sums])
-    return [namespace(*found).concatenate(found) for found in zip(*parts, strict=True)]
-
-
-def _model_ratio(given: MeanEmbedding, points: Any, follow: bool = False) -> Ratio:
-    """The squared discrepancy of samples from a model over its standard error, by kernels.
-
-    Gradients are followed if the kernels have tensors.
-    """
+def _model_ratio(given: MeanEmbedding, points: Any) -> Ratio:
+    """The squared discrepancy of samples from a model over its standard error, by kernels."""
     rows, place = distinct_places(points[None])
-    counts, n = counts_of(place, len(rows))[0], len(points)
-    circuit = given.circuit.to("torch") if follow else None
+    counts, n = counts_of(place, len(rows)), len(points)
 
     def ratio(k: Kernel) -> Any:
-        if circuit is None:
-            embedded, mean = given.embedding(rows, k), given.mean(k)
-        else:
-            embedded, mean = (expected_kernel(circuit, x, k) for x in (rows, circuit))
-        diagonal, sums = _row_sums(k, rows, counts)
-        c, embedded = as_like(counts, sums), as_like(embedded, sums)
-        partners = (sums - diagonal - (n - 2) * embedded - c @ embedded) / (n - 1)
-        return _over_error([(partners, c)], mean, diagonal)
+        model = replace(given, kernel=k)
+        sums, diagonal = row_sums(lambda some: k(rows[some], rows), counts)
+        c, embedded = as_like(counts[0], sums), as_like(model.at(rows), sums)
+        partners = (sums[:, 0] - diagonal - (n - 2) * embedded - c @ embedded) / (n - 1)
+        return _over_error([(partners, c)], model.total, diagonal)
 
     return ratio
 
 
 def _sample_ratio(first: Any, second: Any) -> Ratio:
     """The squared discrepancy of two samples over its standard error, by kernels."""
-    rows, place = distinct_places(np.concatenate([first, second])[None])
-    sides = place[0, : len(first)], place[0, len(first) :]
-    both = [np.bincount(own, minlength=len(rows)).astype(np.float64) for own in sides]
+    rows, [place] = distinct_places(np.concatenate([first, second])[None])
+    n, m = len(first), len(second)
+    counts = np.stack([np.bincount(x, minlength=len(rows)) for x in np.split(place, [n])]) + 0.0
 
     def ratio(k: Kernel) -> Any:
-        diagonal, *sums = _row_sums(k, rows, *both)
-        parts = []
-        for own, other in ((0, 1), (1, 0)):
-            inside = (sums[own] - diagonal) / (len(sides[own]) - 1)
-            partners = inside - sums[other] / len(sides[other])
-            parts.append((partners, as_like(both[own], diagonal)))
-        return _over_error(parts, 0.0, diagonal)
+        sums, own = row_sums(lambda some: k(rows[some], rows), counts)
+        first = (sums[:, 0] - own) / (n - 1) - sums[:, 1] / m
+        second = (sums[:, 1] - own) / (m - 1) - sums[:, 0] / n
+        c = as_like(counts, own)
+        return _over_error([(first, c[0]), (second, c[1])], 0.0, own)
 
     return ratio
 
@@ -274,29 +238,28 @@ def choose_kernel(
         model = as_target(other)
         check_roles("choose_kernel(samples, model)", model, samples)
         given = mean_embedding(model)
-        first = complete_samples(given.circuit, samples)
+        sets = [complete_samples(given.circuit, samples)]
         default = partial(default_kernel, given.circuit, categorical_features=categorical_features)
-        found = kernels_of(kernels, lambda scale: default(scale=scale), categorical_features)
-        sets, ratio = [first], _model_ratio(given, first)
-        followed: Callable[..., Ratio] = partial(_model_ratio, given, follow=True)
+        found = kernels_of(kernels, default, categorical_features)
+        ratio: Callable[..., Ratio] = partial(_model_ratio, given)
     else:
-        first, second, schema = two_sets(samples, other)
-        pooled = np.concatenate([first, second])
-        found, _ = pooled_kernels(kernels, pooled, schema, categorical_features)
-        sets, ratio, followed = [first, second], _sample_ratio(first, second), _sample_ratio
-    for k in found:
-        require_kernel(k)
-    best = found[int(np.argmax([float(on_host(ratio(k))) for k in found]))]
+        *sets, schema = two_sets(samples, other)
+        found, _ = pooled_kernels(kernels, np.concatenate(sets), schema, categorical_features)
+        ratio = _sample_ratio
+    score = ratio(*sets)
+    best = max(found, key=lambda k: float(on_host(score(k))))
     if method == "list":
         return best
-    n_variables = first.shape[1]
+    n_variables = sets[0].shape[1]
     halves = zip(*map(_halves, sets), strict=True)
     if not parameters(best, n_variables)[0]:
         raise KernelError(
             f"{best!r}, the best kernel here, has no rate and no weight for gradients to change. "
             "Choose among kernels that have, or with method='list'."
         )
-    return ascended(best, n_variables, *(followed(*half) for half in halves))
+    if len(sets) == 1:
+        ratio = partial(_model_ratio, replace(given, circuit=given.circuit.to("torch")))
+    return ascended(best, n_variables, *(ratio(*half) for half in halves))
 
 
 def _halves(points: Any) -> tuple[Any, Any]:

@@ -1,17 +1,30 @@
-"""Maximum mean discrepancy between circuits, points, or both, and where it comes from."""
+"""Maximum mean discrepancy between circuits, points, or both, and exact mean embeddings."""
 
 from __future__ import annotations
 
-from math import sqrt
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod, sqrt
 from typing import Any
 
-from expectedkernels.arrays import Array, RowsLike, VariablesLike, as_like, detach
+import numpy as np
+
+from expectedkernels.arrays import (
+    DEFAULT_MAX_BYTES,
+    Array,
+    RowsLike,
+    VariablesLike,
+    as_like,
+    detach,
+    from_logs,
+    on_host,
+)
 from expectedkernels.checks import DataError, KernelError
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.graph import Unit
 from expectedkernels.circuits.operands import check_single_root
+from expectedkernels.circuits.queries import require_normalized
 from expectedkernels.data.tables import as_table, is_frame
-from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.expectation import (
     expected_kernel,
     refuse_functions,
@@ -27,10 +40,16 @@ from expectedkernels.kernels.empirical import (
     shared_schema,
 )
 from expectedkernels.kernels.kernel import Kernel, is_kernel_compatible
+from expectedkernels.kernels.target import Target
 from expectedkernels.models import converted
+from expectedkernels.models.factor_graph import Factor, FactorGraph
+from expectedkernels.sampling.gibbs import every_state
 
 ROUNDING = 2.0**-49
 """A squared discrepancy that is no larger, of the size of its terms, is their rounding error."""
+
+ENUMERATED = 2**18
+"""Functions of up to this many states are evaluated at all of them, and sampled exactly."""
 
 
 def mmd2(
@@ -76,21 +95,27 @@ def mmd2(
     >>> ek.mmd2(p, p)
     0.0
     """
-    p, q, k, common = _prepared(p, q, k, categorical_features, max_bytes)
-    return _terms(p, q, k, common, max_bytes)[0]
+    return _squared(p, q, k, categorical_features, max_bytes)[0]
 
 
-def _terms(p: Any, q: Any, k: Kernel, common: Any, max_bytes: int) -> tuple[Any, Any]:
-    """The squared discrepancy, zero if it is rounding, and the size of its terms.
-
-    `common` are the two distributions on one vtree, which the mixed term alone needs.
-    """
-    own = expected_kernel(p, p, k, max_bytes=max_bytes)
+def _squared(
+    p: Any, q: Any, k: Any, categorical_features: Any, max_bytes: int
+) -> tuple[Any, Any, Kernel]:
+    """The squared discrepancy, zero if it is rounding, the size of its terms, and the kernel."""
+    given, first, second, k = _read(p, q, k, categorical_features, max_bytes)
+    pair = first, second
+    circuits = isinstance(first, Circuit) and isinstance(second, Circuit) and q is not p
+    if circuits and any(hasattr(x, "compile") for x in given):
+        # the mixed term alone needs a vtree that both share
+        pair = two_distributions(*given, max_bytes)
+        if not is_kernel_compatible(k, first, first) or not is_kernel_compatible(k, second, second):
+            first, second = pair
+    size = expected_kernel(first, first, k, max_bytes=max_bytes)
     if q is p:
-        return 0.0 * own, own
-    own = own + expected_kernel(q, q, k, max_bytes=max_bytes)
-    squared = own - 2.0 * expected_kernel(common[0], common[1], k, max_bytes=max_bytes)
-    return abs(0.0 * squared) if abs(squared) <= ROUNDING * abs(own) else squared, own
+        return 0.0 * size, size, k
+    size = size + expected_kernel(second, second, k, max_bytes=max_bytes)
+    squared = size - 2.0 * expected_kernel(*pair, k, max_bytes=max_bytes)
+    return abs(0.0 * squared) if abs(squared) <= ROUNDING * abs(size) else squared, size, k
 
 
 def mmd(
@@ -127,8 +152,7 @@ def mmd(
     >>> round(ek.mmd(p, q, ek.Delta()), 6)
     0.565685
     """
-    p, q, k, common = _prepared(p, q, k, categorical_features, max_bytes)
-    squared, size = _terms(p, q, k, common, max_bytes)
+    squared, size, k = _squared(p, q, k, categorical_features, max_bytes)
     if squared > 0:
         return sqrt(squared) if isinstance(squared, float) else squared**0.5
     if squared < -1e-10 * abs(float(detach(size))):
@@ -176,33 +200,22 @@ def witness(
         k, X = None, k  # witness(p, q, X)
     if X is None:
         raise DataError("The witness function is evaluated at points. Give some as X.")
-    given = p, q
-    p, q, k, _ = _prepared(p, q, k, categorical_features, max_bytes, common=False)
+    given, p, q, k = _read(p, q, k, categorical_features, max_bytes)
     X = as_table(X)
     if is_frame(X):
-        X = _frame_points(X, p, q, given)
+        schemas = [x.schema for x in (p, q) if isinstance(x, Circuit)]
+        frames = [x.frame for x in given if isinstance(x, Empirical) and x.frame is not None]
+        X = (schemas[0] if schemas else shared_schema(*frames, X)).read_frame(X)
     first, second = (expected_kernel(x, X, k, max_bytes=max_bytes) for x in (p, q))
-    return as_like(first, second) - as_like(second, first)  # one of them may be on a card
+    return as_like(first, second) - as_like(second, first)  # one of them may be on a GPU
 
 
-def _frame_points(X: Any, p: Any, q: Any, given: tuple[Any, Any]) -> Any:
-    """The rows of a frame as the distributions have them."""
-    circuit = next((x for x in (p, q) if isinstance(x, Circuit)), None)
-    if circuit is not None:
-        return circuit.schema.read_frame(X)
-    tables = [x.frame if isinstance(x, Empirical) else x for x in given]
-    return shared_schema(*(x for x in tables if is_frame(x)), X).read_frame(X)
-
-
-def _prepared(
-    p: Any, q: Any, k: Any, categorical_features: Any, max_bytes: int, common: bool = True
-) -> tuple[Any, Any, Kernel, Any]:
-    """Two distributions over the same variables, the kernel, and both on a common vtree.
-
-    The last are the first two, unless one of these is a model that was compiled on another vtree.
-    """
-    one, other = as_distribution(p), as_distribution(q)
-    first, second = two_distributions(one, other, max_bytes, common=False)
+def _read(
+    p: Any, q: Any, k: Any, categorical_features: Any, max_bytes: int
+) -> tuple[tuple[Any, Any], Any, Any, Kernel]:
+    """Two distributions before and after models are compiled, each by itself, and the kernel."""
+    given = as_distribution(p), as_distribution(q)
+    first, second = two_distributions(*given, max_bytes, common=False)
     second = first if q is p else second
     for x in (first, second):
         if isinstance(x, Circuit):
@@ -212,13 +225,7 @@ def _prepared(
         k = default_kernel(first, second, categorical_features=categorical_features)
     else:
         refuse_features(categorical_features)
-    both = isinstance(first, Circuit) and isinstance(second, Circuit) and q is not p
-    if not common or not both or not any(hasattr(x, "compile") for x in (one, other)):
-        return first, second, k, (first, second)
-    pair = two_distributions(one, other, max_bytes)
-    if not is_kernel_compatible(k, first, first) or not is_kernel_compatible(k, second, second):
-        return *pair, k, pair
-    return first, second, k, pair
+    return given, first, second, k
 
 
 def as_distribution(x: Any) -> Any:
@@ -231,3 +238,71 @@ def as_distribution(x: Any) -> Any:
         return model
     weights = sample_weights(x)
     return Empirical(x if weights is None else x.rows, weights)
+
+
+@dataclass(frozen=True, eq=False)
+class MeanEmbedding:
+    """The exact mean embedding of a model, in the space of a kernel."""
+
+    circuit: Circuit  # normalised
+    # whether it is that of a function, with a unit for every state: too wide to meet itself
+    wide: bool = False
+    kernel: Any = None
+
+    @cached_property
+    def total(self) -> Any:
+        """The expected kernel of two independent samples."""
+        if not self.wide:
+            return expected_kernel(self.circuit, self.circuit, self.kernel)
+        states = every_state(self.circuit.cardinalities)
+        values = self.at(states)
+        return as_like(np.exp(on_host(self.circuit.log_likelihood(states))), values) @ values
+
+    def at(self, points: Any) -> Any:
+        """The expected kernel of a sample and each of some points."""
+        return expected_kernel(self.circuit, points, self.kernel)
+
+
+def mean_embedding(model: Any, what: str = "A test") -> MeanEmbedding:
+    """A model whose exact embedding is known; raises if it is not. `what` is it that needs one."""
+    if is_small(model):
+        table = states_of(model)[1].reshape(model.cardinalities)
+        factor = Factor(range(table.ndim), table)
+        graph = FactorGraph(model.cardinalities, [factor], model.names, model.states)
+        return MeanEmbedding(graph.circuit(), wide=True)
+    if isinstance(model, Target):
+        raise DataError(
+            f"A mean embedding is a sum over all states: a function of more than {ENUMERATED} "
+            "states has none. Give the model as a FactorGraph, or use kdsd_test."
+        )
+    if hasattr(model, "compile"):
+        model = model.circuit()
+    if not isinstance(model, Circuit):
+        raise DataError(
+            "The model must be a Circuit, a FactorGraph, a Target, or a model of another library. "
+            f"Got {type(model).__name__}; mmd_two_sample_test compares two sets of samples."
+        )
+    check_single_root(model, what)
+    require_normalized(model, what)
+    return MeanEmbedding(model.to("numpy"))
+
+
+def is_small(target: Any) -> bool:
+    """Whether this is a function of so few states that it is evaluated at all of them."""
+    return isinstance(target, Target) and prod(target.cardinalities) <= ENUMERATED
+
+
+def states_of(target: Target) -> tuple[Any, Any]:
+    """All states of a function, one per row, and their probabilities.
+
+    Examples
+    --------
+    >>> states, chances = states_of(Target(lambda X: np.log(1.0 + X[:, 0]), [2]))
+    >>> states.tolist(), chances.round(6).tolist()
+    ([[0], [1]], [0.333333, 0.666667])
+    """
+    states = every_state(target.cardinalities)
+    chances = from_logs(target.log_prob(states))
+    if not chances.any():
+        raise DataError(f"The target is zero at all of its {len(states)} states.")
+    return states, chances / chances.sum()

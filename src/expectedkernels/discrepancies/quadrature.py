@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import cached_property
 from math import prod, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,9 +18,9 @@ from expectedkernels.checks import (
     public,
 )
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.data.evidence import EvidenceLike
+from expectedkernels.data.evidence import EvidenceLike, as_points
 from expectedkernels.data.schema import Schema
-from expectedkernels.discrepancies.hypothesis_tests import MeanEmbedding, mean_embedding
+from expectedkernels.discrepancies.mmd import MeanEmbedding, mean_embedding
 from expectedkernels.kernels.empirical import (
     DistributionLike,
     Empirical,
@@ -54,28 +52,6 @@ class Quadrature(NamedTuple):
 
     weights: Array
     variance: float
-
-
-@dataclass(frozen=True, eq=False)
-class KernelEmbedding(MeanEmbedding):
-    """A normalised circuit with a kernel: what points are compared with."""
-
-    kernel: Kernel = field(kw_only=True)
-
-    @cached_property
-    def total(self) -> float:
-        """The expected kernel of two independent draws."""
-        return self.mean(self.kernel)
-
-    def at(self, points: Any) -> Any:
-        """The expected kernel of a draw and each of some points."""
-        return np.asarray(self.embedding(points, self.kernel))
-
-    def squared_mmd(self, points: Any, weights: Any) -> float:
-        """The squared discrepancy of weighted points; rounding may not make it negative."""
-        gram = self.kernel(points)
-        square = weights @ gram @ weights - 2.0 * weights @ self.at(points) + self.total
-        return max(float(square), 0.0)
 
 
 def quadrature(
@@ -144,12 +120,14 @@ def quadrature(
     """
     check_real("quadrature", "jitter", jitter, error=DataError)
     found = embedding_of(p, k, evidence, "Quadrature")
-    points = complete_points(found.circuit, X, "Points of a quadrature")
+    points = as_points(
+        sample_rows(found.circuit, X), found.circuit.schema, "The points of a quadrature"
+    )
     weights = best_weights(found, points, normalize, jitter)
-    return Quadrature(weights, found.squared_mmd(points, weights))
+    return Quadrature(weights, _squared_mmd(found, points, weights))
 
 
-def embedding_of(p: Any, k: Any, evidence: Any, what: str) -> KernelEmbedding:
+def embedding_of(p: Any, k: Any, evidence: Any, what: str) -> MeanEmbedding:
     """The distribution that points are to stand for, with its kernel."""
     if isinstance(p, Kernel):
         raise DataError(f"{what} is of a model. Got a kernel, {p!r}, in its place.")
@@ -165,21 +143,17 @@ def embedding_of(p: Any, k: Any, evidence: Any, what: str) -> KernelEmbedding:
             f"{what} needs a positive definite kernel, but {definite.reason}. ExpHamming() is one "
             "for discrete variables, RBF() for real ones."
         )
-    return KernelEmbedding(circuit, model.wide, kernel=kernel)
+    return MeanEmbedding(circuit, model.wide, kernel)
 
 
-def complete_points(circuit: Circuit, X: Any, what: str) -> Any:
-    """Rows without missing values, in the codes of a circuit."""
-    points = sample_rows(circuit, X)
-    missing = np.isnan(points)
-    if missing.any():
-        row, column = np.argwhere(missing)[0]
-        raise DataError(f"{what} must be complete. Got NaN in row {row}, column {column}.")
-    return points
+def _squared_mmd(embedding: MeanEmbedding, points: Any, weights: Any) -> float:
+    """The squared discrepancy of weighted points; rounding may not make it negative."""
+    square = weights @ embedding.kernel(points) @ weights + embedding.total
+    return max(float(square - 2.0 * weights @ embedding.at(points)), 0.0)
 
 
 def best_weights(
-    embedding: KernelEmbedding, points: Any, normalize: bool, jitter: float = 1e-10
+    embedding: MeanEmbedding, points: Any, normalize: bool, jitter: float = 1e-10
 ) -> Any:
     """The weights of points with the smallest discrepancy, of all or of those that sum to one."""
     from scipy.linalg import cho_factor, cho_solve  # slow to import
@@ -422,25 +396,29 @@ def herd(
     if candidates is None:
         rows = candidate_points(found.circuit, n, generator)
     else:
-        rows = np.unique(complete_points(found.circuit, candidates, "Candidates"), axis=0)
-    column, diagonal = gram_columns(found.kernel, rows)
+        rows = as_points(sample_rows(found.circuit, candidates), found.circuit.schema, "Candidates")
+        rows = np.unique(rows, axis=0)
     choose = greedy_choice if weights == "equal" else sequential_choice
-    points = rows[choose(column, diagonal, n, found.at(rows))]
+    points = rows[choose(*gram_columns(found.kernel, rows), n, found.at(rows))]
     if not len(points):
         raise DataError(
             "No candidate is near the model: the expected kernel of the model and each of them is "
             "zero. Give others, or a kernel that decays more slowly."
         )
     share = _weights_of(found, points, weights)
-    if refine:
-        points, share = _refined(found, points, share, weights)
+    square = _squared_mmd(found, points, share)
+    for _ in range(ROUNDS if refine else 0):
+        moved = _moved(found, points, share)
+        again = _weights_of(found, moved, weights)
+        after = _squared_mmd(found, moved, again)
+        if not after < square * (1.0 - 1e-9):
+            break
+        points, share, square = moved, again, after
     kept = share != 0
-    points, share = points[kept], share[kept]
-    mmd = sqrt(found.squared_mmd(points, share))
-    return HerdedPoints(points, share, mmd, found.circuit.schema)
+    return HerdedPoints(points[kept], share[kept], sqrt(square), found.circuit.schema)
 
 
-def _weights_of(embedding: KernelEmbedding, points: Any, rule: str) -> Any:
+def _weights_of(embedding: MeanEmbedding, points: Any, rule: str) -> Any:
     """The weights of points by one of the rules; they sum to one."""
     if rule == "equal":
         return np.full(len(points), 1.0 / len(points))
@@ -452,36 +430,19 @@ def _weights_of(embedding: KernelEmbedding, points: Any, rule: str) -> Any:
     return simplex_weights(centred).weights
 
 
-def _refined(embedding: KernelEmbedding, points: Any, weights: Any, rule: str) -> tuple[Any, Any]:
-    """The points after changes of single variables that lower the discrepancy, and weights."""
-    best, value = (points, weights), embedding.squared_mmd(points, weights)
-    possible = [
-        None if card is None else np.flatnonzero(np.asarray(table) > 0)
-        for card, table in zip(
-            embedding.circuit.cardinalities, embedding.circuit.marginals(), strict=True
-        )
-    ]
-    for _ in range(ROUNDS):
-        moved = _moved(embedding, *best, possible)
-        share = _weights_of(embedding, moved, rule)
-        after = embedding.squared_mmd(moved, share)
-        if not after < value * (1.0 - 1e-9):
-            break
-        best, value = (moved, share), after
-    return best
-
-
-def _moved(embedding: KernelEmbedding, points: Any, weights: Any, possible: list[Any]) -> Any:
+def _moved(embedding: MeanEmbedding, points: Any, weights: Any) -> Any:
     """The points, each replaced by the best of those that differ in one variable from it."""
+    domains = zip(embedding.circuit.cardinalities, embedding.circuit.marginals(), strict=True)
+    changes = [
+        (v, state)
+        for v, (card, table) in enumerate(domains)
+        for state in (() if card is None else np.flatnonzero(table).tolist())
+    ]
+    variables, states = np.array(changes, dtype=np.intp).reshape(-1, 2).T
     points = points.copy()
     for i, weight in enumerate(weights):
-        around = [points[i : i + 1]]
-        for v, states in enumerate(possible):
-            if states is not None:
-                near = np.repeat(points[i : i + 1], len(states), axis=0)
-                near[:, v] = states
-                around.append(near[states != points[i, v]])
-        near = np.concatenate(around)
+        near = np.tile(points[i], (1 + len(states), 1))  # the point itself is the first
+        near[np.arange(1, len(near)), variables] = states
         others = np.delete(np.arange(len(points)), i)
         _, own = gram_columns(embedding.kernel, near)
         cross = embedding.kernel(near, points[others]) @ weights[others] if len(others) else 0.0

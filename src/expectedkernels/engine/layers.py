@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
-from math import inf
+from itertools import groupby, pairwise
+from math import inf, prod
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from expectedkernels.arrays import namespace, to_numpy
 from expectedkernels.engine.blocks import tidy
 from expectedkernels.vtree import Vtree
 
@@ -34,18 +35,30 @@ PASSED, DENSE, SPARSE = range(3)
 
 @dataclass(frozen=True, eq=False)
 class Stack:
-    """Nodes of one level whose weights are dense and of one shape: one stacked product.
+    """Nodes of one layer whose weights are dense and of one shape: one stacked product.
 
     Attributes
     ----------
     weights : array of shape (nodes, units, products)
     units, products : slices
-        Their place among the units and the products of the level.
+        Their place among the units and the products of the layer.
+    stored : slice or int array
+        The place of every weight among the stored numbers of the layer; 0: it is zero.
     """
 
     weights: Any
     units: slice
     products: slice
+    stored: Any
+
+    def apply(self, x: Any, out: Any, turned: bool = False) -> None:
+        """Write what the weights make of products; `turned`, of derivatives in units."""
+        w, source, goal = self.weights, self.products, self.units
+        if turned:
+            w, source, goal = w.swapaxes(1, 2), goal, source
+        n, height, width = w.shape
+        inputs, place = x[source].reshape(n, width, -1), out[goal].reshape(n, height, -1)
+        namespace(x).matmul(w, inputs, out=place)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,15 +70,14 @@ class Edges:
     starts : int array of shape (units + 1,)
     products : int array
     weights : array
-    kept : int array
-        Which entries of the matrices that are stored dense (laid end to end) are edges; they come
-        before those of matrices that are stored sparsely, all of which are edges.
+    stored : int array
+        The place of every weight among the stored numbers of the layer.
     """
 
     starts: IntArray
     products: IntArray
     weights: Any
-    kept: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    stored: Any = None
 
     @cached_property
     def units(self) -> IntArray:
@@ -82,11 +94,6 @@ class Edges:
         """How many edges a unit has at most."""
         return int(np.diff(self.starts).max(initial=0))
 
-    def matrix(self, n_products: int) -> sparse.csr_array:
-        """The edges as a sparse matrix, (units, products)."""
-        shape = (len(self.starts) - 1, n_products)
-        return sparse.csr_array((self.weights, self.products, self.starts), shape=shape)
-
 
 @dataclass(frozen=True, eq=False)
 class Level:
@@ -96,9 +103,9 @@ class Level:
     ----------
     nodes : int array
     start, stop : int
-        The place of the level's units in the buffer.
+        The place of the layer's units in the buffer.
     unit_starts, product_starts : int arrays of shape (nodes + 1,)
-        The first unit and product of every node, counted from those of the level.
+        The first unit and product of every node, counted from those of the layer.
     inputs : int array of shape (2, products), or None at height 0
         The place in the buffer of the left and right input of every product.
     n_passed : int
@@ -106,8 +113,9 @@ class Level:
     stacks : tuple of Stack
     edges : Edges
         Of the sparse nodes: units and products counted from the first sparse ones.
-    matrices : list
-        The weights of every node (None: passed).
+    views : tuple of int, or None
+        Where the left and right inputs of all products begin, if those of every node lie together
+        and in order, left and right in turns; there are no places of inputs then.
     """
 
     nodes: IntArray
@@ -117,9 +125,9 @@ class Level:
     product_starts: IntArray
     inputs: IntArray | None
     n_passed: int
-    stacks: tuple[Stack, ...]
+    stacks: tuple[Any, ...]
     edges: Edges
-    matrices: list[Any]
+    views: tuple[int, int] | None = None
 
     @property
     def n_units(self) -> int:
@@ -150,7 +158,9 @@ class Level:
     @cached_property
     def forth(self) -> sparse.csr_array:
         """The weights of the sparse nodes, (units, products)."""
-        return self.edges.matrix(self.sparse_products.stop - self.sparse_products.start)
+        edges, products = self.edges, self.sparse_products
+        shape = (len(edges.starts) - 1, products.stop - products.start)
+        return sparse.csr_array((edges.weights, edges.products, edges.starts), shape=shape)
 
     @cached_property
     def back(self) -> sparse.csr_array:
@@ -169,10 +179,8 @@ class Level:
         used, number = np.unique(flat, return_inverse=True)
         if len(used) == len(flat):
             return flat, None, number
-        ones = np.ones(len(flat))
-        shape = (len(used), len(flat))
-        matrix = sparse.csr_array((ones, (number, np.arange(len(flat)))), shape=shape)
-        return used, matrix, number
+        entries = (np.ones(len(flat)), (number, np.arange(len(flat))))
+        return used, sparse.csr_array(entries, shape=(len(used), len(flat))), number
 
     @cached_property
     def is_used_once(self) -> bool:
@@ -192,12 +200,12 @@ class Level:
 
     @cached_property
     def node_of_unit(self) -> IntArray:
-        """The node of every unit, counted within the level."""
+        """The node of every unit, counted within the layer."""
         return np.repeat(np.arange(len(self.nodes)), np.diff(self.unit_starts))
 
     @cached_property
     def all_edges(self) -> Edges:
-        """The edges of all units of the level; those without weights have one of weight one."""
+        """The edges of all units of the layer; those without weights have one of weight one."""
         if not self.n_passed and not self.stacks:
             return self.edges
         one, own = np.ones(self.n_passed), self.edges
@@ -215,41 +223,16 @@ class Level:
     def by_product(self) -> tuple[IntArray, Edges]:
         """The order of all edges by their products, and edges from products to units."""
         edges = self.all_edges
-        order, starts = _in_groups(edges.products, self.n_products)
+        counts = np.bincount(edges.products, minlength=self.n_products)
+        order = np.argsort(edges.products, kind="stable")
+        starts = np.concatenate([[0], np.cumsum(counts)])
         return order, Edges(starts, edges.units[order], edges.weights[order])
-
-    @cached_property
-    def bounds(self) -> tuple[Any, Any]:
-        """For every node the log of its smallest weight, and of the largest sum of a unit's."""
-        smallest, largest = np.ones(self.n_units), np.ones(self.n_units)
-        with np.errstate(over="ignore"):  # then there is no room
-            for stack in self.stacks:
-                size = np.abs(stack.weights)
-                low = np.where(size > 0, size, inf).min(axis=2).reshape(-1)
-                smallest[stack.units], largest[stack.units] = low, size.sum(axis=2).reshape(-1)
-            if len(self.edges.weights):
-                _edge_bounds(self.edges, smallest[self.sparse_units], largest[self.sparse_units])
-        starts = self.unit_starts[:-1]
-        low = np.minimum.reduceat(smallest, starts)
-        high = np.maximum.reduceat(largest, starts)
-        return np.log(np.where(low < inf, low, 1.0)), np.log(np.where(high > 0, high, 1.0))
 
     @cached_property
     def table_bases(self) -> Any:
         """Where the entries of every input unit begin, with one more for each unit."""
         widths = np.repeat(np.diff(self.product_starts), np.diff(self.unit_starts)) + 1
         return np.cumsum(widths) - widths
-
-    @cached_property
-    def spread(self) -> Any:
-        """For every node the log of how small a unit can be beside another; -inf: no bound."""
-        found = np.full(len(self.nodes), -inf)
-        for i, matrix in enumerate(self.matrices):
-            if matrix is not None and not sparse.issparse(matrix) and matrix.size:
-                low, high = matrix.min(axis=0), matrix.max(axis=0)
-                if low.min() > 0:
-                    found[i] = (np.log(low) - np.log(high)).min()
-        return found
 
     def divided(self, values: Any, tops: Any) -> Any:
         """The values of units over those of their nodes."""
@@ -259,60 +242,33 @@ class Level:
         parts = values.reshape(n, self.height, -1) / tops.reshape(n, 1, -1)
         return parts.reshape(values.shape)
 
-    def apply_stacks(self, x: Any, out: Any, matmul: Any, turned: bool = False) -> None:
-        """Write what the weights of stacks make of products; `turned`, of derivatives in units."""
-        for stack in self.stacks:
-            w, source, goal = stack.weights, stack.products, stack.units
-            if turned:
-                w, source, goal = w.swapaxes(1, 2), goal, source
-            n, height, width = w.shape
-            inputs = x[source].reshape(n, width, -1)
-            matmul(w, inputs, out=out[goal].reshape(n, height, -1))
+    def pair(self, values: Any) -> tuple[Any, Any]:
+        """The values of the left and right inputs of all products, as views."""
+        (a, b), n = self.views, len(self.nodes)  # type: ignore[misc]
+        width, tail = self.n_products // n, values.shape[1:]
+        if n == 1:
+            return values[a : a + width], values[b : b + width]
+        first = min(a, b)
+        both = values[first : first + 2 * self.n_products].reshape(n, 2, width, *tail)
+        return both[:, int(a > b)], both[:, int(b > a)]
 
-    def by_node(self, stacks: Sequence[Any], edges: Any) -> list[Any]:
-        """Numbers of stacks and edges as the weights of the nodes that have some are stored.
+    def with_weights(self, stacks: Sequence[Any], weights: Any) -> Level:
+        """The layer with other weights of its stacks and edges; what is known of places stays."""
+        own = tuple(replace(s, weights=w) for s, w in zip(self.stacks, stacks, strict=True))
+        edges = replace(self.edges, weights=weights)
+        vars(edges).update({k: v for k, v in vars(self.edges).items() if k != "weights"})
+        return replace(self, stacks=own, edges=edges).with_known(self)
 
-        A matrix for dense weights, one number per stored entry for sparse ones.
-        """
-        own = self.matrices[self.n_passed_nodes :]
-        found = [matrix for stack in stacks for matrix in stack]
-        for i, numbers in enumerate(found):
-            if sparse.issparse(own[i]):
-                found[i] = numbers[own[i].nonzero()]
-        rest, n = own[len(found) :], len(self.edges.kept)
-        small = [matrix for matrix in rest if not sparse.issparse(matrix)]
-        flat = np.zeros(sum(matrix.size for matrix in small))
-        flat[self.edges.kept] = edges[:n]
-        parts = np.split(flat, np.cumsum([matrix.size for matrix in small]))
-        found += [part.reshape(m.shape) for part, m in zip(parts, small, strict=False)]
-        stored = np.cumsum([matrix.nnz for matrix in rest[len(small) :]], dtype=np.intp)
-        return found + np.split(edges[n:], stored)[:-1]
-
-    def by_stack(self, numbers: Sequence[Any]) -> tuple[list[Any], Any]:
-        """The same the other way round, given the numbers of all vtree nodes."""
-        free = self.n_passed_nodes
-        pairs = list(zip(self.matrices[free:], self.nodes[free:].tolist(), strict=True))
-        own = [(matrix, numbers[node]) for matrix, node in pairs]
-        stacks, at = [], 0
-        for stack in self.stacks:
-            n = len(stack.weights)
-            stacks.append(np.stack([_as_dense(*pair) for pair in own[at : at + n]]))
-            at += n
-        small = [x.reshape(-1) for matrix, x in own[at:] if not sparse.issparse(matrix)]
-        stored = [x for matrix, x in own[at:] if sparse.issparse(matrix)]
-        kept = np.concatenate(small)[self.edges.kept] if small else np.zeros(0)
-        return stacks, np.concatenate([kept, *stored], dtype=np.float64)
-
-    def like_this(self, level: Level) -> Level:
-        """Another level with the same edges, which takes over what is known of these."""
+    def with_known(self, other: Level) -> Level:
+        """The layer with what is known of the places of units and inputs of another one."""
         kept = ("uses", "node_of_unit", "height", "is_used_once", "unit_places")
-        vars(level).update({name: vars(self)[name] for name in kept if name in vars(self)})
-        return level
+        vars(self).update({name: vars(other)[name] for name in kept if name in vars(other)})
+        return self
 
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """The levels of a circuit, and where its nodes lie.
+    """The layers of a circuit, and where its nodes lie.
 
     Attributes
     ----------
@@ -320,19 +276,25 @@ class Levels:
     levels : tuple of Level, by height
     unit_starts : int array
         The place in the buffer of the first unit of every vtree node.
+    bounds : array of shape (4, nodes)
+        See `Operand.bounds`.
+    matrices : sequence
+        The weights of every node, None where units are products as they are.
     floor : float, or None
-        What no weight is below, if weights are not those of the levels' matrices; those of a unit
-        add up to one then.
+        What no weight is below, if weights are not those of the matrices; those of a unit add up
+        to one then.
     """
 
     vtree: Vtree
     levels: tuple[Level, ...]
     unit_starts: IntArray
+    bounds: Any
+    matrices: Sequence[Any] = ()
     floor: float | None = None
 
     @property
     def host(self) -> Levels:
-        """The levels on the host."""
+        """The layers on the host."""
         return self
 
     @property
@@ -351,7 +313,7 @@ class Levels:
         return SINGLE_LOST if self.is_single else LOST
 
     def all_edges(self, number: int) -> Edges:
-        """The edges of all units of a level, where the numbers are."""
+        """The edges of all units of a layer, where the numbers are."""
         return self.levels[number].all_edges
 
     @property
@@ -361,14 +323,14 @@ class Levels:
 
     @cached_property
     def has_every_use_once(self) -> bool:
-        """Whether a pass down writes to every unit but the roots, and once."""
+        """Whether a backward pass writes to every unit but the roots, and once."""
         if not all(level.is_used_once for level in self.levels[1:]):
             return False
         return 2 * self.n_products == self.n_units - (self.roots.stop - self.roots.start)
 
     @cached_property
     def n_products(self) -> int:
-        """The number of products of all levels but the lowest."""
+        """The number of products of all layers but the lowest."""
         return sum(level.n_products for level in self.levels[1:])
 
     @cached_property
@@ -385,11 +347,9 @@ class Levels:
     @cached_property
     def entries(self) -> Any:
         """How many units, products and weights every vtree node has; dense ones count little."""
-        total = np.zeros(self.vtree.n_nodes)
+        total = np.asarray([weight_cost(matrix) for matrix in self.matrices])
         for level in self.levels:
-            weights = [weight_cost(matrix) for matrix in level.matrices]
-            sizes = np.diff(level.unit_starts) + 2 * np.diff(level.product_starts)
-            total[level.nodes] = sizes + weights
+            total[level.nodes] += np.diff(level.unit_starts) + 2 * np.diff(level.product_starts)
         return total
 
     @property
@@ -405,97 +365,124 @@ class Levels:
     @cached_property
     def signed(self) -> bool:
         """Whether there are negative weights."""
-        numbers = (
-            m.data if sparse.issparse(m) else m for level in self.levels for m in level.matrices
-        )
-        return any(bool((x < 0).any()) for x in numbers if x is not None and x.size)
+        return bool(self.bounds[3].any())
+
+    @cached_property
+    def _bounds(self) -> tuple[Any, Any, Any]:
+        """The first three of the bounds, or those of weights above the floor that sum to one."""
+        low, high, spread, _ = self.bounds
+        if self.floor is not None:
+            weighted = np.array([matrix is not None for matrix in self.matrices])
+            low, high = weighted * np.log(self.floor), weighted * 1e-3  # up to rounding
+            spread = np.where(spread > -inf, np.log(self.floor), -inf)
+        return low, high, spread
 
     @cached_property
     def room(self) -> float:
         """How far from zero the logs of mantissas may be; negative: weights are too small."""
-        bounds = list(map(self._bounds, self.host.levels))
-        low = min(float(below.min()) for below, _ in bounds)
-        high = max(float(above.max()) for _, above in bounds)
+        low, high, _ = self._bounds
         limits = (SINGLE_ROOM, SINGLE_EXPONENTS) if self.is_single else (LARGEST_ROOM, EXPONENTS)
-        return min(limits[0], (limits[1] - max(-low, high)) / 2)
-
-    def _bounds(self, level: Level) -> tuple[Any, Any]:
-        """For every node the log of its smallest weight, and of the largest sum of a unit's."""
-        if self.floor is None:
-            return level.bounds
-        weighted = np.array([matrix is not None for matrix in level.matrices])
-        # sums of one, up to rounding
-        return np.where(weighted, np.log(self.floor), 0.0), np.where(weighted, 1e-3, 0.0)
+        return min(limits[0], (limits[1] - max(-float(low.min()), float(high.max()))) / 2)
 
     @cached_property
-    def known_ranges(self) -> dict[float, list[tuple[bool, bool]]]:
-        """What is known of ranges if atoms are 0 or 1, by the lift."""
+    def known_ranges(self) -> dict[Any, list[tuple[bool, bool]]]:
+        """What is known of ranges, by the arguments of `ranges`."""
         return {}
 
-    def ranges(self, lift: float = 0.0) -> list[tuple[bool, bool]]:
-        """What `ranges_given` says if atoms are 0 or 1."""
-        if lift not in self.known_ranges:
-            self.known_ranges[lift] = self.ranges_given(0.0, lift)
-        return self.known_ranges[lift]
+    def ranges(
+        self, lift: float = 0.0, bounds: tuple[float, float, bool] = (0.0, 0.0, False)
+    ) -> list[tuple[bool, bool]]:
+        """What `ranges_given` says if atoms have these bounds: by default they are 0 or 1."""
+        key = lift, bounds
+        if key not in self.known_ranges:
+            low, high, signed = bounds
+            self.known_ranges[key] = self.ranges_given(low, lift, high, signed)
+        return self.known_ranges[key]
 
-    def ranges_given(self, low_atoms: Any, lift: float = 0.0) -> list[tuple[bool, bool]]:
-        """Which levels are divided, and which of these may hold values that are too small then.
+    def ranges_given(
+        self, low_atoms: Any, lift: float = 0.0, high_atoms: float = 0.0, signed: bool = False
+    ) -> list[tuple[bool, bool]]:
+        """Which layers are divided, and which of these may hold values that are too small then.
 
         Given the logs of the smallest atoms of every leaf. Every node has its own bounds: those of
-        its children added up, and of its weights.
+        its children added up, and of its weights. Sums of signed values have no lower bound.
         """
         vtree, room, found = self.vtree, self.room, []
         low, high = np.zeros((2, vtree.n_nodes))
-        low[self.host.levels[0].nodes] = low_atoms
+        low[self.host.levels[0].nodes], high[self.host.levels[0].nodes] = low_atoms, high_atoms
+        below, above, spread = self._bounds
         for level in self.host.levels:
-            nodes, (below, above) = level.nodes, self._bounds(level)
+            nodes = level.nodes
             if level.inputs is not None:
                 a, b = vtree.left[nodes], vtree.right[nodes]
                 low[nodes], high[nodes] = low[a] + low[b], high[a] + high[b]
-            low[nodes] += below
-            high[nodes] += above
+            low[nodes] += -inf if signed else below[nodes]
+            high[nodes] += above[nodes]
             is_divided, is_raised = low[nodes].min() < -room or high[nodes].max() > room, False
             if is_divided:
-                spread = level.spread
-                if self.floor is not None:
-                    spread = np.where(spread > -inf, np.log(self.floor), -inf)
                 # the smallest value over the largest, by both bounds or by the weights alone
-                smallest = np.maximum(low[nodes] - high[nodes], spread) + lift
-                is_raised = bool(smallest.min() < -room)
-                low[nodes], high[nodes] = np.maximum(smallest, -room), lift
+                least = -inf if signed else np.maximum(low[nodes] - high[nodes], spread[nodes])
+                least = np.asarray(least + lift)
+                is_raised = bool(least.min() < -room)
+                low[nodes], high[nodes] = np.maximum(least, -room), lift
             found.append((bool(is_divided), is_raised))
         return found
 
     def with_weights(self, numbers: Sequence[tuple[Any, Any]], floor: float | None) -> Any:
-        """The levels with other weights: those of stacks and of edges for every level.
+        """The layers with other weights: those of stacks and of edges for every layer.
 
         With a floor no weight is below it, and those of a unit add up to one: ranges are known from
         that alone. What the circuit's matrices say of the old weights stays as it is.
         """
-        made = []
-        for level, (stacks, weights) in zip(self.levels, numbers, strict=True):
-            new = tuple(replace(s, weights=w) for s, w in zip(level.stacks, stacks, strict=True))
-            edges = replace(level.edges, weights=weights)
-            vars(edges).update({k: v for k, v in vars(level.edges).items() if k != "weights"})
-            made.append(level.like_this(replace(level, stacks=new, edges=edges)))
-        found = replace(self, levels=tuple(made), floor=floor)
+        pairs = zip(self.levels, numbers, strict=True)
+        made = tuple(level.with_weights(stacks, edges) for level, (stacks, edges) in pairs)
+        found = replace(self, levels=made, floor=floor)
         kept = ["last_entries", "edge_entries", "atom_numbers", "leaf_variables", "leaf_states"]
         if self.floor == floor is not None and self.is_single == found.is_single:
             kept += ["room", "known_ranges"]
         vars(found).update({name: vars(self)[name] for name in kept if name in vars(self)})
         return found
 
-    def renumbered(self, matrices: Sequence[Any]) -> Levels | None:
-        """The levels with other weights at the same edges, None if edges differ."""
-        own = [[matrices[node] for node in level.nodes.tolist()] for level in self.levels]
-        pairs = zip(chain(*(level.matrices for level in self.levels)), chain(*own), strict=True)
-        if not all(_have_same_edges(a, b) for a, b in pairs):
+    def by_stack(self, numbers: Sequence[Any]) -> list[tuple[list[Any], Any]]:
+        """Numbers of nodes, as their weights are stored, as those of stacks and edges of layers."""
+        found = []
+        for level in self.levels:
+            own = [numbers[node].reshape(-1) for node in level.nodes[level.n_passed_nodes :]]
+            flat = np.concatenate([np.zeros(1), *own])
+            stacks = [flat[stack.stored].reshape(stack.weights.shape) for stack in level.stacks]
+            found.append((stacks, flat[level.edges.stored]))
+        return found
+
+    def by_node(self, numbers: Sequence[tuple[Sequence[Any], Any]]) -> list[Any]:
+        """The same the other way round; None where nodes have no weights.
+
+        A matrix for dense weights, one number per stored entry for sparse ones.
+        """
+        found: list[Any] = [None] * self.vtree.n_nodes
+        for level, (stacks, edges) in zip(self.levels, numbers, strict=True):
+            nodes = level.nodes[level.n_passed_nodes :].tolist()
+            shapes = [stored_numbers(self.matrices[node]).shape for node in nodes]
+            ends = np.cumsum([1, *map(prod, shapes)])
+            flat = np.zeros(ends[-1])
+            for stack, own in zip(level.stacks, stacks, strict=True):
+                flat[stack.stored] = to_numpy(own).reshape(-1)
+            flat[level.edges.stored] = to_numpy(edges)
+            for node, shape, start, stop in zip(nodes, shapes, ends, ends[1:], strict=False):
+                found[node] = flat[start:stop].reshape(shape)
+        return found
+
+    def renumbered(self, matrices: Sequence[Any], bounds: Any) -> Levels | None:
+        """The layers with other weights at the same edges, None if edges differ."""
+        if not all(map(_have_same_edges, self.matrices, matrices)):
             return None
-        numbers = [m.data if sparse.issparse(m) else m for m in matrices]
-        found = self.with_weights([level.by_stack(numbers) for level in self.levels], None)
-        made = (replace(x, matrices=m) for x, m in zip(found.levels, own, strict=True))
-        levels = [old.like_this(new) for old, new in zip(self.levels, made, strict=True)]
-        return replace(found, levels=tuple(levels))
+        numbers = [None if m is None else stored_numbers(m) for m in matrices]
+        found = self.with_weights(self.by_stack(numbers), None)
+        return replace(found, matrices=matrices, bounds=bounds)
+
+
+def stored_numbers(matrix: Any) -> Any:
+    """The numbers of a matrix as they are stored."""
+    return matrix.data if sparse.issparse(matrix) else matrix
 
 
 def _have_same_edges(a: Any, b: Any) -> bool:
@@ -508,31 +495,6 @@ def _have_same_edges(a: Any, b: Any) -> bool:
         return np.array_equal(a != 0, b != 0)
     alike = (np.array_equal(getattr(a, x), getattr(b, x)) for x in ("indptr", "indices"))
     return all(alike) and bool(b.data.all())
-
-
-def _as_dense(matrix: Any, numbers: Any) -> Any:
-    """Numbers as a dense matrix, given those of stored entries if the weights are sparse."""
-    if not sparse.issparse(matrix):
-        return numbers
-    dense = np.zeros(matrix.shape)
-    dense[matrix.nonzero()] = numbers
-    return dense
-
-
-def _in_groups(number: Any, n_groups: int) -> tuple[IntArray, IntArray]:
-    """The order of things by the number of their group, and where each group starts then."""
-    counts = np.bincount(number, minlength=n_groups)
-    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
-    return np.argsort(number, kind="stable"), starts
-
-
-def _edge_bounds(edges: Edges, smallest: Any, largest: Any) -> None:
-    """Write the smallest weight of every unit, and the sum of its weights; inf and 0 for none."""
-    smallest[:], largest[:] = inf, 0.0
-    filled = np.flatnonzero(np.diff(edges.starts))
-    size, starts = np.abs(edges.weights), edges.starts[filled]
-    smallest[filled] = np.minimum.reduceat(size, starts)
-    largest[filled] = np.add.reduceat(size, starts)
 
 
 def kind_of(matrix: Any, node: int = 0) -> tuple[int, tuple[int, ...]]:
@@ -567,123 +529,84 @@ def joined(parts: list[tuple[Any, Any, Any]]) -> Edges:
     )
 
 
-def levels(
-    vtree: Vtree, matrices: Sequence[Any], inputs: Sequence[tuple[Any, Any] | None]
-) -> Levels:
-    """The levels of blocks of units.
-
-    Parameters
-    ----------
-    vtree : Vtree
-    matrices : sequence of dense or CSR arrays, or None
-        For every node the weights of its units, (units, products), at leaves (units, atoms); None:
-        units are the products as they are.
-    inputs : sequence of pairs of int arrays, or None
-        For every inner node the left and right unit of every product; None at leaves.
-    """
-    heights = vtree.height
-    starts = np.zeros(vtree.n_nodes, dtype=np.intp)
-    made: list[Level] = []
+def circuit_levels(vtree: Vtree, blocks: Sequence[Any], bounds: Any) -> Levels:
+    """The layers of blocks of units, given the bounds of their weights (see `Operand.bounds`)."""
+    matrices = [block.matrix for block in blocks]
+    heights, starts = vtree.height, np.zeros(vtree.n_nodes, dtype=np.intp)
     order = np.argsort(heights, kind="stable")
     cuts = np.searchsorted(heights[order], np.arange(int(heights.max()) + 2))
-    first = 0
-    for height in range(len(cuts) - 1):
-        nodes = order[cuts[height] : cuts[height + 1]].tolist()
-        kinds = [kind_of(matrices[node], node) for node in nodes]
-        ranked = sorted(range(len(nodes)), key=lambda i: (kinds[i], i))
-        nodes, kinds = [nodes[i] for i in ranked], [kinds[i] for i in ranked]
-        level = _level(vtree, matrices, inputs, starts, nodes, kinds, first)
-        made.append(level)
-        first = level.stop
-    return Levels(vtree, tuple(made), starts)
-
-
-def _level(
-    vtree: Vtree,
-    matrices: Sequence[Any],
-    inputs: Sequence[tuple[Any, Any] | None],
-    starts: IntArray,
-    nodes: list[int],
-    kinds: list[tuple[int, tuple[int, ...]]],
-    first: int,
-) -> Level:
-    """The level of some nodes; writes where their units start."""
-    given = [inputs[node] for node in nodes]
-    shapes = [
-        matrices[node].shape if pair is None or matrices[node] is not None else (len(pair[0]),) * 2
-        for node, pair in zip(nodes, given, strict=True)
-    ]
-    unit_starts = np.concatenate([[0], np.cumsum([k for k, _ in shapes])]).astype(np.intp)
-    product_starts = np.concatenate([[0], np.cumsum([m for _, m in shapes])]).astype(np.intp)
-    starts[nodes] = first + unit_starts[:-1]
-    own = [matrices[node] for node in nodes]
-    places = None
-    if given[0] is not None:
-        sizes = np.diff(product_starts)
-        places = np.stack(
-            [
-                np.concatenate([pair[side] for pair in given])  # type: ignore[index]
-                + np.repeat(starts[children[nodes]], sizes)
-                for side, children in ((0, vtree.left), (1, vtree.right))
-            ]
-        )
-    which = [kind for kind, _ in kinds]
-    n_passed = int(unit_starts[which.count(PASSED)])
-    begin = len(which) - which.count(SPARSE)
-    return Level(
-        nodes=np.asarray(nodes, dtype=np.intp),
-        start=first,
-        stop=first + int(unit_starts[-1]),
-        unit_starts=unit_starts,
-        product_starts=product_starts,
-        inputs=places,
-        n_passed=n_passed,
-        stacks=_stacks(own, kinds, unit_starts, product_starts),
-        edges=_sparse_edges(own[begin:], product_starts[begin:-1] - product_starts[begin]),
-        matrices=own,
-    )
-
-
-def _stacks(own: list[Any], kinds: Any, units: IntArray, products: IntArray) -> tuple[Stack, ...]:
-    """The dense nodes of a level, those of one shape together."""
-    stacks = []
-    at = 0
-    while at < len(own):
-        end = at
-        while end < len(own) and kinds[end] == kinds[at]:
-            end += 1
-        if kinds[at][0] == DENSE:
-            dense = [m.toarray() if sparse.issparse(m) else m for m in own[at:end]]
-            weights = dense[0][None] if len(dense) == 1 else np.stack(dense)
-            stacks.append(
-                Stack(
-                    weights,
-                    slice(int(units[at]), int(units[end])),
-                    slice(int(products[at]), int(products[end])),
-                )
+    made: list[Level] = []
+    for height, (a, b) in enumerate(pairwise(cuts.tolist())):
+        kinds = {node: kind_of(matrices[node], node) for node in order[a:b].tolist()}
+        nodes = sorted(kinds, key=lambda node: (kinds[node], node))
+        shapes = np.array([(blocks[node].n_units, blocks[node].width) for node in nodes])
+        ends = np.concatenate([np.zeros((1, 2), dtype=np.intp), np.cumsum(shapes, axis=0)])
+        first = made[-1].stop if made else 0
+        starts[nodes] = first + ends[:-1, 0]
+        inputs = None
+        if height:
+            own = zip(*(blocks[node].inputs for node in nodes), strict=True)
+            inputs = np.stack(
+                [
+                    np.concatenate(index) + np.repeat(starts[child[nodes]], shapes[:, 1])
+                    for index, child in zip(own, (vtree.left, vtree.right), strict=True)
+                ]
             )
-        at = end
-    return tuple(stacks)
+        n_passed = sum(kinds[node][0] == PASSED for node in nodes)
+        stacks, at, stored = [], n_passed, 1
+        for kind, group in groupby(nodes[n_passed:], key=kinds.__getitem__):
+            if kind[0] == DENSE:
+                some = [matrices[node] for node in group]
+                units, products = (slice(*ends[[at, at + len(some)], i].tolist()) for i in (0, 1))
+                dense = [m.toarray() if sparse.issparse(m) else m for m in some]
+                weights = dense[0][None] if len(some) == 1 else np.stack(dense)
+                place, stored = _stored(some, stored)
+                stacks.append(Stack(weights, units, products, place))
+                at += len(some)
+        edges = _edges(
+            [matrices[node] for node in nodes[at:]], ends[at:-1, 1] - ends[at, 1], stored
+        )
+        stop, passed = first + int(ends[-1, 0]), int(ends[n_passed, 0])
+        places = (np.asarray(nodes), first, stop, ends[:, 0], ends[:, 1], inputs, passed)
+        made.append(Level(*places, tuple(stacks), edges))
+    return Levels(vtree, tuple(made), starts, bounds, matrices)
 
 
-def _sparse_edges(own: list[Any], first: IntArray) -> Edges:
-    """The edges of the sparse nodes; those stored as small matrices come first, all at once."""
+def _stored(matrices: Sequence[Any], first: int) -> tuple[Any, int]:
+    """The places of dense entries among stored numbers, counted from the first, and the next."""
+    stop = first + sum(stored_numbers(matrix).size for matrix in matrices)
+    if not any(map(sparse.issparse, matrices)):
+        return slice(first, stop), stop
+    found = []
+    for matrix in matrices:
+        n = stored_numbers(matrix).size
+        places = np.arange(first, first + n, dtype=np.float64)
+        if sparse.issparse(matrix):
+            parts = (places, matrix.indices, matrix.indptr)
+            places = sparse.csr_array(parts, shape=matrix.shape).toarray()
+        found.append(places.reshape(-1))
+        first += n
+    return np.concatenate(found).astype(np.intp), stop
+
+
+def _edges(own: list[Any], first: IntArray, stored: int) -> Edges:
+    """The edges of sparse nodes; those stored as small matrices come first, all at once."""
     n_small = sum(not sparse.issparse(matrix) for matrix in own)
-    stored = zip(map(tidy, own[n_small:]), first[n_small:], strict=True)
-    parts = [(np.diff(m.indptr), m.indices + start, m.data) for m, start in stored]
-    if not n_small:
-        return joined(parts)
-    *small, kept = _entries_of_all(own[:n_small], first[:n_small])
-    return replace(joined([tuple(small), *parts]), kept=kept)
-
-
-def _entries_of_all(own: list[Any], first: IntArray) -> tuple[Any, Any, Any, Any]:
-    """The numbers, columns and entries of rows of many small matrices, and which are kept."""
-    numbers = np.concatenate([matrix.reshape(-1) for matrix in own])
-    widths = np.repeat([m.shape[1] for m in own], [m.shape[0] for m in own])
-    begins = np.repeat(first, [m.shape[0] for m in own])
-    row = np.repeat(np.arange(len(widths)), widths)
-    column = np.arange(len(numbers)) - np.repeat(np.cumsum(widths) - widths, widths) + begins[row]
-    kept = np.flatnonzero(numbers)
-    counts = np.bincount(row[kept], minlength=len(widths))
-    return counts, column[kept], numbers[kept], kept
+    places = [np.zeros(0, dtype=np.intp)]
+    parts = []
+    if n_small:
+        numbers = np.concatenate([matrix.reshape(-1) for matrix in own[:n_small]])
+        heights, widths = np.array([matrix.shape for matrix in own[:n_small]]).T
+        widths, begins = np.repeat(widths, heights), np.repeat(first[:n_small], heights)
+        row = np.repeat(np.arange(len(widths)), widths)
+        column = np.arange(len(numbers)) + np.repeat(begins - np.cumsum(widths) + widths, widths)
+        kept = np.flatnonzero(numbers)
+        counts = np.bincount(row[kept], minlength=len(widths))
+        parts.append((counts, column[kept], numbers[kept]))
+        places.append(stored + kept)
+        stored += len(numbers)
+    for matrix, start in zip(map(tidy, own[n_small:]), first[n_small:], strict=True):
+        parts.append((np.diff(matrix.indptr), matrix.indices + start, matrix.data))
+        places.append(np.arange(stored, stored + matrix.nnz))
+        stored += matrix.nnz
+    return replace(joined(parts), stored=np.concatenate(places))

@@ -31,7 +31,8 @@ def sums(level: Level, products: Any, out: Any) -> None:
     """Write the weighted sums of a level's products."""
     if level.n_passed:
         out[: level.n_passed] = products[: level.n_passed]
-    level.apply_stacks(products, out, np.matmul)
+    for stack in level.stacks:
+        stack.apply(products, out)
     edges = level.edges
     if len(edges.starts) == 1:
         return
@@ -52,6 +53,11 @@ def products(found: Any, number: int, work: Workspace, place: int) -> tuple[Any,
     level, values = found.levels.levels[number], found.values
     if level.inputs is None:
         return None, found.atoms.values
+    if level.views is not None:
+        left, right = level.pair(values)
+        made = work.array(("products", place), (level.n_products, *values.shape[1:]))
+        np.multiply(left, right, out=made.reshape(left.shape))
+        return None, made
     if values.ndim == 1:
         pair = values.take(level.inputs)
         return pair, pair[0] * pair[1]
@@ -63,16 +69,19 @@ def products(found: Any, number: int, work: Workspace, place: int) -> tuple[Any,
     return pair, np.multiply(pair[0], pair[1], out=made)
 
 
-def divide(level: Level, values: Any, floor: float | None, lift: float) -> tuple[Any, Any]:
+def divide(
+    level: Level, values: Any, floor: float | None, lift: float, signed: bool, drop: bool
+) -> tuple[Any, Any]:
     """Divide the values of nodes: the divisors, and which values were raised to the floor.
 
-    The largest value of a node becomes the exponential of the lift.
+    The largest value of a node becomes the exponential of the lift. With `drop` values below the
+    floor become zero.
     """
-    tops = _tops(level, values)
+    tops = _tops(level, np.abs(values) if signed else values)
     if lift:
         tops *= np.exp(-lift)
     tops[tops == 0] = 1.0
-    positive = None if floor is None else values > 0  # before the division, which may lose some
+    positive = None if floor is None else values != 0  # before the division, which may lose some
     n, height = len(level.nodes), level.height
     if height:
         parts = values.reshape(n, height, -1)
@@ -81,10 +90,10 @@ def divide(level: Level, values: Any, floor: float | None, lift: float) -> tuple
         values /= tops[level.node_of_unit]
     if positive is None:
         return tops, None
-    small = positive & (values < floor)
+    small = positive & ((np.abs(values) if signed else values) < floor)
     if not small.any():
         return tops, None
-    values[small] = floor
+    values[small] = 0.0 if drop else floor
     return tops, small
 
 
@@ -108,7 +117,8 @@ def back(level: Level, units: Any, sent: Any) -> None:
     """Write the derivatives in a level's products, given those in its units."""
     if level.n_passed:
         sent[: level.n_passed] = units[: level.n_passed]
-    level.apply_stacks(units, sent, np.matmul, turned=True)
+    for stack in level.stacks:
+        stack.apply(units, sent, turned=True)
     if len(level.edges.starts) == 1:
         return
     above = units[level.sparse_units]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import as_like, namespace, to_numpy
+from expectedkernels.arrays import as_like, namespace
 from expectedkernels.engine import numpy_ops, torch_ops
 from expectedkernels.engine.layers import Edges, Levels
 from expectedkernels.engine.torch_ops import TensorLevels
@@ -146,20 +146,23 @@ def up(
     work: Any = None,
     values_only: bool = False,
     lift: float = 0.0,
+    bounds: tuple[float, float, bool] = (0.0, 0.0, False),
+    drop: bool = False,
 ) -> Up:
     """The values of all units. The circuit has no negative weights, and `levels.room` > 0.
 
     With a workspace, what is found is good until the next pass that uses it. With `values_only`,
     there is no way down: inputs and products of levels are not kept. With a `lift` (in tensors, for
     a way down that is not exact), values of divided nodes may be smaller beside their largest,
-    whose log it is, by as much.
+    whose log it is, by as much. `bounds` are those of the logs of atoms without a scale, and
+    whether values may be negative. With `drop`, values that are too small become zero.
     """
     ops = operations(levels)
     work = ops.Workspace(levels) if work is None else work
     values = work.array("values", (levels.n_units, *atoms.values.shape[1:]))
     found = Up(levels, atoms, values)
     given = atoms.scale is not None
-    ranges = levels.ranges_given(atoms.low, lift) if given else levels.ranges(lift)
+    ranges = levels.ranges_given(atoms.low, lift) if given else levels.ranges(lift, bounds)
     for number, (level, (is_divided, is_raised)) in enumerate(
         zip(levels.levels, ranges, strict=True)
     ):
@@ -171,7 +174,7 @@ def up(
         ops.sums(level, products, here)
         if is_divided:
             floor = float(np.exp(-levels.room)) if is_raised else None
-            found.tops[number], small = ops.divide(level, here, floor, lift)
+            found.tops[number], small = ops.divide(level, here, floor, lift, bounds[2], drop)
             if small is not None:
                 found.raised[number] = small
     parts = [ops.logs(namespace(values).concat([*found.tops.values()]))] if found.tops else []
@@ -314,8 +317,8 @@ class EdgeCounts:
 
     def add_nodes(self, found: Sequence[Any]) -> None:
         """Add the counts of other rows, given as `by_node` gives them."""
-        for level, stacks, edges in zip(self.levels.levels, self._stacks, self._edges, strict=True):
-            more, dots = level.by_stack(found)
+        pairs = zip(self.by_level(), self.levels.by_stack(found), strict=True)
+        for (stacks, edges), (more, dots) in pairs:
             for counts, part in zip([*stacks, edges], [*more, dots], strict=True):
                 counts += as_like(part, counts)
 
@@ -324,21 +327,11 @@ class EdgeCounts:
 
         A matrix for dense weights, one number per stored entry for sparse ones.
         """
-        return by_node(self.levels.host, self.by_level())
+        return self.levels.by_node(self.by_level())
 
     def by_level(self) -> list[tuple[list[Any], Any]]:
         """The counts of the stacks and of the edges of every level."""
         return list(zip(self._stacks, self._edges, strict=True))
-
-
-def by_node(levels: Levels, numbers: Sequence[tuple[list[Any], Any]]) -> list[Any]:
-    """Numbers of stacks and edges of every level as the weights of vtree nodes are stored."""
-    found: list[Any] = [None] * levels.vtree.n_nodes
-    for level, (stacks, edges) in zip(levels.levels, numbers, strict=True):
-        parts = level.by_node(list(map(to_numpy, stacks)), to_numpy(edges))
-        for node, part in zip(level.nodes[level.n_passed_nodes :].tolist(), parts, strict=True):
-            found[node] = part
-    return found
 
 
 def count(found: Up, weights: Any, counts: EdgeCounts, work: Any = None) -> Down:

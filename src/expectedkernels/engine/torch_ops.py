@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from itertools import groupby
 from math import inf
 from types import ModuleType
 from typing import Any
@@ -15,6 +16,8 @@ from expectedkernels.arrays import as_like, is_on_card, namespace
 from expectedkernels.engine.layers import Edges, Level, Levels, Stack
 from expectedkernels.engine.replay import Captured, total_bytes
 
+FUSED_ROWS = 16
+"""For fewer rows, launches that take the rows of one unit together have too little to do."""
 CARD_SHARE, MOST_ROWS = 8, 2**15
 """Values may take one part in so many of a card's memory; how many rows are worked on at once."""
 
@@ -79,7 +82,7 @@ class TensorLevels(Levels):
         """All entries of the tables of input units, and behind those of every unit their sum."""
         level = self.levels[0]
         size = self.bases.shape[0] + sum(
-            int(np.prod(matrix.shape)) for matrix in self.host.levels[0].matrices
+            int(np.prod(self.matrices[node].shape)) for node in self.host.levels[0].nodes
         )
         table = self.like.new_zeros(size)
         for stack in level.stacks:
@@ -156,34 +159,43 @@ def in_double(levels: TensorLevels) -> TensorLevels:
 
 def tensor_levels(host: Levels, like: Any) -> TensorLevels:
     """The levels with their numbers as tensors of the type and at the place of another one."""
-
-    def sent(array: Any) -> Any:
-        return as_like(np.array(array), like)
-
     made = []
     for level in host.levels:
-        stacks = tuple(
-            replace(x, weights=sent(x.weights).to(like.dtype)) for x in _merged(level.stacks)
-        )
-        edges = _sent_edges(level.edges, like)
-        inputs = None if level.inputs is None else sent(level.inputs)
-        new = replace(level, inputs=inputs, stacks=stacks, edges=edges)
-        vars(new).update(
-            is_used_once=level.is_used_once,
-            node_of_unit=sent(level.node_of_unit),
-            unit_places=sent(level.unit_starts),
-        )
-        made.append(new)
-    bases = sent(host.levels[0].table_bases)
-    return TensorLevels(host.vtree, tuple(made), host.unit_starts, None, host, bases)
+        stacks = []  # of one shape together: launches cost more than copies
+        for _, group in groupby(level.stacks, key=lambda stack: stack.weights.shape[1:]):
+            some = list(group)
+            weights = _sent(np.concatenate([stack.weights for stack in some]), like).to(like.dtype)
+            units = slice(some[0].units.start, some[-1].units.stop)
+            products = slice(some[0].products.start, some[-1].products.stop)
+            stored = np.concatenate([np.r_[stack.stored] for stack in some])
+            stacks.append(Stack(weights, units, products, stored))
+        sent = sent_level(level, like)
+        new = replace(sent, stacks=tuple(stacks), edges=_sent_edges(level.edges, like))
+        vars(sent)["is_used_once"] = level.is_used_once
+        made.append(new.with_known(sent))
+    bases = _sent(host.levels[0].table_bases, like)
+    known = (host.unit_starts, host.bounds, host.matrices)
+    return TensorLevels(host.vtree, tuple(made), *known, host=host, bases=bases)
+
+
+def sent_level(level: Level, like: Any) -> Level:
+    """The level with its indices in tensors on the device of another one, without edges."""
+    inputs = None if level.inputs is None else _sent(level.inputs, like)
+    new = replace(level, inputs=inputs, edges=replace(level.edges, weights=like[:0]))
+    vars(new)["node_of_unit"] = _sent(level.node_of_unit, like)
+    vars(new)["unit_places"] = _sent(level.unit_starts, like)
+    return new
+
+
+def _sent(array: Any, like: Any) -> Any:
+    return as_like(np.array(array), like)
 
 
 def _sent_edges(edges: Edges, like: Any) -> Edges:
     """The edges in tensors like another one."""
     index = (edges.starts, edges.products, edges.units)
-    starts, products, units = (as_like(np.array(x), like) for x in index)
-    weights = as_like(np.array(edges.weights), like).to(like.dtype)
-    new = Edges(starts, products, weights, edges.kept)
+    starts, products, units = (_sent(x, like) for x in index)
+    new = Edges(starts, products, _sent(edges.weights, like).to(like.dtype), edges.stored)
     vars(new)["units"] = units
     return new
 
@@ -204,24 +216,6 @@ def best_values(levels: TensorLevels, weights: Sequence[Any], atoms: Any) -> Any
         index = units[:, None].expand_as(terms)
         values[level.start : level.stop].scatter_reduce_(0, index, terms, "amax")
     return values
-
-
-def _merged(stacks: Sequence[Stack]) -> list[Stack]:
-    """Stacks one after the other, those of one shape together: launches cost more than copies."""
-    found: list[list[Stack]] = []
-    for stack in stacks:
-        if found and found[-1][-1].weights.shape[1:] == stack.weights.shape[1:]:
-            found[-1].append(stack)
-        else:
-            found.append([stack])
-    return [
-        Stack(
-            np.concatenate([stack.weights for stack in group]),
-            slice(group[0].units.start, group[-1].units.stop),
-            slice(group[0].products.start, group[-1].products.stop),
-        )
-        for group in found
-    ]
 
 
 def unit_sums(level: Level, terms: Any) -> Any:
@@ -251,9 +245,9 @@ def _fused() -> ModuleType | None:
     return fused
 
 
-def fused_at(values: Any) -> ModuleType | None:
-    """Steps of one launch each for these values; None if they are not on a card."""
-    return _fused() if is_on_card(values) and values.shape[1] else None
+def fused_at(values: Any, least: int = FUSED_ROWS) -> ModuleType | None:
+    """Steps of one launch each for values of many rows; None if they are not on a card."""
+    return _fused() if is_on_card(values) and values.shape[1] >= least else None
 
 
 def products(found: Any, number: int, work: Workspace, place: int) -> tuple[None, Any]:
@@ -265,6 +259,9 @@ def products(found: Any, number: int, work: Workspace, place: int) -> tuple[None
     if level.inputs is None:
         atoms = found.atoms.values
         return None, (found.levels, atoms) if isinstance(atoms, States) else atoms
+    if level.views is not None:
+        one, other = level.pair(values)
+        return None, (one * other).reshape(level.n_products, -1)
     fused = fused_at(values)
     if fused is not None:
         here = values[level.start : level.stop]
@@ -283,9 +280,10 @@ def sums(level: Level, products: Any, out: Any) -> None:
         else:
             out.copy_(levels.table[levels.entries_at(atoms.states)])
         return
-    if level.inputs is None or fused_at(out) is None:
+    if level.inputs is None or level.views is not None or fused_at(out) is None:
         out[: level.n_passed] = products[: level.n_passed]
-    level.apply_stacks(products, out, namespace(out).bmm)
+    for stack in level.stacks:
+        stack.apply(products, out)
     edges = level.edges
     if edges.weights.shape[0]:
         terms = products[level.sparse_products].index_select(0, edges.products)
@@ -295,23 +293,58 @@ def sums(level: Level, products: Any, out: Any) -> None:
         out[level.sparse_units] = 0.0
 
 
-def divide(level: Level, values: Any, floor: float | None, lift: float) -> tuple[Any, Any]:
+def divide(
+    level: Level, values: Any, floor: float | None, lift: float, signed: bool, drop: bool
+) -> tuple[Any, Any]:
     """Divide the values of nodes: the divisors, and which values were raised to the floor.
 
-    The largest value of a node becomes the exponential of the lift.
+    The largest value of a node becomes the exponential of the lift. With `drop` values below the
+    floor become zero.
     """
-    fused = fused_at(values)
+    fused = None if signed or drop else fused_at(values)
     if fused is not None:
         return fused.divide(values, level.unit_places, floor, lift)
-    tops = _tops(level, values)
+    tops = _tops(level, values.abs() if signed else values)
     tops = tops * float(np.exp(-lift)) + (tops == 0)
-    positive = None if floor is None else values > 0
+    nonzero = None if floor is None else values != 0
     values.copy_(level.divided(values, tops))
-    if positive is None:
+    if nonzero is None:
         return tops, None
-    small = positive & (values < floor)
-    values.masked_fill_(small, floor)
+    small = nonzero & ((values.abs() if signed else values) < floor)
+    values.masked_fill_(small, 0.0 if drop else floor)
     return tops, small
+
+
+def differentiable(
+    levels: Any, atoms: Any, bounds: tuple[float, float, bool]
+) -> tuple[Any, Any, bool]:
+    """The values of the roots of a joint circuit, and their log-scales, with gradients.
+
+    Also whether some value was too small, and is zero now.
+    """
+    values, scale, clamped = atoms[:0], None, False
+    floor = float(np.exp(-levels.room))
+    cat = namespace(atoms).cat
+    for level, (is_divided, is_checked) in zip(
+        levels.levels, levels.ranges(0.0, bounds), strict=True
+    ):
+        products = atoms
+        if level.inputs is not None:
+            left, right = level.pair(values) if level.views else values[level.inputs]
+            products = (left * right).reshape(-1, atoms.shape[1])
+        parts = [stack.apply(products, None) for stack in level.stacks]
+        here = cat([products[: level.n_passed], *parts]) if level.n_passed else cat(parts)
+        if is_divided:
+            tops = _tops(level, here.detach().abs())
+            tops = tops + (tops == 0)
+            here, more = level.divided(here, tops), tops.log().sum(axis=0)
+            scale = more if scale is None else scale + more
+            if is_checked:
+                small = (here != 0) & (here.abs() < floor)
+                clamped = clamped or bool(small.any())
+                here = here.masked_fill(small, 0.0)
+        values = cat([values, here])
+    return values[levels.roots], scale, clamped
 
 
 def _tops(level: Level, values: Any) -> Any:
@@ -344,7 +377,8 @@ def back(level: Level, units: Any, sent: Any) -> None:
     """Write the derivatives in a level's products, given those in its units."""
     if not _is_pulled_at_once(level, units):
         sent[: level.n_passed] = units[: level.n_passed]
-    level.apply_stacks(units, sent, namespace(sent).bmm, turned=True)
+    for stack in level.stacks:
+        stack.apply(units, sent, turned=True)
     edges = level.edges
     below = sent[level.sparse_products].zero_()
     if edges.weights.shape[0]:

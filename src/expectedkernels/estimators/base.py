@@ -12,19 +12,19 @@ from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform
 
+import joblib
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import eigh
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions, make_constraint
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from expectedkernels.arrays import Array, VariableLike, chosen_rows
+from expectedkernels.arrays import DEFAULT_MAX_BYTES, Array, RowsLike, VariableLike, chosen_rows
 from expectedkernels.checks import DataError, check_choice, check_real, public, removed
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.data.chunks import ROWS, StreamLike, is_source, over_chunks, paths_of
-from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.estimators.circuit_density import CircuitDensity
 from expectedkernels.estimators.densities import (
     MIXTURES,
@@ -33,17 +33,17 @@ from expectedkernels.estimators.densities import (
     DensityLike,
     gram,
     kept,
-    key_of,
     known_labels,
-    learned,
+    learn_density,
     means,
     named,
     parts_of,
 )
 from expectedkernels.estimators.encoding import (
-    as_frame,
-    completed_groups,
-    learn_columns,
+    Encoding,
+    Table,
+    complete_groups,
+    learn_encoding,
     measure,
     read_table,
     read_target,
@@ -51,21 +51,16 @@ from expectedkernels.estimators.encoding import (
     require_states,
 )
 from expectedkernels.estimators.kernel_expansion import (
-    MULTIPLES,
     Expansion,
     Machine,
-    Masks,
     Prior,
     Resources,
-    chosen,
     coefficients,
-    distinct,
     expect,
     masks_of,
-    read_rows,
     table,
-    unit_rate,
 )
+from expectedkernels.kernels.gram import at_known
 
 T = TypeVar("T")
 
@@ -115,6 +110,10 @@ def least(losses: Any) -> int:
     return int(np.argmax(losses <= (1.0 + ROUNDING) * np.min(losses)))
 
 
+MULTIPLES = (0.0, 1.0, 4.0)
+"""What "auto" chooses the rate of masks from, in multiples of that of a standardised column."""
+MARGIN = 0.05
+"""By which share the loss must fall before masks count at all."""
 MOST_COMPLETE, MOST_INCOMPLETE = 1000, 300
 """How many rows a choice is made by, at most: some of them where there are more."""
 REMOVED_PARAMETERS = {
@@ -220,6 +219,7 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
     standardize = False  # a parameter of some, as the next two
     n_jobs = memory = cast(Any, None)
 
+    _multi_output: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "density": [
             StrOptions(set(NAMES)),
@@ -244,6 +244,7 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.target_tags.multi_output = self._multi_output
         return tags
 
     def _validate_params(self) -> None:
@@ -262,20 +263,13 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
                 )
         super()._validate_params()
 
-    def _learn_columns(self, X: Any) -> Any:
-        """Learn how to read tables like this one; its columns of numbers."""
-        X = as_frame(X)
-        labels = known_labels(self.density)
-        self.columns_, Z = learn_columns(self, X, self.categorical_features, self.groups, labels)
-        return Z
-
     def _seed(self) -> int:
         """What random choices start from: the same for the same rows, unless asked otherwise."""
         state = 0 if self.random_state is None else self.random_state
         return int(check_random_state(state).randint(2**31 - 1))
 
-    def _learn_density(self, Z: Any) -> Any:
-        """Learn the density of columns of numbers; these with what follows completed."""
+    def _learn_density(self, Z: Any) -> None:
+        """Learn the density of standardised columns."""
         self._unseen = np.isnan(Z).all(axis=0)
         recipe = {
             "density": self.density,
@@ -284,11 +278,12 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
             "n_bins": self.n_bins,
             "seed": self._seed(),
         }
-        self._key = key_of(self.memory, recipe)
-        self.density_ = kept(self.memory, self._key, learned, recipe=recipe)
+        # objects that learn a circuit may do so in another way each time: theirs are not kept
+        keeps = self.memory is not None and not hasattr(self.density, "fit")
+        self._key = joblib.hash(recipe) if keeps else None
+        self.density_ = kept(self.memory, self._key, learn_density, **recipe)
         self.circuit_ = self.density_.circuit
         self.densities_, self.density_weights_ = parts_of(self.density_, self.density)
-        return completed_groups(self.density_.variables, Z)
 
     def _kept(self, function: Any, **given: Any) -> Any:
         """What a function of the density gives, from memory if it was asked before."""
@@ -296,13 +291,14 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _learn_scale(self, Z: Any, sample_weight: Any = None) -> Any:
         """Learn how to standardise columns of numbers, and how kernels see these; standardised."""
+        self.columns_: Encoding
         unit, centre, scale = measure(Z, self.columns_.numeric, sample_weight)
         own = kernel = np.zeros(Z.shape[1]), np.ones(Z.shape[1])
         if self._rescales:
             self.columns_ = replace(self.columns_, unit=unit, centre=centre, scale=scale)
             own = centre * unit, scale * unit
         elif self.standardize:
-            require_scales(self.columns_.names_of_numbers, scale * unit)
+            require_scales(self.columns_.number_names, scale * unit)
         if self.standardize:
             kernel = centre * unit, scale * unit
         self._shift, self._factor = (kernel[0] - own[0]) / own[1], own[1] / kernel[1]
@@ -322,16 +318,17 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
         far = (spread > 0.0) & (FAR * spread < np.abs(middle - self._shift))
         return (Z - np.where(far, middle, self._shift)) * self._factor
 
-    def _rates(self, gamma: Any) -> Any:
-        """The rates of the kernel for standardised columns."""
+    def _rates(self, gamma: Any, n_columns: int = 0) -> Any:
+        """The rates of the kernel for standardised columns, and for masks behind them."""
         with np.errstate(over="ignore"):
-            return np.minimum(gamma * self._factor**2, LARGEST_RATE)
+            rates = np.minimum(gamma * self._factor**2, LARGEST_RATE)
+        return np.append(rates, [self.mask_rate_ for _ in range(n_columns - len(rates))])
 
     def _numbers(self, X: Any) -> Any:
         """The columns of numbers of a table like the one in fit."""
         check_is_fitted(self)
-        read = read_table(self, as_frame(X), list(self.columns_.categories), reset=False)
-        return self._completed(self.columns_.encode(read))
+        table = X if isinstance(X, Table) else read_table(X, self, reset=False)
+        return self._completed(self.columns_.encode(table, self))
 
     def _read(self, X: Any) -> Any:
         """The standardised columns of a table like the one in fit."""
@@ -340,12 +337,19 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _completed(self, Z: Any) -> Any:
         """Columns of numbers without what the density does not know, and with what follows."""
-        if self.columns_.groups:
-            require_states(self.columns_.variables(Z, None), Z, self.columns_.names_of_numbers)
+        columns, variables = self.columns_, self.density_.variables
+        if columns.groups:
+            require_states(columns.variables(Z, None), Z, columns)
         if self._unseen.any():  # nothing is known of what their values mean
             Z = np.where(self._unseen, np.nan, Z)
-        Z = self.columns_.without_unseen_codes(self.density_.variables, Z)
-        return completed_groups(self.density_.variables, Z)
+        for i in sorted(group[0] for group in columns.groups if len(group) == 1):
+            at = int(columns.column_index[i][0])
+            variable = next(v for v in variables if v.columns[0] == at)
+            if variable.low is not None:
+                bad = variable.unknown(Z[:, at])
+                columns.warn_unseen(i, np.unique(Z[bad, at]).tolist())
+                Z[bad, at] = np.nan
+        return complete_groups(variables, Z)
 
     @property
     def _resources(self) -> Resources:
@@ -402,13 +406,7 @@ class KernelMachine(DensityEstimator):
         "standardize": ["boolean"],
         "mask_kernel": [StrOptions({"auto"}), Interval(Real, 0.0, np.inf, closed="left"), None],
     }
-    _multi_output: ClassVar[bool] = False
     _scales_target: ClassVar[bool] = False
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = self._multi_output
-        return tags
 
     def predict_chunks(
         self,
@@ -456,10 +454,39 @@ class KernelMachine(DensityEstimator):
         predict = partial(self.predict, **options)
         return over_chunks(predict, X, columns=columns, chunk_rows=chunk_rows, n_jobs=n_jobs)
 
+    def fit(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn the density of the columns, and the functions to predict by.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+            NaN, None and pandas' NA are missing.
+        y : array of shape (rows,), or (rows, targets) for kernel ridge regression
+        sample_weight : array of shape (rows,), optional
+            How much errors count in each row. The density does not use it.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError
+            If X, y or the weights do not fit, or a kernel matrix of all rows takes too much memory.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> X, y = [[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.5]], [0.0, 1.0, 2.0, 3.0]
+        >>> ek.ExpectedSVR().fit(X, y).n_features_in_
+        2
+        """
+        return self._fit(X, y, sample_weight)
+
     def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         self._validate_params()
-        Z = self._learn_columns(X)
-        y = self._read_target(X, y)
+        self.columns_, Z = learn_encoding(self, X, known_labels(self.density))
+        y = read_target(self, X, y, labels=is_classifier(self), several=self._multi_output)
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, Z)
             if (sample_weight < 0).any():
@@ -481,42 +508,45 @@ class KernelMachine(DensityEstimator):
 
     def _learn(self, Z: Any, y: Any, sample_weight: Any) -> Self:
         """Learn from columns of numbers and targets that are checked."""
-        Z = self._learn_density(self._learn_scale(Z, sample_weight))
+        Z = self._learn_scale(Z, sample_weight)
+        self._learn_density(Z)
         y = self._learn_target(y, sample_weight)
-        masks = masks_of(self.density_.variables, Z)
-        self.fit_missing_ = self._way_to_fit() if masks.any() else None
-        if self.fit_missing_ is not None:
-            self.density_.check(self.density_.rows(Z))
+        masks, self.fit_missing_ = masks_of(self.density_.variables, Z), None
+        if masks.any():
+            self.density_.rows(Z)  # raises if a row has probability zero
+            # expected kernels between rows take long under mixtures, no better under normals
+            mixed = named(self.density)[0] in MIXTURES
+            many = mixed or not isinstance(self.density_, CircuitDensity)
+            auto = "mean" if many else "expected"
+            self.fit_missing_ = auto if self.fit_missing == "auto" else self.fit_missing
         if self.fit_missing_ == "mean":
             Z = self._kept(means, Z=Z)
+        known = 0.0 if isinstance(self.mask_kernel, str) else self.mask_kernel
+        self.mask_rate_ = float(known or 0.0)
         self._choose(Z, masks, y, sample_weight)
         if sample_weight is not None and sample_weight.any():  # libsvm does not number the others
             used = np.flatnonzero(sample_weight)
             Z, masks, y, sample_weight = (x[used] for x in (Z, masks, y, sample_weight))
-        own = Masks(self.mask_rate_, masks)
-        coef, intercept, prior = self._fit_model(Z, own, y, sample_weight)
-        centre, scale = self._target
-        f = Expansion(self._rates(self.gamma_), Z, coef * scale, intercept * scale + centre)
+        if self.mask_rate_:
+            Z = np.column_stack([Z, masks])
+        coef, intercept, prior = self._fit_model(Z, masks, y, sample_weight)
+        (centre, scale), rates = self._target, self._rates(self.gamma_, Z.shape[1])
+        f = Expansion(rates, Z, coef * scale, intercept * scale + centre)
         # kernels with all rows can be kept, for other coefficients; those with some are quicker
-        self._whole = f if self._key is not None and not own.rate and prior is None else None
-        if own.rate and prior is None:
-            used = coef.any(axis=1)
-            used[0] |= not used.any()
-            own = Masks(own.rate, own.points[used])
-            f = replace(f, points=Z[used], coef=f.coef[used])
-        elif prior is None:
-            f = f.merged()
+        self._whole = f if self._key is not None and prior is None else None
         flat = y.ndim == 1 and coef.shape[1] == 1
-        self._machine = Machine(f, prior, flat, own if own.rate else None)
+        self._machine = Machine(f if prior is not None else f.merged(), prior, flat)
         return self
 
-    def _way_to_fit(self) -> str:
-        """Whether to fit to means of incomplete rows, or to expected kernels between them."""
-        if self.fit_missing != "auto":
-            return self.fit_missing
-        # expected kernels between rows take long under mixtures, and are no better under normals
-        many = not isinstance(self.density_, CircuitDensity) or named(self.density)[0] in MIXTURES
-        return "mean" if many else "expected"
+    def _read(self, X: Any) -> Any:
+        """Standardised columns, and with a mask kernel what rows lack of each variable."""
+        numbers = self._numbers(X)
+        return self._with_masks(self.columns_.standardise(numbers))
+
+    def _with_masks(self, Z: Any) -> Any:
+        """Rows with their masks behind them, if these count."""
+        masks = [masks_of(self.density_.variables, Z)] if self.mask_rate_ else []
+        return np.column_stack([Z, *masks])
 
     def _learn_target(self, y: Any, sample_weight: Any) -> Any:
         """Learn centre and scale of the target, if it is to be standardised; the one to fit to."""
@@ -529,9 +559,6 @@ class KernelMachine(DensityEstimator):
         require_scales(["y"] * len(scale), scale * unit)
         self._target = centre * unit, scale * unit
         return ((columns - self._target[0]) / self._target[1]).reshape(y.shape)
-
-    def _read_target(self, X: Any, y: Any) -> Any:
-        return read_target(self, X, y, several=self._multi_output)
 
     def _refuse_or_drop(self, gaps: Any) -> None:
         name = type(self).__name__
@@ -548,16 +575,16 @@ class KernelMachine(DensityEstimator):
             )
 
     def _fit_model(
-        self, Z: Any, own: Masks, y: Any, sample_weight: Any
+        self, Z: Any, masks: Any, y: Any, sample_weight: Any
     ) -> tuple[Any, Any, Prior | None]:
         """Fit the model, to expected kernels between rows if these are incomplete or masks count.
 
         The coefficients of all rows, (rows, outputs), the constants, and what a process adds.
         """
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        if self.fit_missing_ == "expected" or own.rate:
+        if self.fit_missing_ == "expected" or self.mask_rate_:
             self.model_ = self._make(kernel="precomputed")
-            self.model_.fit(self._gram(self.gamma_, Z) * own.factors(own.points), y, **weights)
+            self.model_.fit(self._gram(self.gamma_, Z), y, **weights)
         else:
             self.model_ = self._make(kernel="rbf", gamma=self.gamma_)
             self.model_.fit(self._near_zero(Z), y, **weights)
@@ -567,57 +594,44 @@ class KernelMachine(DensityEstimator):
             coef[self.model_.support_] = some
         return coef, intercept, None
 
-    def _choose(self, Z: Any, masks: Any, y: Any, sample_weight: Any) -> None:
-        """Learn the rates of the kernel, and of the mask kernel."""
-        self.gamma_ = self._rate(self._for_kernel(Z))
-        self.mask_rate_ = self._given_mask_rate
+    def _choose(self, Z: Any, masks: Any, y: Any, sample_weight: Any, gamma: Any = None) -> None:
+        """Learn the rates of the kernel, and of the mask kernel.
+
+        That is the one by which kernel ridge regression is best at rows that are left out.
+        """
+        self.gamma_ = self._rate(self._for_kernel(Z)) if gamma is None else gamma
         if self.mask_kernel == "auto" and masks.any():
-            self.mask_rate_ = self._best_mask_rate(Z, masks, y, sample_weight)
-
-    @property
-    def _given_mask_rate(self) -> float:
-        return 0.0 if isinstance(self.mask_kernel, str) else float(self.mask_kernel or 0.0)
-
-    def _best_mask_rate(self, Z: Any, masks: Any, y: Any, sample_weight: Any) -> float:
-        """The rate by which kernel ridge regression is best at rows that are left out."""
-        alpha, targets = self._as_ridge(Z, masks, y)
-        weights = np.ones(len(Z)) if sample_weight is None else sample_weight
-        rows = self._some_rows(np.flatnonzero(weights > 0), Z, y)
-        choices = [max(alpha, SMALLEST)], [self.gamma_], MULTIPLES
-        return self._best(Z, masks, targets, rows, weights[rows], choices)[2]
+            alpha, targets = self._as_ridge(Z, masks, y)
+            weights = np.ones(len(Z)) if sample_weight is None else sample_weight
+            rows = self._some_rows(np.flatnonzero(weights > 0), Z, y)
+            choices = [max(alpha, SMALLEST)], [self.gamma_], MULTIPLES
+            self.mask_rate_ = self._best(Z, masks, targets, rows, weights[rows], choices)[2]
 
     def _best(
         self, Z: Any, masks: Any, y: Any, rows: Any, weights: Any, choices: tuple[Any, Any, Any]
     ) -> tuple[float, Any, float]:
         """The weight, the rate, and that of masks that are best at rows that are left out."""
-        (alphas, gammas, shares), known = choices, self._given_mask_rate
+        (alphas, gammas, shares), known = choices, self.mask_rate_
         if len(alphas) * len(gammas) * len(shares) == 1:
             return float(alphas[0]), gammas[0], known
         tried: list[list[Any]] = [[] for _ in shares]
+        own = masks[rows].astype(np.float64)
         for gamma in gammas:
             gram = self._gram(gamma, Z[rows])
+            rate = np.mean(gamma if self.standardize else gamma * _variances(self._for_kernel(Z)))
             for answers, share in zip(tried, shares, strict=True):
-                own = Masks(known + share * self._unit(gamma, Z), masks[rows])
-                kernels = gram * own.factors(own.points) if own.rate else gram
-                left_out = leave_one_out(kernels, y[rows], alphas, weights)
+                mask_rate = float(known + share * rate)
+                factors = at_known(np.full(own.shape[1], mask_rate), own, own == own, own)
+                left_out = leave_one_out(gram * factors, y[rows], alphas, weights)
                 losses = zip(self._losses(left_out, y[rows], weights), alphas, strict=True)
-                answers += [(loss, float(alpha), gamma, own.rate) for loss, alpha in losses]
+                answers += [(loss, float(alpha), gamma, mask_rate) for loss, alpha in losses]
         best = [answers[least([loss for loss, *_ in answers])] for answers in tried]
-        return best[chosen([loss for loss, *_ in best])][1:]
+        lowest = min(best, key=lambda answer: answer[0])
+        return (lowest if lowest[0] < (1.0 - MARGIN) * best[0][0] else best[0])[1:]
 
     def _losses(self, left_out: Any, targets: Any, weights: Any) -> Any:
         """The squared errors of answers, (alphas, rows, outputs), for every alpha."""
         return ((left_out - targets) ** 2).sum(axis=2) @ weights
-
-    def _rows_to_choose_by(
-        self, Z: Any, masks: Any, targets: Any, sample_weight: Any
-    ) -> tuple[Any, Any]:
-        """Rows that differ, not too many, and how much each counts."""
-        entries = [Z, targets] + ([] if self.mask_kernel is None else [masks])
-        first, number = distinct(np.nan_to_num(np.column_stack(entries), nan=np.inf))
-        weights = np.bincount(number, weights=sample_weight).astype(np.float64)
-        used = self._some_rows(np.flatnonzero(weights > 0), Z[first], targets[first])
-        return first[used], weights[used]
 
     def _some_rows(self, rows: Any, Z: Any, y: Any) -> Any:
         """Rows to choose by, not too many of them."""
@@ -627,13 +641,10 @@ class KernelMachine(DensityEstimator):
         # means of what is missing have rounding errors, which must not tell rows apart
         return rows[chosen_rows(np.round(Z[rows], 6), most, self._seed(), y[rows])]
 
-    def _unit(self, gamma: Any, Z: Any) -> float:
-        return unit_rate(gamma, self._for_kernel(Z), self.standardize)
-
     def _gram(self, gamma: Any, Z: Any) -> Any:
         """The expected kernels between rows."""
-        given = {"rates": self._rates(gamma), "A": Z, "B": None, "resources": self._resources}
-        return self._kept(gram, **given)
+        rates = self._rates(gamma, Z.shape[1])
+        return self._kept(gram, rates=rates, A=Z, B=None, resources=self._resources)
 
     def _as_ridge(self, Z: Any, masks: Any, y: Any) -> tuple[float, Any]:
         """The weight and the targets, (rows, outputs), of kernel ridge regression in its place."""
@@ -643,21 +654,19 @@ class KernelMachine(DensityEstimator):
         check_real(type(self).__name__, "std_tol", std_tol, error=DataError)
         return self._expected(self._read(X), return_std, std_tol=std_tol)
 
-    def _expected(self, Z: Any, return_std: bool, like: Any = None, std_tol: float = 0.0) -> Any:
+    def _expected(self, Z: Any, return_std: bool, std_tol: float = 0.0) -> Any:
         f, resources = self._whole, replace(self._resources, std_tol=std_tol)
         if f is None or return_std or 8 * len(Z) * len(f.points) > self.max_bytes:
-            return expect(self._machine, self.density_, Z, resources, return_std, like)
-        given = {"A": read_rows(self.density_, Z)[0], "B": f.points, "resources": resources}
-        mean = self._kept(gram, rates=f.rates, **given) @ f.coef + f.intercept
+            return expect(self._machine, self.density_, Z, resources, return_std)
+        self.density_.rows(Z)  # raises if a row has probability zero
+        kernels = self._kept(gram, rates=f.rates, A=Z, B=f.points, resources=resources)
+        mean = kernels @ f.coef + f.intercept
         return mean[:, 0] if self._machine.flat else mean
 
-    def _answers(self, Z: Any, like: Any = None) -> Any:
-        """What is explained of columns of numbers: expectations, (rows,) or (rows, outputs).
-
-        The masks that count, if some do, are those of the rows that they are like.
-        """
+    def _answers(self, Z: Any) -> Any:
+        """What is explained of columns of numbers: expectations, (rows,) or (rows, outputs)."""
         # not kept: explanations ask for many rows, and once
-        return expect(self._machine, self.density_, Z, self._resources, like=like)
+        return expect(self._machine, self.density_, Z, self._resources)
 
     def _rate(self, Z: Any) -> Any:
         """The rate of the kernel for data that may be incomplete."""
@@ -668,6 +677,14 @@ class KernelMachine(DensityEstimator):
         raise NotImplementedError
 
 
+def _variances(Z: Any) -> Any:
+    """The variances of columns; missing values do not count."""
+    seen = ~np.isnan(Z)
+    count = np.maximum(seen.sum(axis=0), 1)
+    centre = np.where(seen, Z, 0.0).sum(axis=0) / count
+    return (np.where(seen, Z - centre, 0.0) ** 2).sum(axis=0) / count
+
+
 def scaled_gamma(gamma: Any, Z: Any) -> float:
     """The rate that "scale" or "auto" stand for, as in scikit-learn; missing values do not count.
 
@@ -676,29 +693,14 @@ def scaled_gamma(gamma: Any, Z: Any) -> float:
     >>> scaled_gamma("scale", np.array([[0.0, 2.0], [2.0, np.nan]]))
     0.5625
     """
-    if gamma == "scale":
-        missing = np.isnan(Z)
-        seen = Z[~missing] if missing.any() else Z
-        with np.errstate(over="ignore", invalid="ignore"):
-            variance = float(seen.var()) if seen.size else 0.0
-            _warn_of_offsets(Z, missing, variance)
-        total = Z.shape[1] * variance
-        if variance > 0 and not 1e-300 < total < 1e300:
-            raise DataError(
-                "The 'gamma' parameter cannot be 'scale' for values of this size: their variance "
-                f"is {variance:g}. Rescale the columns of X, for example with StandardScaler."
-            )
-        return 1.0 / total if variance > 0 else 1.0
     if gamma in ("auto", None):
         return 1.0 / Z.shape[1]
-    return float(gamma)
-
-
-def _warn_of_offsets(Z: Any, missing: Any, variance: float) -> None:
-    """Warn if hardly anything of the variance of all entries is that of columns."""
-    count = np.maximum((~missing).sum(axis=0), 1)
-    away = Z - np.where(missing, 0.0, Z).sum(axis=0) / count
-    within = float((np.where(missing, 0.0, away) ** 2).sum() / count.sum())
+    if gamma != "scale":
+        return float(gamma)
+    seen = ~np.isnan(Z)
+    with np.errstate(over="ignore", invalid="ignore"):
+        variance = float(Z[seen].var()) if seen.any() else 0.0
+        within = float(np.average(_variances(Z), weights=np.maximum(seen.sum(axis=0), 1)))
     if 0.0 < within * FAR**2 < variance:
         warnings.warn(
             "gamma='scale' takes differences between the means of columns for spread, as in "
@@ -707,6 +709,13 @@ def _warn_of_offsets(Z: Any, missing: Any, variance: float) -> None:
             UserWarning,
             stacklevel=2,
         )
+    total = Z.shape[1] * variance
+    if variance > 0 and not 1e-300 < total < 1e300:
+        raise DataError(
+            "The 'gamma' parameter cannot be 'scale' for values of this size: their variance "
+            f"is {variance:g}. Rescale the columns of X, for example with StandardScaler."
+        )
+    return 1.0 / total if variance > 0 else 1.0
 
 
 GAMMA = [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")]

@@ -51,10 +51,11 @@ class HeldOut:
     as_is: Any
 
 
+@dataclass(eq=False)
 class Training:
     """The rows that a machine was fitted to, and what is learned from holding some of them out.
 
-    Parameters
+    Attributes
     ----------
     machine : KernelMachine
         Not fitted.
@@ -64,9 +65,11 @@ class Training:
     sample_weight : array of shape (rows,) or None
     """
 
-    def __init__(self, machine: Any, columns: Any, Z: Any, y: Any, sample_weight: Any):
-        self.machine, self.columns, self.Z = machine, columns, np.array(Z)
-        self.y, self.sample_weight = np.array(y), sample_weight
+    machine: Any
+    columns: Any
+    Z: Any
+    y: Any
+    sample_weight: Any
 
     @cached_property
     def seed(self) -> int:
@@ -135,7 +138,7 @@ class Training:
         # masks that tell something are not those of values that are hidden at random
         n = 0 if machine.mask_rate_ and machine.fit_missing_ else COPIES
         copies = [Z] + [hidden(variables, Z, k, COPIES, rng) for k in range(n)]
-        Z = np.concatenate(copies)
+        Z = machine._with_masks(np.concatenate(copies))
         mean, spread = moments(machine, Z, rng)
         target = np.concatenate([self.y[rows]] * len(copies))
         as_is = np.arange(len(Z)) < len(rows)
@@ -187,12 +190,11 @@ def completed(machine: Any, Z: Any, index: Any, n: int, rng: Any) -> Any:
     numbers of the rows; deviations are zero but for processes.
     """
     for part in spans(len(index), max(1, AT_ONCE // max(1, n))):
-        rows = index[part]
-        drawn = machine.density_.draws(Z[rows], n, rng).reshape(n * len(rows), -1)
-        like = np.tile(Z[rows], (n, 1))
+        rows, d = index[part], len(machine._shift)
+        drawn = machine.density_.draws(Z[rows, :d], n, rng).reshape(n * len(rows), -1)
+        drawn = np.column_stack([drawn, np.tile(Z[rows, d:], (n, 1))])
         has_own = machine._machine.prior is not None
-        asked = machine._machine, machine.density_, drawn, machine._resources
-        found = expect(*asked, has_own, like)
+        found = expect(machine._machine, machine.density_, drawn, machine._resources, has_own)
         values, deviations = map(table, found if has_own else (found, np.zeros_like(found)))
         shape = (n, len(rows), values.shape[1])
         yield values.reshape(shape), deviations.reshape(shape), rows
@@ -206,7 +208,7 @@ class CrossValidated(KernelMachine):
         # parameters that are changed after fit do not count
         kept = {"mask_kernel": self.mask_rate_ or None, **self._kept_parameters()}
         again = type(self)(**(self.get_params(deep=False) | kept))
-        self._training = Training(again, self.columns_, Z, y, sample_weight)
+        self._training = Training(again, self.columns_, np.array(Z), np.array(y), sample_weight)
         return self
 
     def _calibrated(self, held_out: HeldOut) -> Any:
@@ -299,6 +301,35 @@ class PredictionIntervals(CrossValidated):
     are kept for that. Weights of rows are used in these fits only: intervals cover rows, not
     weights.
     """
+
+    def predict(self, X: RowsLike, return_std: bool = False, std_tol: float = 0.01) -> Array:
+        """The expected predictions, and on request their standard deviations.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+            NaN is missing.
+        return_std : bool
+            Also return the standard deviation of f(x) due to missing values: zero for complete
+            rows. It has no noise in it; for that see `predict_interval`. That of a Gaussian process
+            has the deviation of the process (with the noise of its kernel) in it.
+        std_tol : float
+            The relative error that standard deviations may have; 0 asks for exact ones, which take
+            all pairs of support vectors for every row. Exact where that is quick, and for
+            processes.
+
+        Returns
+        -------
+        array of shape (rows,) or (rows, targets), or two of them
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> X, y = [[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.5]], [0.0, 1.0, 2.0, 3.0]
+        >>> ek.ExpectedKernelRidge().fit(X, y).predict([[0.0, np.nan]]).shape
+        (1,)
+        """
+        return self._expect(X, return_std, std_tol)
 
     def predict_interval(self, X: RowsLike, coverage: float = 0.9) -> tuple[Array, Array]:
         """The ends of intervals that hold the targets of a given share of rows like these.

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from expectedkernels.algebra import marginalize
 from expectedkernels.arrays import spans
 from expectedkernels.checks import EvidenceError
 from expectedkernels.circuits.block_circuit import host_for
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.evidence_forms import ConditionalsSide, evidence_side
+from expectedkernels.circuits.evidence_forms import ConditionalsOperand, evidence_operand
 from expectedkernels.circuits.inputs import Real
-from expectedkernels.circuits.operands import Atoms, CircuitSide, PointSide
+from expectedkernels.circuits.operands import CircuitOperand, InputComponents, PointOperand
 from expectedkernels.circuits.queries import atom_shares, log_values, refuse_signed
 from expectedkernels.data.evidence import Column, Evidence
-from expectedkernels.estimators.encoding import Said, Variable, completed_groups
+from expectedkernels.estimators.encoding import Observation, Variable
 from expectedkernels.estimators.kernel_expansion import (
+    Density,
     Expansion,
     Prior,
     Resources,
@@ -39,10 +39,6 @@ from expectedkernels.kernels.gram import (
     on_atoms,
 )
 
-if TYPE_CHECKING:
-    from expectedkernels.estimators.densities import NormalDensity
-
-AnyDensity: TypeAlias = "CircuitDensity | NormalDensity | AverageDensity"
 FARTHEST = 1e100
 """Deviations beyond this are as good as this, of values of real variables."""
 SPAN_ROWS = 512
@@ -107,7 +103,7 @@ class Rows:
 
     def __init__(self, density: CircuitDensity, Z: Any):
         self.density, self.Z = density, Z
-        self.said: list[Said] = [variable.say(Z) for variable in density.variables]
+        self.observations: list[Observation] = [v.observe(Z) for v in density.variables]
 
     def __len__(self) -> int:
         return len(self.Z)
@@ -115,12 +111,12 @@ class Rows:
     @cached_property
     def observed(self) -> Any:
         """Which variables are observed, (rows, variables)."""
-        return np.stack([said.observed for said in self.said], axis=1)
+        return np.stack([own.observed for own in self.observations], axis=1)
 
     @cached_property
     def known_columns(self) -> Any:
         """Which columns belong to observed variables, (rows, columns)."""
-        known = np.zeros(self.Z.shape, dtype=np.bool_)
+        known = np.ones(self.Z.shape, dtype=np.bool_)
         for i, variable in enumerate(self.density.variables):
             known[:, variable.columns] = self.observed[:, i, None]
         return known
@@ -151,20 +147,21 @@ class Rows:
     def _evidence(self, exact: bool) -> Evidence:
         """What rows say of every variable: a value, or a state, or which states are left."""
         columns = []
-        for i, (variable, said) in enumerate(zip(self.density.variables, self.said, strict=True)):
-            if variable.pieces is None:
+        pairs = zip(self.density.variables, self.observations, strict=True)
+        for i, (variable, own) in enumerate(pairs):
+            if variable.low is None:
                 values, codes = np.unique(self._real_values(i), return_inverse=True)
                 columns.append(Column(None, values, codes.reshape(-1)))
                 continue
             x = self.Z[:, variable.columns]
             x = x[:, 0] if len(variable.columns) == 1 else x
-            n, seen = variable.pieces.n, said.observed
-            first, number = distinct(x[seen] if exact else said.state[seen])
-            weights = np.vstack([np.eye(n), np.ones(n)])[said.state[seen][first]]  # -1: no state
+            n, seen = len(variable.low), own.observed
+            first, number = distinct(x[seen] if exact else own.state[seen])
+            weights = np.vstack([np.eye(n), np.ones(n)])[own.state[seen][first]]  # -1: no state
             left, which = np.ones((int(not seen.all()), n)), np.zeros(1, dtype=np.intp)
-            if said.allowed is not None:
-                some, which = distinct(said.allowed[~seen])
-                left = said.allowed[~seen][some]
+            if own.allowed is not None:
+                some, which = distinct(own.allowed[~seen])
+                left = own.allowed[~seen][some]
             codes = np.empty(len(x), dtype=np.intp)
             codes[seen], codes[~seen] = number, len(first) + which
             values = np.full((len(first) + len(left), *x.shape[1:]), np.nan)
@@ -212,13 +209,11 @@ def first_largest(x: Any) -> Any:
     return (x >= x.max(axis=1, keepdims=True) - SAME).argmax(axis=1)
 
 
-Kernels = Iterator[tuple[Any, Any]]
-"""Numbers of rows, and their kernels with all points, or weighted sums of these."""
 Squares = Iterator[tuple[Any, Any, Any]]
 """Numbers of rows, and what to add to their squares and to their forms."""
 
 
-class CircuitDensity:
+class CircuitDensity(Density):
     """A circuit as a density of columns of data.
 
     Parameters
@@ -240,15 +235,15 @@ class CircuitDensity:
     @property
     def is_discrete(self) -> bool:
         """Whether no variable is real."""
-        return all(variable.pieces is not None for variable in self.variables)
+        return all(variable.low is not None for variable in self.variables)
 
     @cached_property
     def real(self) -> Circuit:
         """The circuit over values of the columns: states are intervals or points there."""
         blocks = list(self.circuit.blocks)
         for i, variable in enumerate(self.variables):
-            if variable.pieces is not None:
-                mean, half = variable.pieces.centre, variable.pieces.half
+            if variable.low is not None:
+                mean, half = variable.centre, 0.5 * (variable.high - variable.low)
                 if len(variable.columns) == 1:
                     mean, half = mean[:, 0], half[:, 0]
                 weights = self.circuit.input(i).numbers
@@ -261,34 +256,22 @@ class CircuitDensity:
         widths = [self.real.input(i).width for i in range(len(parts))]
         return gaussian(self.circuit.vtree, parts, widths if without_observed else None)
 
-    def point_axis(self, points: Any, active: Any = None) -> PointSide:
+    def point_axis(self, points: Any, active: Any = None) -> PointOperand:
         """Points as an axis of a sweep."""
         places = [variable.columns for variable in self.variables]
-        return PointSide(points, self.circuit.vtree, [None] * len(places), places, active)
+        return PointOperand(points, self.circuit.vtree, [None] * len(places), places, active)
 
     def rows(self, Z: Any) -> Rows:
-        """The rows as evidence."""
-        return Rows(self, Z)
-
-    def check(self, rows: Rows, names: Any = None) -> None:
-        """Raise if a row has probability zero; `names` are the numbers of rows in messages."""
-        impossible = ~np.isfinite(rows.logs)[rows.distinct[1]] if len(rows) else np.zeros(1)
+        """The rows as evidence; raises if an incomplete one has probability zero."""
+        rows, gaps = Rows(self, Z), np.isnan(Z).any(axis=1)
+        impossible = gaps & ~np.isfinite(rows.logs)[rows.distinct[1]] if gaps.any() else gaps
         if impossible.any():
-            row = int(impossible.argmax())
-            row = row if names is None else int(names[row])
             raise EvidenceError(
-                f"What is observed in row {row} has probability zero under the density, so its "
-                "missing values have no distribution. Check the row, or smooth the density."
+                "What is observed in row {row} has probability zero under the density, so its "
+                "missing values have no distribution. Check the row, or smooth the density.",
+                row=int(impossible.argmax()),
             )
-
-    def mean(self, f: Expansion, rows: Rows, resources: Resources) -> Any:
-        """The expectations of functions given rows, (rows, outputs)."""
-        if f.is_embedded:
-            return f.at(self, rows.Z, resources)
-        answer = np.empty((len(rows), f.coef.shape[1]))
-        for members, values in self.each_kernel(f.rates, f.points, rows, resources, f.coef):
-            answer[members] = values + f.intercept
-        return answer
+        return rows
 
     def variance(
         self, f: Expansion, rows: Rows, mean: Any, resources: Resources, prior: Prior | None = None
@@ -317,14 +300,10 @@ class CircuitDensity:
             forms[at] += more
         return np.maximum(squares - (mean - f.intercept) ** 2, 0.0), forms
 
-    def each_kernel(
-        self, rates: Any, points: Any, rows: Rows, resources: Resources, coef: Any = None
-    ) -> Kernels:
-        """The values E[k(x, s_j) | row] of all rows and points, chunk by chunk.
-
-        Pairs of the numbers of some rows and their values, (rows, points); with coefficients
-        (points, outputs) their weighted sums, (rows, outputs).
-        """
+    def kernels(
+        self, rates: Any, rows: Rows, points: Any, resources: Resources, coef: Any = None
+    ) -> Any:
+        """E[k(x, s) | row], (rows, points); with coefficients their sums, (rows, outputs)."""
         kernel, axis = self.kernel(rates, without_observed=True), self.point_axis(points)
         max_bytes, number = resources.chunk_bytes, rows.distinct[1]
         missing = ~rows.observed[rows.distinct[0]]
@@ -335,7 +314,7 @@ class CircuitDensity:
             index, values = rows.distinct[0][span], np.empty((span.stop - span.start, len(points)))
             several, alone = np.flatnonzero(~single[span]), np.flatnonzero(single[span])
             if len(several):
-                side = evidence_side(self.real, rows.by_state.rows(index[several]), len(points))
+                side = evidence_operand(self.real, rows.by_state.rows(index[several]), len(points))
                 logs = rows.logs[span][several]
                 values[several] = expected((side, axis), kernel, max_bytes, logs)
             if len(alone):  # the shares of one variable's states are all that is asked for
@@ -350,55 +329,49 @@ class CircuitDensity:
                 found.append((at, known if coef is None else known @ coef))
             return found
 
+        found = np.empty((len(rows), len(points) if coef is None else coef.shape[1]))
         most = min(resources.max_bytes, CHUNK_BYTES) // (32 * max(1, len(points)))
         for part in resources.map(section, spans(len(missing), max(1, min(SPAN_ROWS, most)))):
-            yield from part
+            for at, values in part:
+                found[at] = values
+        return found
 
     def _factors(self, v: int, rates: Any, points: Any) -> Any:
         """The factors of kernels between the states of a variable and points."""
         block: Any = self.real.input(v)
         columns = self.variables[v].columns
         values = points[:, columns].reshape(len(points), *block.mean.shape[1:])
-        atoms = Atoms(None, *block.beside_points(())), Atoms(None, values, np.zeros_like(values))
+        atoms = (
+            InputComponents(None, *block.beside_points(())),
+            InputComponents(None, values, np.zeros_like(values)),
+        )
         return on_atoms(rates[columns], *atoms)
 
-    def gram(self, rates: Any, A: Any, B: Any = None, resources: Resources | None = None) -> Any:
-        """The expected kernels between rows, (rows of A, rows of B); B is A by default."""
-        resources = resources or Resources()
-        other = A if B is None else B
-        gaps = [np.isnan(x).any(axis=1) for x in (A, other)]
-        (i, a), (j, b) = ((np.flatnonzero(gap), np.flatnonzero(~gap)) for gap in gaps)
-        gram = np.empty((len(A), len(other)))
-        for at in chunks(a, len(b), resources.chunk_bytes):
-            known = np.ones((len(at), A.shape[1]), dtype=np.bool_)
-            gram[np.ix_(at, b)] = at_known(rates, A[at], known, other[b])
-        for matrix, rows, points in ((gram, (A, i), (other, b)), (gram.T, (other, j), (A, a))):
-            if len(rows[1]) and len(points[1]):
-                some, at = Rows(self, rows[0][rows[1]]), points[0][points[1]]
-                for members, kernels in self.each_kernel(rates, at, some, resources):
-                    matrix[np.ix_(rows[1][members], points[1])] = kernels
-        first = self._sides(A[i], CHUNK_ROWS)
-        second = first if B is None else self._sides(other[j], CHUNK_ROWS)
-        kernel, max_bytes = self.kernel(rates), resources.chunk_bytes
+    def between(self, rates: Any, A: Any, B: Any, resources: Resources) -> Any:
+        """The expected kernels between incomplete rows, (rows of A, rows of B)."""
+        first = self._sides(A, CHUNK_ROWS)
+        second = first if B is None else self._sides(B, CHUNK_ROWS)
+        found = np.empty((len(A), len(A if B is None else B)))
         tasks = [
             (m, n) for m in range(len(first)) for n in range(m if B is None else 0, len(second))
         ]
 
         def meeting(task: tuple[int, int]) -> Any:
-            return expected((first[task[0]], second[task[1]]), kernel, max_bytes)
+            sides = first[task[0]], second[task[1]]
+            return expected(sides, self.kernel(rates), resources.chunk_bytes)
 
-        parts = [[x[span] for span in spans(len(x), CHUNK_ROWS)] for x in (i, j)]
-        for (m, n), values in zip(tasks, resources.map(meeting, tasks), strict=True):
-            gram[np.ix_(parts[0][m], parts[1][n])] = values
+        for task, values in zip(tasks, resources.map(meeting, tasks), strict=True):
+            i, j = (slice(CHUNK_ROWS * k, CHUNK_ROWS * (k + 1)) for k in task)
+            found[i, j] = values
             if B is None:
-                gram[np.ix_(parts[1][n], parts[0][m])] = values.T
-        return gram if B is not None else 0.5 * (gram + gram.T)
+                found[j, i] = values.T
+        return found
 
-    def _sides(self, Z: Any, size: int) -> list[CircuitSide]:
+    def _sides(self, Z: Any, size: int) -> list[CircuitOperand]:
         """The conditional distributions of rows as axes of a sweep, some rows each, made once."""
         if not len(Z):
             return []
-        make = ConditionalsSide if self.is_discrete else CircuitSide
+        make = ConditionalsOperand if self.is_discrete else CircuitOperand
         whole = make(self.real, Rows(self, Z).by_value)
         return [whole.rows(span) for span in spans(len(Z), size)]
 
@@ -416,7 +389,7 @@ class CircuitDensity:
             first, place = distinct(f.points[:, ~seen])
             ones, shape = np.ones(len(place)), (len(place), len(first))
             merge = sparse.csr_array((ones, (np.arange(len(place)), place)), shape=shape)
-            side = evidence_side(self.real, rows.by_state.rows(index), len(first) ** 2)
+            side = evidence_operand(self.real, rows.by_state.rows(index), len(first) ** 2)
             axis = self.point_axis(f.points[first], active)
             pieces = expected_pieces((side, axis, axis), kernel, max_bytes, rows.logs[group])
             for (some, a, b), values in pieces:
@@ -451,6 +424,9 @@ class CircuitDensity:
         first, inverse = distinct(np.nan_to_num(rows.Z, nan=np.inf))
         points, sides = self._sides(f.points, FEW_ROWS), self._sides(rows.Z[first], 1)
         kernel, max_bytes = self.kernel(f.rates), resources.chunk_bytes
+        near = np.broadcast_to(
+            self.further(f.rates, rows.Z[first], f.points), (len(first), len(f.points))
+        )
 
         def of_row(row: int) -> tuple[Any, float]:
             squares, more = np.zeros(f.coef.shape[1]), 0.0
@@ -458,6 +434,7 @@ class CircuitDensity:
             for m, a in enumerate(parts):
                 for n, b in enumerate(parts[: m + 1]):
                     second = expected((sides[row], points[m], points[n]), kernel, max_bytes)[0]
+                    second = near[row, a, None] * second * near[row, b]
                     twice = 1.0 if m == n else 2.0
                     squares += twice * np.einsum("io,ij,jo->o", f.coef[a], second, f.coef[b])
                     more += 0.0 if form is None else twice * float((form[a, b] * second).sum())
@@ -469,27 +446,25 @@ class CircuitDensity:
 
     def means(self, Z: Any, modes: Sequence[bool] = ()) -> Any:
         """The rows with the expected values of what is missing, of some variables the modes."""
-        Z = completed_groups(self.variables, Z)
-        gaps = np.flatnonzero(np.isnan(Z).any(axis=1))
+        Z, gaps = np.array(Z), np.flatnonzero(np.isnan(Z).any(axis=1))
         if not len(gaps):
             return Z
         rows = Rows(self, Z[gaps])
         shares = self.circuit.marginals(rows.states)
         for i, variable in enumerate(self.variables):
-            missing = ~rows.said[i].observed
+            missing = ~rows.observed[:, i]
             share = np.atleast_2d(shares[i])
-            if variable.pieces is None:
+            if variable.low is None:
                 values = share[:, :1]
             elif modes and modes[i]:
-                values = variable.pieces.low[first_largest(share)]
+                values = variable.low[first_largest(share)]
             else:
-                values = share @ variable.pieces.centre
+                values = share @ variable.centre
             Z[np.ix_(gaps[missing], variable.columns)] = values[missing]
         return Z
 
     def draws(self, Z: Any, n: int, rng: Any) -> Any:
         """Completions of the rows, (n, rows, columns)."""
-        Z = completed_groups(self.variables, Z)
         found = np.repeat(Z[None], n, axis=0)
         gaps = np.flatnonzero(np.isnan(Z).any(axis=1))
         if len(gaps):
@@ -504,7 +479,7 @@ class CircuitDensity:
         shares = atom_shares(self.circuit, rows.states)
         found: list[Any] = [None] * len(self.variables)
         for i, first, stop in self.circuit.atom_slices:
-            missing = np.flatnonzero(~rows.said[i].observed)
+            missing = np.flatnonzero(~rows.observed[:, i])
             values, weights, atoms = _rule(self, i)
             table = shares[missing, first:stop][:, atoms] * weights
             row, node = np.nonzero(table)
@@ -512,123 +487,17 @@ class CircuitDensity:
             found[i] = Nodes(missing[row], values[node], table[row, node] / total)
         return found
 
-    def alone(self, i: int) -> CircuitDensity:
-        """The density of one variable, of tables of its columns only."""
-        others = [k for k in range(len(self.variables)) if k != i]
-        circuit = marginalize(self.circuit, others) if others else self.circuit
-        return CircuitDensity(circuit, [self.variables[i].alone()])
-
 
 def filled(rows: Rows, chunk: Any, states: Any, rng: Any = None) -> Any:
     """Rows completed by states: the middle of their pieces, or a draw from there."""
     Z = rows.Z[chunk].copy()
     for i, variable in enumerate(rows.density.variables):
-        missing = ~rows.said[i].observed[chunk]
+        missing = ~rows.observed[chunk, i]
         values = states[missing, i]
-        if variable.pieces is None:
+        if variable.low is None:
             Z[missing, variable.columns[0]] = values
             continue
-        pieces, at = variable.pieces, values.astype(np.intp)
-        low, high = pieces.low[at], pieces.high[at]
+        low, high = (ends[values.astype(np.intp)] for ends in (variable.low, variable.high))
         share = 0.5 if rng is None else rng.random(low.shape)
         Z[np.ix_(missing, variable.columns)] = low + share * (high - low)
     return Z
-
-
-class AverageDensity:
-    """An average of densities.
-
-    Parameters
-    ----------
-    parts : sequence of densities
-    weights : array
-    names : sequence of str
-    variables : sequence of Variable
-        Which columns belong together.
-    """
-
-    def __init__(
-        self,
-        parts: Sequence[AnyDensity],
-        weights: Any,
-        names: Sequence[str],
-        variables: Sequence[Variable],
-    ):
-        self.parts, self.names, self.variables = list(parts), list(names), list(variables)
-        self.weights = np.asarray(weights, dtype=np.float64)
-
-    def __repr__(self) -> str:
-        shares = zip(self.weights, self.names, strict=True)
-        return "AverageDensity(" + " + ".join(f"{w:.3g} {name}" for w, name in shares) + ")"
-
-    @property
-    def circuit(self) -> Any:
-        """The circuit of the last part that has one, None if none has."""
-        circuits = [part.circuit for part in self.parts if part.circuit is not None]
-        return circuits[-1] if circuits else None
-
-    def rows(self, Z: Any) -> Any:
-        """The rows as every part reads them."""
-        return [part.rows(Z) for part in self.parts]
-
-    def check(self, rows: Any, names: Any = None) -> None:
-        """Raise if a part knows that a row is impossible."""
-        for part, own in zip(self.parts, rows, strict=True):
-            part.check(own, names)
-
-    def _means(self, f: Expansion, rows: Any, resources: Resources) -> list[Any]:
-        return [p.mean(f, own, resources) for p, own in zip(self.parts, rows, strict=True)]
-
-    def mean(self, f: Expansion, rows: Any, resources: Resources) -> Any:
-        """The expectations of functions given rows, (rows, outputs)."""
-        return self._mixed(self._means(f, rows, resources))
-
-    def variance(
-        self, f: Expansion, rows: Any, mean: Any, resources: Resources, prior: Prior | None = None
-    ) -> Any:
-        """The variances of functions given rows, with those of a process: (rows, outputs)."""
-        centres = self._means(f, rows, resources)
-        within = [
-            part.variance(f, own, centre, resources, prior) + (centre - mean) ** 2
-            for part, own, centre in zip(self.parts, rows, centres, strict=True)
-        ]
-        return self._mixed(within)
-
-    def gram(self, rates: Any, A: Any, B: Any = None, resources: Resources | None = None) -> Any:
-        """The expected kernels between rows, (rows of A, rows of B)."""
-        return self._mixed([part.gram(rates, A, B, resources) for part in self.parts])
-
-    def means(self, Z: Any) -> Any:
-        """The rows with the expected values of what is missing."""
-        Z = completed_groups(self.variables, Z)
-        # what is known stands as it is, to the last digit
-        return np.where(np.isnan(Z), self._mixed([part.means(Z) for part in self.parts]), Z)
-
-    def draws(self, Z: Any, n: int, rng: Any) -> Any:
-        """Completions of the rows, (n, rows, columns): each from a density drawn for it."""
-        chosen = rng.choice(len(self.parts), size=(n, len(Z)), p=self.weights)
-        found = np.empty((n, *Z.shape))
-        for k, part in enumerate(self.parts):
-            drawn = part.draws(Z, n, rng)
-            found[chosen == k] = drawn[chosen == k]
-        return found
-
-    def nodes(self, rows: Any) -> list[Nodes]:
-        """The nodes of every variable, given what rows show of the others."""
-        every = [part.nodes(own) for part, own in zip(self.parts, rows, strict=True)]
-        return [
-            Nodes(
-                np.concatenate([n.rows for n in found]),
-                np.concatenate([n.values for n in found]),
-                np.concatenate([a * n.weights for a, n in zip(self.weights, found, strict=True)]),
-            )
-            for found in zip(*every, strict=True)
-        ]
-
-    def alone(self, i: int) -> AverageDensity:
-        """The density of one variable, of tables of its columns only."""
-        parts = [part.alone(i) for part in self.parts]
-        return AverageDensity(parts, self.weights, self.names, [self.variables[i].alone()])
-
-    def _mixed(self, values: list[Any]) -> Any:
-        return sum(w * value for w, value in zip(self.weights, values, strict=True))

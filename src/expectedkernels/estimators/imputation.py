@@ -18,13 +18,18 @@ from expectedkernels.arrays import Array, RowsLike, spans
 from expectedkernels.checks import DataError, check_count, removed
 from expectedkernels.estimators.base import GAMMA, DensityEstimator, estimator, scaled_gamma
 from expectedkernels.estimators.circuit_density import (
-    AnyDensity,
     CircuitDensity,
     filled,
     first_largest,
 )
-from expectedkernels.estimators.densities import NORMALS, DensityLike, learn_density, named
-from expectedkernels.estimators.encoding import Encoding, as_frame, read_table
+from expectedkernels.estimators.densities import (
+    NORMALS,
+    DensityLike,
+    known_labels,
+    learn_density,
+    named,
+)
+from expectedkernels.estimators.encoding import Encoding, learn_encoding, read_table
 from expectedkernels.estimators.kernel_expansion import read_rows
 
 CHUNK_ROWS = 4096
@@ -111,11 +116,13 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         2
         """
         self._validate_params()
-        Z = self._learn_columns(X)
+        self.columns_, Z = learn_encoding(self, X, known_labels(self.density))
         self._learn_density(self._learn_scale(Z))
-        self._tree = None
+        # of categories, of what is most probable, and of samples
+        self._of_states, self._units = self.density_, self.columns_
         if isinstance(self.density, str) and self.density == "auto":
-            self._tree = learn_density("chow_liu", self.columns_, Z, n_bins=self.n_bins, rng=None)
+            self._of_states = learn_density("chow_liu", self.columns_, Z, self.n_bins)
+            self._units = Encoding([], {}, [])
         self.circuit_ = self._of_states.circuit
         if empty := [self.columns_.names[i] for i in self._empty]:
             shown = ", ".join(map(repr, empty))
@@ -151,24 +158,26 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         numbers = self._numbers(X)
         if self.strategy == "sample":
             [numbers] = self._sampled(numbers, 1, self.random_state)
-            return self._typed(self._decoded(numbers, X), X)
+        else:
+            units = 1 if self.circuit_ is None else self.circuit_.n_units
+            size = max(1, min(CHUNK_ROWS, self.max_bytes // (8 * units)))
+            [numbers] = self._completed_by(self._most_probable_or_mean, numbers, 1, size)
+        return self._typed(self._decoded(numbers, X), X)
+
+    def _most_probable_or_mean(self, Z: Any) -> list[Any]:
+        """Incomplete rows with what `strategy` says."""
         density, numeric = self._of_states, self.columns_.numeric
-        Z, index, rows = read_rows(density, self._units.standardise(numbers))
-        units = 1 if self.circuit_ is None else self.circuit_.n_units
-        for span in spans(len(index), max(1, min(CHUNK_ROWS, self.max_bytes // (8 * units)))):
-            some, chunk = Z[index[span]], np.arange(span.start, span.stop)
-            if self.strategy == "map":
-                states = self.circuit_.map(rows.states.rows(chunk), as_frame=False)
-                whole = filled(rows, chunk, states)
-            elif not isinstance(density, CircuitDensity):
-                whole = self._as_states(some, density.means(some))
-            else:
-                whole = density.means(some, [not numeric[v.columns[0]] for v in density.variables])
-                if self._tree is not None:
-                    means = self.density_.means(self.columns_.standardise(some))
-                    whole[:, numeric] = self.columns_.undo(means)[:, numeric]
-            Z[index[span]] = whole
-        return self._typed(self._decoded(self._filled(numbers, Z), X), X)
+        if self.strategy == "map":
+            rows = density.rows(Z)
+            states = self.circuit_.map(rows.states, as_frame=False)
+            return [filled(rows, np.arange(len(Z)), states)]
+        if not isinstance(density, CircuitDensity):
+            return [self._as_states(Z, density.means(Z))]
+        whole = density.means(Z, [not numeric[v.columns[0]] for v in density.variables])
+        if density is not self.density_:
+            means = self.density_.means(self.columns_.standardise(Z))
+            whole[:, numeric] = self.columns_.undo(means)[:, numeric]
+        return [whole]
 
     @removed(
         method="completions are independent draws; for means over what is missing use "
@@ -210,25 +219,6 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         seed = self.random_state if random_state is None else random_state
         return [self._decoded(Z, X) for Z in self._sampled(self._numbers(X), int(n), seed)]
 
-    @property
-    def _of_states(self) -> AnyDensity:
-        """The density of categories, of what is most probable, and of samples."""
-        return self.density_ if self._tree is None else self._tree
-
-    @property
-    def _rescales(self) -> bool:
-        """Whether the density is one of normals: states are values of the table itself."""
-        return named(self.density)[0] in ("auto", *NORMALS)
-
-    @property
-    def _units(self) -> Encoding:
-        """Those of the density of states."""
-        return self.columns_ if self._tree is None else Encoding([], {}, [])
-
-    def _filled(self, numbers: Any, Z: Any) -> Any:
-        """Columns of numbers with missing ones from rows in the units of the density."""
-        return np.where(np.isnan(numbers), self._units.undo(Z), numbers)
-
     def _require_circuit(self, other: str) -> None:
         if self.strategy == "map" and not isinstance(self._of_states, CircuitDensity):
             raise DataError(
@@ -237,50 +227,65 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
                 f"{other}."
             )
 
+    @property
+    def _rescales(self) -> bool:
+        """Whether the density is one of normals: states are values of the table itself."""
+        return named(self.density)[0] in ("auto", *NORMALS)
+
     def _sampled(self, numbers: Any, n: int, random_state: Any) -> list[Any]:
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-        Z, index, _ = read_rows(self._of_states, self._units.standardise(numbers))
+
+        def draws(Z: Any) -> list[Any]:
+            return [self._as_states(Z, whole) for whole in self._of_states.draws(Z, n, rng)]
+
+        return self._completed_by(draws, numbers, n, CHUNK_ROWS)
+
+    def _completed_by(self, complete: Any, numbers: Any, n: int, size: int) -> list[Any]:
+        """Completions of columns of numbers by a function of some incomplete rows, n of each."""
+        Z = self._units.standardise(numbers)
+        index, _ = read_rows(self._of_states, Z)
         answers = [Z.copy() for _ in range(n)]
-        for span in spans(len(index), CHUNK_ROWS):
-            some = Z[index[span]]
-            for whole, drawn in zip(answers, self._of_states.draws(some, n, rng), strict=True):
-                whole[index[span]] = self._as_states(some, drawn)
-        return [self._filled(numbers, whole) for whole in answers]
+        for span in spans(len(index), size):
+            for answer, whole in zip(answers, complete(Z[index[span]]), strict=True):
+                answer[index[span]] = whole
+        return [np.where(np.isnan(numbers), self._units.undo(x), numbers) for x in answers]
 
     def _as_states(self, Z: Any, whole: Any) -> Any:
         """Completed rows, with a category or code wherever a number was found for one."""
         for variable in self.density_.variables:
-            said, pieces = variable.say(Z), variable.pieces
-            missing, column = ~said.observed, variable.columns[0]
-            if self.columns_.numeric[column] or pieces is None or not missing.any():
+            shown, column = variable.observe(Z), variable.columns[0]
+            missing = ~shown.observed
+            if self.columns_.numeric[column] or variable.low is None or not missing.any():
                 continue
             at = np.ix_(missing, variable.columns)
             fits = variable.fits(whole[at])
-            if said.allowed is not None:
-                fits = np.where(said.allowed[missing], fits, -np.inf)
-            whole[at] = pieces.low[first_largest(fits)]
+            if shown.allowed is not None:
+                fits = np.where(shown.allowed[missing], fits, -np.inf)
+            whole[at] = variable.low[first_largest(fits)]
         return whole
 
     @property
     def _empty(self) -> list[int]:
         """The columns of the table that had no value in fit."""
-        return [i for i, place in enumerate(self.columns_.places) if self._unseen[place].all()]
+        return [
+            i for i, place in enumerate(self.columns_.column_index) if self._unseen[place].all()
+        ]
 
     def _decoded(self, Z: Any, X: Any) -> Any:
         """Columns of numbers as columns of a table; those without a value in fit as they are."""
         columns = self.columns_
         table = Z
         if columns.categories:
-            table = np.empty((len(Z), columns.n_columns), dtype=object)
-            for i, place in enumerate(columns.places):
+            table = np.empty((len(Z), len(columns.names)), dtype=object)
+            for i, place in enumerate(columns.column_index):
                 if i in columns.categories:
                     table[:, i] = columns.categories[i][Z[:, place].argmax(axis=1)]
                 else:
                     table[:, i] = Z[:, place[0]]
         if self._empty:
-            given = read_table(self, as_frame(X), list(columns.categories), reset=False)
+            given = read_table(X, self)
             for i in self._empty:
-                table[:, i] = given[i]
+                table[:, i] = given.entries(i)
         return table
 
     def _typed(self, table: Any, X: Any) -> Any:
@@ -383,8 +388,10 @@ class ExpectedKernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         2
         """
         self._validate_params()
-        Z = self._learn_density(self._learn_scale(self._learn_columns(X)))
-        read_rows(self.density_, Z)  # raises if a row has probability zero
+        self.columns_, Z = learn_encoding(self, X, known_labels(self.density))
+        Z = self._learn_scale(Z)
+        self._learn_density(Z)
+        self.density_.rows(Z)  # raises if a row has probability zero
         self.gamma_ = scaled_gamma(self.gamma, self._for_kernel(Z))
         complete = ~np.isnan(Z).any(axis=1)
         possible = np.unique(Z[complete] if complete.any() else Z, axis=0)
@@ -395,9 +402,7 @@ class ExpectedKernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         self._n_features_out, self._root = n, None
         if self.normalize:
             self._resources.require_matrix(n)
-            given = self._landmarks, None, self._resources
-            gram = self.density_.gram(self._rates(self.gamma_), *given)
-            values, vectors = np.linalg.eigh(gram)
+            values, vectors = np.linalg.eigh(self._kernels(self._landmarks, None))
             values = np.maximum(values, 1e-12 * values.max())
             self._root = (vectors / np.sqrt(values)) @ vectors.T
         return self
@@ -422,7 +427,9 @@ class ExpectedKernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         (1, 2)
         """
         Z = self._read(X)
-        read_rows(self.density_, Z)  # raises if a row has probability zero
-        given = self._rates(self.gamma_), Z, self._landmarks, self._resources
-        gram = self.density_.gram(*given)
-        return gram if self._root is None else gram @ self._root
+        self.density_.rows(Z)  # raises if a row has probability zero
+        found = self._kernels(Z, self._landmarks)
+        return found if self._root is None else found @ self._root
+
+    def _kernels(self, A: Any, B: Any) -> Any:
+        return self.density_.gram(self._rates(self.gamma_), A, B, self._resources)

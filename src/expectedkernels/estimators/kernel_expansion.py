@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -15,10 +15,9 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVC, SVR, NuSVC, NuSVR
 from sklearn.utils.validation import check_is_fitted
 
-from expectedkernels.arrays import spans
-from expectedkernels.checks import DataError, KernelError
-from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
-from expectedkernels.estimators.encoding import completed_groups
+from expectedkernels.arrays import DEFAULT_MAX_BYTES, spans
+from expectedkernels.checks import DataError, KernelError, rows_numbered
+from expectedkernels.estimators.encoding import Variable
 from expectedkernels.kernels.gram import CHUNK_BYTES, at_known
 
 
@@ -56,14 +55,10 @@ class Resources:
     std_tol: float = 0.0
 
     @property
-    def workers(self) -> int:
-        """The number of workers."""
-        return effective_n_jobs(self.n_jobs)
-
-    @property
     def chunk_bytes(self) -> int:
         """What the chunks of one worker may take."""
-        return max(2**16, min(self.max_bytes // self.workers, CHUNK_BYTES))
+        share = self.max_bytes // effective_n_jobs(self.n_jobs)
+        return max(2**16, min(share, CHUNK_BYTES))
 
     def require_matrix(self, n: int, matrices: int = 1) -> None:
         """Raise if kernel matrices of n rows take more memory than they may, before they do.
@@ -94,21 +89,12 @@ class Resources:
         Workers may be other processes, or other machines: what `work` finds out must be in what it
         returns.
         """
-        if self.workers == 1 or len(tasks) <= 1:
-            yield from map(work, tasks)
-            return
-        n = min(len(tasks), BUNDLES * self.workers)
-        parallel, sent = (
-            Parallel(n_jobs=self.n_jobs, prefer="threads"),
-            wrap_non_picklable_objects(work),
-        )
-        bundles = parallel(delayed(_all_done)(sent, tasks[i::n]) for i in range(n))
-        for i in range(len(tasks)):
-            yield bundles[i % n][i // n]
-
-
-def _all_done(work: Callable[[Any], Any], tasks: list[Any]) -> list[Any]:
-    return [work(task) for task in tasks]
+        workers = effective_n_jobs(self.n_jobs)
+        if workers == 1 or len(tasks) <= 1:
+            return map(work, tasks)
+        size, sent = -(-len(tasks) // (BUNDLES * workers)), wrap_non_picklable_objects(work)
+        parallel = Parallel(n_jobs=self.n_jobs, prefer="threads", batch_size=size)
+        return iter(parallel(delayed(sent)(task) for task in tasks))
 
 
 def chunks(index: Any, n_points: int, max_bytes: int) -> list[Any]:
@@ -164,35 +150,80 @@ class Expansion:
         """Whether some of the points have missing values."""
         return bool(np.isnan(self.points).any())
 
-    def at(
-        self,
-        density: Any,
-        Z: Any,
-        resources: Resources,
-        masks: Masks | None = None,
-        own: Any = None,
-    ) -> Any:
-        """The values at complete rows, or expected ones at rows with masks, (rows, outputs)."""
-        answer, every = np.empty((len(Z), self.coef.shape[1])), np.arange(len(Z))
-        parts = chunks(every, len(self.points), resources.chunk_bytes)
-        for index in [every] if self.is_embedded else parts:
-            kernels = kernels_between(density, self.rates, Z[index], self.points, resources)
-            kernels = kernels if masks is None else kernels * masks.factors(own[index])
+    def at(self, density: Any, Z: Any, resources: Resources) -> Any:
+        """The values at complete rows, or expected ones at others, (rows, outputs)."""
+        answer = np.empty((len(Z), self.coef.shape[1]))
+        for index in chunks(np.arange(len(Z)), len(self.points), resources.chunk_bytes):
+            kernels = density.gram(self.rates, Z[index], self.points, resources)
             answer[index] = kernels @ self.coef + self.intercept
         return answer
 
 
-def kernels_between(density: Any, rates: Any, A: Any, B: Any, resources: Resources) -> Any:
-    """The expected kernels between rows under any density, which complete rows need not ask."""
-    if np.isnan(A).any() or np.isnan(B).any():
-        return density.gram(rates, A, None if B is A else B, resources)
-    return at_known(rates, A, np.ones(A.shape, dtype=np.bool_), B)
+class Density:
+    """A distribution of columns of data, which kernels are averaged over.
 
+    Tables may have further columns, without missing values, which count in kernels alone.
 
-MULTIPLES = (0.0, 1.0, 4.0)
-"""What "auto" chooses the rate from, in multiples of the rate of a standardised column."""
-MARGIN = 0.05
-"""By which share the loss must fall before the mask counts at all."""
+    Attributes
+    ----------
+    variables : list of Variable
+        Which columns belong together.
+    circuit : Circuit or None
+    kernels : function
+        E[k(x, s) | row], (rows, points); with coefficients their sums, (rows, outputs).
+    between : function
+        The expected kernels between incomplete rows, (rows of A, rows of B); B may be None, for A.
+    variance : function
+        The variances of functions given rows, with those of a process, (rows, outputs).
+    means, draws : functions
+        The rows with expected values in place of missing ones; several completions of them.
+    nodes : function
+        For every variable a quadrature of its distribution given what rows show of the others.
+    """
+
+    variables: list[Variable]
+    circuit: Any = None
+    kernels: Callable[..., Any]
+    between: Callable[..., Any]
+    variance: Callable[..., Any]
+    means: Callable[..., Any]
+    draws: Callable[..., Any]
+    nodes: Callable[..., Any]
+
+    def rows(self, Z: Any) -> Any:
+        """The rows as the density reads them; raises if an incomplete one has probability zero."""
+        return Z
+
+    def mean(self, f: Expansion, rows: Any, resources: Resources) -> Any:
+        """The expectations of functions given incomplete rows, (rows, outputs)."""
+        if f.is_embedded:
+            return f.at(self, getattr(rows, "Z", rows), resources)
+        return self.kernels(f.rates, rows, f.points, resources, f.coef) + f.intercept
+
+    def gram(self, rates: Any, A: Any, B: Any = None, resources: Resources | None = None) -> Any:
+        """The expected kernels between rows, (rows of A, rows of B); B is A by default."""
+        other, resources = A if B is None else B, resources or Resources()
+        gaps = (np.isnan(x).any(axis=1) for x in (A, other))
+        (i, a), (j, b) = ((np.flatnonzero(gap), np.flatnonzero(~gap)) for gap in gaps)
+        found = np.empty((len(A), len(other)))
+        for at in chunks(a, len(b), resources.chunk_bytes):
+            known = np.ones((len(at), A.shape[1]), dtype=np.bool_)
+            found[np.ix_(at, b)] = at_known(rates, A[at], known, other[b])
+        if len(i) and len(b):
+            found[np.ix_(i, b)] = self.kernels(rates, self.rows(A[i]), other[b], resources)
+        if len(j) and len(a):
+            found.T[np.ix_(j, a)] = self.kernels(rates, self.rows(other[j]), A[a], resources)
+        if len(i) and len(j):
+            met = self.between(rates, A[i], None if B is None else other[j], resources)
+            found[np.ix_(i, j)] = met * self.further(rates, A[i], other[j])
+        return found if B is not None else 0.5 * (found + found.T)
+
+    def further(self, rates: Any, A: Any, B: Any) -> Any:
+        """What columns that are not those of the density make of kernels, (rows of A, of B)."""
+        d = sum(len(variable.columns) for variable in self.variables)
+        if A.shape[1] == d:
+            return np.ones((len(A), 1))
+        return at_known(rates[d:], A[:, d:], np.ones((len(A), len(rates) - d), bool), B[:, d:])
 
 
 def masks_of(variables: Sequence[Any], Z: Any) -> Any:
@@ -209,62 +240,6 @@ def masks_of(variables: Sequence[Any], Z: Any) -> Any:
     for i, variable in enumerate(variables):
         found[:, i] = np.isnan(Z[:, variable.columns]).any(axis=1)
     return found
-
-
-@dataclass(frozen=True, eq=False)
-class Masks:
-    """What points lack, and how fast kernels fall with every variable that one of two rows lacks.
-
-    Attributes
-    ----------
-    rate : float
-    points : bool array of shape (points, variables)
-
-    Examples
-    --------
-    >>> masks = Masks(1.0, np.array([[False, False], [True, True]]))
-    >>> masks.factors(np.array([[False, True], [True, True]])).round(3).tolist()
-    [[0.368, 0.368], [0.135, 1.0]]
-    """
-
-    rate: float
-    points: Any
-
-    def factors(self, own: Any) -> Any:
-        """What kernels between rows with these masks and the points are multiplied with."""
-        first, number = distinct(own)
-        a, b = own[first].astype(np.float64), self.points.astype(np.float64)
-        apart = a.sum(axis=1)[:, None] + b.sum(axis=1) - 2.0 * (a @ b.T)
-        with np.errstate(over="ignore"):
-            return np.exp(-self.rate * apart)[number]
-
-
-def unit_rate(rates: Any, Z: Any, standardised: bool) -> float:
-    """The mean rate of columns if they had variance one.
-
-    Examples
-    --------
-    >>> unit_rate(0.25, np.array([[0.0], [4.0], [np.nan]]), False)
-    1.0
-    """
-    if standardised:
-        return float(np.mean(rates))
-    seen = ~np.isnan(Z)
-    count = np.maximum(seen.sum(axis=0), 1)
-    centre = np.where(seen, Z, 0.0).sum(axis=0) / count
-    return float(np.mean(rates * (np.where(seen, Z - centre, 0.0) ** 2).sum(axis=0) / count))
-
-
-def chosen(losses: Sequence[float]) -> int:
-    """The number of the smallest loss, 0 if it is not much smaller than the first.
-
-    Examples
-    --------
-    >>> chosen([1.0, 0.97, 0.99]), chosen([1.0, 0.97, 0.9])
-    (0, 2)
-    """
-    best = int(np.argmin(losses))
-    return best if losses[best] < (1.0 - MARGIN) * losses[0] else 0
 
 
 SUPPORTED = (
@@ -284,53 +259,31 @@ class Machine:
     prior : Prior or None
     flat : bool
         Whether answers have no axis of outputs.
-    masks : Masks or None
-        Those of the points of the expansion, if kernels know what is missing.
     """
 
     expansion: Expansion
     prior: Prior | None = None
     flat: bool = True
-    masks: Masks | None = None
 
 
 def expect(
-    machine: Machine,
-    density: Any,
-    Z: Any,
-    resources: Resources,
-    return_std: bool = False,
-    like: Any = None,
+    machine: Machine, density: Any, Z: Any, resources: Resources, return_std: bool = False
 ) -> Any:
-    """The expected answers of a machine for rows with missing values (and their deviations).
-
-    If kernels know masks, `like` are rows whose masks count in place of the own ones.
-    """
-    Z, incomplete, rows = read_rows(density, Z)
-    f, prior, masks = machine.expansion, machine.prior, machine.masks
+    """The expected answers of a machine for rows with missing values (and their deviations)."""
+    incomplete, rows = read_rows(density, Z)
+    f, prior = machine.expansion, machine.prior
     complete = np.setdiff1d(np.arange(len(Z)), incomplete)
     mean = np.empty((len(Z), f.coef.shape[1]))
     std = np.zeros_like(mean)
-    if masks is not None:
-        own = masks_of(density.variables, Z if like is None else like)
-        mean = f.at(density, Z, resources, masks, own)
-        first, number = distinct(own)
-        for k, factors in enumerate(masks.factors(own[first]) if return_std else []):
-            at, around = np.flatnonzero(number == k), prior
-            if prior is not None:
-                around = replace(prior, form=prior.form * factors * factors[:, None])
-            plain = Machine(replace(f, coef=f.coef * factors[:, None]), around, flat=False)
-            std[at] = expect(plain, density, Z[at], resources, True)[1]
-    else:
-        mean[complete] = f.at(density, Z[complete], resources)
-        if len(incomplete):
-            mean[incomplete] = density.mean(f, rows, resources)
-        parts = [(incomplete, rows)]
-        if prior is not None:
-            parts.append((complete, density.rows(Z[complete])))
-        for at, own in parts if return_std else []:
-            if len(at):
-                std[at] = np.sqrt(density.variance(f, own, mean[at], resources, prior))
+    mean[complete] = f.at(density, Z[complete], resources)
+    if len(incomplete):
+        mean[incomplete] = density.mean(f, rows, resources)
+    parts = [(incomplete, rows)]
+    if prior is not None:
+        parts.append((complete, density.rows(Z[complete])))
+    for at, own in parts if return_std else []:
+        if len(at):
+            std[at] = np.sqrt(density.variance(f, own, mean[at], resources, prior))
     if machine.flat:
         mean, std = mean[:, 0], std[:, 0]
     return (mean, std) if return_std else mean
@@ -341,13 +294,11 @@ def table(answers: Any) -> Any:
     return answers[:, None] if answers.ndim == 1 else answers
 
 
-def read_rows(density: Any, Z: Any) -> tuple[Any, Any, Any]:
-    """The data with completed groups, which rows are incomplete, and these as evidence."""
-    Z = completed_groups(density.variables, Z)
+def read_rows(density: Any, Z: Any) -> tuple[Any, Any]:
+    """Which rows are incomplete, and these as evidence."""
     incomplete = np.flatnonzero(np.isnan(Z).any(axis=1))
-    rows = density.rows(Z[incomplete])
-    density.check(rows, incomplete)
-    return Z, incomplete, rows
+    with rows_numbered(incomplete):
+        return incomplete, density.rows(Z[incomplete])
 
 
 def machine_of(model: Any) -> Machine | None:

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import _check_feature_names
 
-from expectedkernels.arrays import Array, RngLike, RowsLike, as_generator
+from expectedkernels.arrays import DEFAULT_MAX_BYTES, Array, RngLike, RowsLike, as_generator
 from expectedkernels.checks import DataError, check_count, check_real, removed
 from expectedkernels.circuits.circuit import Circuit, in_order
 from expectedkernels.discrepancies.quadrature import (
@@ -19,16 +19,13 @@ from expectedkernels.discrepancies.quadrature import (
     gram_columns,
     sequential_choice,
 )
-from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.estimators.circuit_density import CircuitDensity, filled
 from expectedkernels.estimators.encoding import (
     Variable,
-    as_frame,
     check_circuit,
-    column_names,
-    read_numbers,
+    complete_groups,
+    read_table,
     require_states,
-    split_columns,
     states_variable,
 )
 from expectedkernels.estimators.kernel_expansion import Resources, expect, machine_of, read_rows
@@ -60,7 +57,7 @@ def expected_answers(
     model: Any, density: CircuitDensity, Z: Any, n: int, kernel: Kernel | None, rng: Any
 ) -> tuple[Any, Any]:
     """The means of a model's answers over few completions of every row, and deviations."""
-    Z, incomplete, rows = read_rows(density, Z)
+    incomplete, rows = read_rows(density, Z)
     if not len(Z):
         return np.zeros(0), np.zeros(0)
     owner = np.setdiff1d(np.arange(len(Z)), incomplete)
@@ -225,17 +222,18 @@ def expected_prediction(
             "The circuit and the rows are swapped. The call is expected_prediction(model, circuit, "
             "X)."
         )
-    X = as_frame(X)
+    table = read_table(X, least=0)
     machine = machine_of(fitted_model)
     answers = answers_of(fitted_model) if machine is None else None
     n_columns = getattr(fitted_model, "n_features_in_", None)
     if machine is not None:
         n_columns = machine.expansion.points.shape[1]
-    if column_names(X) and hasattr(fitted_model, "feature_names_in_"):
+    if table.is_frame and hasattr(fitted_model, "feature_names_in_"):
         _check_feature_names(fitted_model, X, reset=False)
-    names = getattr(fitted_model, "feature_names_in_", column_names(X))
-    columns = split_columns(X, least=0)
-    rows = read_numbers(columns, column_names(X), "Encode it as for the model.", least=0)
+    named = table.names if table.is_frame else None
+    names = getattr(fitted_model, "feature_names_in_", named)
+    every = range(len(table.columns))
+    rows = table.numbers(every, "Encode it as for the model.", least=0)
     n_columns = rows.shape[1] if n_columns is None else n_columns
     if rows.shape[1] != n_columns:
         raise DataError(
@@ -244,7 +242,8 @@ def expected_prediction(
     if groups is None and names is not None and isinstance(circuit, Circuit):
         circuit = in_order(circuit, list(names))
     density = coded_density(circuit, n_columns, groups)
-    require_states(density.variables, rows, range(n_columns))
+    require_states(density.variables, rows)
+    rows = complete_groups(density.variables, rows)
     if machine is None:
         found = expected_answers(answers, density, rows, n_completions, kernel, as_generator(rng))
         return found if return_std else found[0]

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.special import logsumexp
 
 from expectedkernels.arrays import spans
 from expectedkernels.engine.blocks import from_leaves, from_root
@@ -186,9 +185,13 @@ class _OneRow:
         """The mean and the mean square of the function, and how much was left out of it."""
         lost: list[float] = []
 
-        def leaf(node: int, variable: int) -> Functions | None:
+        def constant(node: int) -> Functions:
+            ones, values = np.ones((1, len(weights))), self.values[node][:, None]
+            return Functions(ones, values, values[:, :, None])
+
+        def leaf(node: int, variable: int) -> Functions:
             if variable not in self.shares:
-                return None
+                return constant(node)
             coef, first, second = self.bases[variable]
             rows = self.circuit.input(variable).numbers
             rows = rows * (self.shares[variable] / self.scales[node])
@@ -196,27 +199,40 @@ class _OneRow:
             squares = np.tensordot(rows, turn.T @ second @ turn, 1)
             return Functions(turn.T @ coef, rows @ (first @ turn), squares)
 
-        def inner(node: int, one: Functions | None, two: Functions | None) -> Functions | None:
-            if one is None and two is None:
-                return None
-            if one is None or two is None:
-                return self._passed(node, one, two)
-            left, right = self.circuit.blocks[node].inputs
+        def inner(node: int, one: Functions, two: Functions) -> Functions:
+            if self._inside[node] is None:
+                return constant(node)
+            block, vtree = self.circuit.blocks[node], self.circuit.vtree
+            (left, right), matrix = block.inputs, block.matrix
             m, n = one.first.shape[1], two.first.shape[1]
             coef = (one.coef[:, None] * two.coef).reshape(m * n, -1)
-            turn = _cut(coef, weights, self._around[node], spare, lost)
+            turn = np.eye(m * n)
+            if all(self._inside[x[node]] is not None for x in (vtree.left, vtree.right)):
+                turn = _cut(coef, weights, self._around[node], spare, lost)
             k = turn.shape[1]
             first = (one.first[left][:, :, None] * two.first[right][:, None]).reshape(-1, m * n)
             half = (one.second @ turn.reshape(m, n * k)).reshape(-1, m, n, k)[left]
             half = half.transpose(0, 2, 1, 3).reshape(-1, n, m * k)
             half = (two.second[right] @ half).reshape(-1, n, m, k).transpose(0, 2, 1, 3)
-            return self._summed(
-                node, turn.T @ coef, first @ turn, turn.T @ half.reshape(-1, m * n, k)
-            )
+            first, second = first @ turn, turn.T @ half.reshape(-1, m * n, k)
+            if matrix is not None:
+                first = matrix @ first
+                second = (matrix @ second.reshape(-1, k * k)).reshape(-1, k, k)
+            scale = self.scales[node]
+            return Functions(turn.T @ coef, first / scale, second / scale)
 
         top: Any = from_leaves(self.circuit.vtree, leaf, inner)[-1]
         scale = float(self.values[-1][0])
         return float(top.first[0, 0]) / scale, float(top.second[0, 0, 0]) / scale, sum(lost)
+
+    @cached_property
+    def _inside(self) -> list[Any]:
+        """The sketches of the missing columns below nodes; None if there are none."""
+        return from_leaves(
+            self.circuit.vtree,
+            lambda _, variable: self.sketches[variable] if variable in self.shares else None,
+            lambda _, one, two: _times(one, two),
+        )
 
     @cached_property
     def _around(self) -> list[Any]:
@@ -224,34 +240,10 @@ class _OneRow:
         vtree = self.circuit.vtree
 
         def halves(node: int, around: Any) -> tuple[Any, Any, Any]:
-            one, two = inside[vtree.left[node]], inside[vtree.right[node]]
+            one, two = self._inside[vtree.left[node]], self._inside[vtree.right[node]]
             return around, _times(around, two), _times(around, one)
 
-        inside = from_leaves(
-            vtree,
-            lambda _, variable: self.sketches[variable] if variable in self.shares else None,
-            lambda _, one, two: _times(one, two),
-        )
         return from_root(vtree, None, lambda _node, _variable, around: around, halves)
-
-    def _passed(self, node: int, one: Functions | None, two: Functions | None) -> Functions:
-        """The functions below one child, where the other has nothing missing."""
-        vtree, (left, right) = self.circuit.vtree, self.circuit.blocks[node].inputs
-        part, units, other = one, left, self.values[vtree.right[node]][right]
-        if part is None:
-            part, units, other = two, right, self.values[vtree.left[node]][left]
-        coef, first, second = part  # type: ignore[misc]
-        second = second[units] * other[:, None, None]
-        return self._summed(node, coef, first[units] * other[:, None], second)
-
-    def _summed(self, node: int, coef: Any, first: Any, second: Any) -> Functions:
-        """What sums over products make of these numbers."""
-        matrix = self.circuit.blocks[node].matrix
-        if matrix is not None:
-            k = first.shape[1]
-            first = matrix @ first
-            second = (matrix @ second.reshape(-1, k * k)).reshape(-1, k, k)
-        return Functions(coef, first / self.scales[node], second / self.scales[node])
 
 
 def _times(a: Any, b: Any) -> Any:
@@ -364,10 +356,7 @@ def stable_variance(
         What is added to them: digits far below it are not missed.
     """
     squares = replace(  # of the terms of f: the terms of f^2 are as large, and of both signs
-        expansion,
-        rates=2.0 * expansion.rates,
-        coef=expansion.coef**2,
-        intercept=np.zeros_like(expansion.intercept),
+        expansion, rates=2.0 * expansion.rates, coef=expansion.coef**2, intercept=0.0
     )
     error = ROUNDING * density.mean(squares, rows, resources)
     doubtful = np.flatnonzero((variance + more < DOUBTFUL * error).any(axis=1))
@@ -413,7 +402,11 @@ def _variance_at_nodes(
     counts = [0 if found is None else len(found[1]) for found in nodes]
     if 0 in counts or np.prod(counts, dtype=float) > most:
         return None
-    worlds = _probabilities(density, rows, row, missing, sizes)
+    # the probabilities of the states of what is missing, one axis for each variable
+    states = np.full((int(np.prod(sizes)), len(density.variables)), np.nan)
+    states[:, missing] = np.stack(np.unravel_index(np.arange(len(states)), sizes), axis=1)
+    given = density.circuit.condition(rows.states.rows(np.array([row])))
+    worlds = np.exp(given.log_likelihood(states)).reshape(sizes)
     total, mean, square = 0.0, 0.0, 0.0
     for span in spans(int(np.prod(counts)), max(1, max_bytes // (64 * len(expansion.points)))):
         at = np.unravel_index(np.arange(span.start, span.stop), counts)
@@ -430,20 +423,3 @@ def _variance_at_nodes(
             square += share @ (f - centre) ** 2 + (centre - mean) ** 2 * (before * weight / total)
             mean += (centre - mean) * (weight / total)
     return square / total
-
-
-def _probabilities(density: Any, rows: Any, row: int, missing: Any, sizes: list[int]) -> Any:
-    """The probabilities of the states of what is missing, one axis for each variable."""
-    states = [rows.Z[row, v.columns[0]] if v.pieces is None else s.state[row]
-              for v, s in zip(density.variables, rows.said, strict=True)]  # fmt: skip
-    known = [v.pieces is None or state >= 0
-             for v, state in zip(density.variables, states, strict=True)]  # fmt: skip
-    worlds = np.stack(np.unravel_index(np.arange(int(np.prod(sizes))), sizes), axis=1)
-    every = np.tile(np.where(known, states, np.nan), (len(worlds), 1))
-    every[:, missing] = worlds
-    logs = np.asarray(density.circuit.log_likelihood(every)).reshape(-1)
-    for k, i in enumerate(missing):
-        allowed = rows.said[i].allowed
-        if allowed is not None:
-            logs = np.where(allowed[row][worlds[:, k]], logs, -np.inf)
-    return np.exp(logs - logsumexp(logs)).reshape(sizes)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from inspect import signature
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from expectedkernels.arrays import StatesLike
 from expectedkernels.checks import CircuitError, ParseError
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.io.bif import read_bif, write_bif
 from expectedkernels.io.npz import read_npz, write_npz
+from expectedkernels.io.skops_format import load_estimator, save_estimator
 from expectedkernels.io.table_files import read_table
 from expectedkernels.io.text import PathLike, Source, checked_path, holders, require_holder
 from expectedkernels.io.uai import read_uai, read_uai_evidence, write_uai, write_uai_evidence
@@ -118,18 +118,6 @@ def compile_file(
     return model.compile(vtree)
 
 
-class Estimator(Protocol):
-    """A scikit-learn compatible estimator."""
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters of the constructor."""
-        ...
-
-
-def _estimators() -> Any:
-    return import_module("expectedkernels.io.skops_format")  # which needs skops
-
-
 def _write_psdd(circuit: Circuit, path: PathLike) -> None:
     """Write a circuit, and its vtree beside it, where `read_psdd` finds it."""
     write_psdd(circuit, path, Path(checked_path(path).removesuffix(".gz")).with_suffix(".vtree"))
@@ -143,10 +131,7 @@ FORMATS: dict[str, tuple[Callable[..., Any], Callable[[Any, PathLike], None]]] =
     ".uai": (read_uai, write_uai),
     ".bif": (read_bif, write_bif),
     ".vtree": (read_vtree, write_vtree),
-    ".skops": (
-        lambda path: _estimators().load_estimator(path),
-        lambda model, path: _estimators().save_estimator(model, path),
-    ),
+    ".skops": (load_estimator, save_estimator),
 }
 """The reader and the writer of every suffix."""
 BINARY = (".npz", ".skops")
@@ -216,23 +201,16 @@ def load(
     """
     suffix = _suffix(path)
     read = FORMATS[suffix][0]
-    options = {
-        "vtree": vtree,
-        "names": names,
-        "states": states,
-        "smooth": smooth or None,
-        "as_units": as_units or None,
-    }
+    options: dict[str, Any] = {"vtree": vtree, "names": names, "states": states}
+    options |= {"smooth": smooth or None, "as_units": as_units or None}
     given = {name: value for name, value in options.items() if value is not None}
     for name in sorted(given.keys() - signature(read).parameters.keys()):
-        raise CircuitError(
-            f"The {name!r} parameter of load is not one of {suffix} files. Got "
-            f"{given[name]!r} for {checked_path(path)}."
-        )
+        place = f"{suffix} files. Got {given[name]!r} for {checked_path(path)}"
+        raise CircuitError(f"The {name!r} parameter of load is not one of {place}.")
     return read(path, **given)
 
 
-def save(obj: Circuit | FactorGraph | Vtree | Estimator, path: PathLike) -> None:
+def save(obj: object, path: PathLike) -> None:
     """Write a circuit, model, vtree or fitted estimator to a file, by the suffix of its name.
 
     Parameters
@@ -270,10 +248,10 @@ def save(obj: Circuit | FactorGraph | Vtree | Estimator, path: PathLike) -> None
     schema = getattr(obj, "schema", None)
     if schema is not None and not schema.is_plain and suffix not in NAMED:
         named = " or ".join(s for s in holders(obj) if s in NAMED)
-        keeping = f"Save to {named}" if named else "Save model.circuit() to .npz"
+        keep = f"Save to {named}" if named else "Save model.circuit() to .npz"
         warnings.warn(
             f"{suffix} files do not hold names and labels, which {checked_path(path)} leaves out. "
-            f"{keeping} to keep them, or give them to load(path, names=..., states=...).",
+            f"{keep} to keep them, or give them to load(path, names=..., states=...).",
             stacklevel=2,
         )
     FORMATS[suffix][1](obj, path)
@@ -284,18 +262,13 @@ def _suffix(path: PathLike) -> str:
     name = checked_path(path)
     suffix = suffix_of(name) or ".npz"
     if suffix not in FORMATS:
-        raise ParseError(
-            f"expected a file that ends in {', '.join(FORMATS)} (text formats also with .gz), "
-            f"found the suffix {suffix!r}"
-            + (f". {XMLBIF}" if suffix in (".xmlbif", ".bifxml", ".xml") else ""),
-            name,
-        )
+        known = f"{', '.join(FORMATS)} (text formats also with .gz)"
+        advice = f". {XMLBIF}" if suffix in (".xmlbif", ".bifxml", ".xml") else ""
+        message = f"expected a file that ends in {known}, found the suffix {suffix!r}{advice}"
+        raise ParseError(message, name)
     if suffix in BINARY and name.endswith(".gz"):
-        raise ParseError(
-            f"{suffix} files are not compressed with gzip: unpack the file, and leave .gz out of "
-            "its name",
-            name,
-        )
+        advice = "unpack the file, and leave .gz out of its name"
+        raise ParseError(f"{suffix} files are not compressed with gzip: {advice}", name)
     return suffix
 
 

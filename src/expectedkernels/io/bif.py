@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 from itertools import product
-from math import prod
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from expectedkernels.io.text import (
     MOST_AXES,
     PathLike,
     Source,
-    number_or_none,
+    either,
     numbers_of,
     require_holder,
     shown,
@@ -34,11 +34,15 @@ ENTRY = re.compile(rf"\s*(\(({NAMES})\)|(?:table|default)(?!{WORD}))({NUMBERS});
 COMMENT = re.compile(r'"[^"\n]*"?|//[^\n]*|/\*(?:.*?\*/|.*)', re.DOTALL)
 """A comment, or a quoted name, in which there is none."""
 PATTERNS = {"NAME": NAME, "NAMES": NAMES, "NUMBERS": NUMBERS, "BAR": r"\|?", "END": r"\Z"}
-EXPECTED = {"NAME": "a name", "END": "the end of the file"}
+EXPECTED = {
+    "NAME": "a name",
+    "NAMES": "a name",
+    "NUMBERS": "a number",
+    "END": "the end of the file",
+}
 LARGEST_DEFAULTS = 2**22
 """How many probabilities of a file may be left to defaults."""
-Block = tuple[int, list[str], list[tuple[re.Match[str], list[float]]]]
-"""A place, parents with the variable behind them, and entries with their numbers."""
+Entries = list[tuple[re.Match[str], list[float]]]
 
 
 def read_bif(path: PathLike) -> BayesianNetwork:
@@ -83,24 +87,19 @@ def read_bif(path: PathLike) -> BayesianNetwork:
     (['rain', 'wet'], ['yes', 'no'], [[0.9, 0.1], [0.3, 0.7]])
     """
     reader = _Reader(Source(path))
-    reader.read()
-    variables, blocks = reader.variables, reader.blocks
-    if not variables:
-        raise reader.source.error("expected the declaration of at least one variable, found none")
-    for place, family, _ in blocks.values():  # misspelt names first: others lack probabilities then
-        for name in family:
-            if name not in variables:
-                raise reader.error(f"variable {shown(name)} is not declared", place)
-        if len(set(family)) != len(family):
-            message = f"the probabilities of {shown(family[-1])} name a variable twice"
-            raise reader.error(message, place)
+    variables, families = reader.variables, reader.families
+    found = "expected the declaration of at least one variable, found none"
+    reader.source.require(variables, found)
+    for place, family, _ in families.values():  # misspelt names first: others lack tables then
+        for i, name in enumerate(family):
+            what = "named twice" if name in variables else "not declared"
+            message = f"in the probabilities of {shown(family[-1])}, {shown(name)} is {what}"
+            reader.require(name in variables and name not in family[:i], message, place)
     for name, (place, _) in variables.items():
-        if name not in blocks:
-            raise reader.error(f"variable {shown(name)} has no probabilities", place)
-    reader.check_sizes()
+        reader.require(name in families, f"variable {shown(name)} has no probabilities", place)
     number = {name: v for v, name in enumerate(variables)}
-    parents = [[number[parent] for parent in blocks[name][1][:-1]] for name in variables]
-    cpts = [reader.table(*blocks[name]) for name in variables]
+    parents = [[number[parent] for parent in families[name][1][:-1]] for name in variables]
+    cpts = [reader.table(*families[name]) for name in variables]
     states = [states for _, states in variables.values()]
     try:
         return BayesianNetwork(parents, cpts, list(variables), states)
@@ -121,37 +120,52 @@ class _Reader:
     def __init__(self, source: Source):
         self.source, self.text = source, source.text
         self.text = COMMENT.sub(self._without_comment, source.text)
-        self.place = 0
+        self.place = self.n_given = self.n_needed = 0
         self.variables: dict[str, tuple[int, list[str]]] = {}  # places and states
-        self.blocks: dict[str, Block] = {}
+        self.families: dict[str, tuple[int, list[str], Entries]] = {}  # the variable comes last
+        while word := self.take("network", "variable", "probability", "property", "END"):
+            if word in ("variable", "probability"):
+                (self.variable if word == "variable" else self.probability)(self.place - len(word))
+            else:
+                for mark in "{}" if word == "network" else ";":
+                    self.skip_to(mark)
 
     def _without_comment(self, found: re.Match[str]) -> str:
         text = found[0]
-        if text[0] == '"' and (len(text) == 1 or text[-1] != '"'):
-            raise self.error("a quoted name is not closed", found.start())
-        if text.startswith("/*") and (len(text) < 4 or not text.endswith("*/")):
-            raise self.error("a comment is not closed", found.start())
+        closed = text[0] != '"' or (len(text) > 1 and text[-1] == '"')
+        self.require(closed, "a quoted name is not closed", found.start())
+        closed = not text.startswith("/*") or (len(text) > 3 and text.endswith("*/"))
+        self.require(closed, "a comment is not closed", found.start())
         return text if text[0] == '"' else " " + "\n" * text.count("\n")
 
     def error(self, message: str, place: int) -> ParseError:
         """The error with the line of a place."""
         return self.source.error(message, self.text.count("\n", 0, place) + 1)
 
-    def take(self, *choices: str) -> str:
-        """Move past one of some words, marks or `PATTERNS`, which must come next."""
+    def require(self, good: object, message: str, place: int) -> None:
+        """Raise this error unless something holds."""
+        if not good:
+            raise self.error(message, place)
+
+    def take(self, *choices: str, after: str = "") -> str:
+        """Move past one of some words, marks or `PATTERNS`, which must come next.
+
+        What comes before it may be a list that could go on.
+        """
         found = _pattern(choices).match(self.text, self.place)
         if found is None:
             token: Any = re.compile(rf"\s*({NAME}|.|\Z)").match(self.text, self.place)
             other = shown(token[1].strip('"')) if token[1] else "the end of the file"
-            *most, last = (EXPECTED.get(x, f"'{x}'") for x in choices)
-            expected = f"{', '.join(most)} or {last}" if most else last
+            more = [EXPECTED[after]] if after in ("NAMES", "NUMBERS") else []
+            expected = either([*more, *(EXPECTED.get(x, f"'{x}'") for x in choices)])
             raise self.error(f"expected {expected}, found {other}", token.start(1))
         self.place = found.end()
         return found[1]
 
     def takes(self, choices: str) -> list[str]:
         """Move past some words, marks and `PATTERNS`, with spaces between them."""
-        return [self.take(choice) for choice in choices.split()]
+        parts = choices.split()
+        return [self.take(x, after=y) for x, y in zip(parts, ["", *parts], strict=False)]
 
     def skip_to(self, mark: str) -> None:
         """Move past everything up to a mark."""
@@ -159,23 +173,11 @@ class _Reader:
         self.place = rest.end()
         self.take(mark)
 
-    def read(self) -> None:
-        """Read the whole file."""
-        while word := self.take("network", "variable", "probability", "property", "END"):
-            place = self.place - len(word)
-            if word == "variable":
-                self.variable(place)
-            elif word == "probability":
-                self.probability(place)
-            else:
-                for mark in "{}" if word == "network" else ";":
-                    self.skip_to(mark)
-
     def variable(self, place: int) -> None:
         """Read the declaration of a variable."""
         name = self.take("NAME").strip('"')
-        if name in self.variables:
-            raise self.error(f"variable {shown(name)} is declared twice", place)
+        twice = f"variable {shown(name)} is declared twice"
+        self.require(name not in self.variables, twice, place)
         self.take("{")
         while (word := self.take("type", "property", "}")) != "}":
             if word == "property":
@@ -184,29 +186,31 @@ class _Reader:
             start = self.place
             *_, count, _, _, names, _, _ = self.takes("discrete [ NAME ] { NAMES } ;")
             self.variables[name] = place, (states := _names(names))
-            if str(len(states)) != count or not states:
-                raise self.error(
-                    f"variable {shown(name)} is declared with {shown(count)} states, but "
-                    f"{len(states)} are named",
-                    start,
-                )
-            if len(set(states)) != len(states):
-                raise self.error(f"variable {shown(name)} has two states of one name", start)
-        if name not in self.variables:
-            raise self.error(f"variable {shown(name)} has no type", place)
+            good = str(len({*states})) == count and len({*states}) == len(states) > 0
+            what = f"{shown(count)} different states of variable {shown(name)}"
+            self.require(good, f"expected {what}, found {shown(', '.join(states))}", start)
+        self.require(name in self.variables, f"variable {shown(name)} has no type", place)
 
     def probability(self, place: int) -> None:
         """Read the probabilities of a variable."""
         _, name, _, parents, *_ = self.takes("( NAME BAR NAMES ) {")
         child = name.strip('"')
-        if child in self.blocks:
-            raise self.error(f"variable {shown(child)} has probabilities twice", place)
-        entries: list[tuple[re.Match[str], list[float]]] = []
-        self.blocks[child] = place, [*_names(parents), child], entries
+        twice = f"variable {shown(child)} has probabilities twice"
+        self.require(child not in self.families, twice, place)
+        entries: Entries = []
+        self.families[child] = place, [*_names(parents), child], entries
         word = ""
         while word != "}":
             while (entry := ENTRY.match(self.text, self.place)) is not None:
-                entries.append((entry, self.numbers(entry)))
+                words = entry[3].replace(",", " ").split()
+                numbers = numbers_of(words)
+                if numbers is None or not (min(numbers, default=0) >= 0 and sum(numbers) < inf):
+                    wrong = (x for x in words if not 0 <= (numbers_of([x]) or [-1])[0] < inf)
+                    what = "finite numbers that are not negative"
+                    message = f"expected {what}, found {shown(next(wrong, entry[3]))}"
+                    raise self.error(message, entry.start(3))
+                entries.append((entry, numbers))
+                self.n_given += len(numbers)
                 self.place = entry.end()
             word = self.take("(", "table", "default", "property", "}")
             if word == "property":
@@ -214,100 +218,60 @@ class _Reader:
             elif word != "}":  # an entry that is not whole
                 self.takes("NAMES ) NUMBERS ;" if word == "(" else "NUMBERS ;")
 
-    def numbers(self, entry: re.Match[str]) -> list[float]:
-        """The numbers of an entry, which are separated by commas or spaces."""
-        values = numbers_of(entry[3].replace(",", " ").split())
-        if values is None or not (min(values, default=0.0) >= 0.0 and sum(values) < np.inf):
-            for part in re.compile(r"[^\s,]+").finditer(self.text, *entry.span(3)):
-                value = number_or_none(part[0])
-                if value is None or not 0.0 <= value < np.inf:
-                    raise self.error(
-                        "probabilities must be finite numbers that are not negative, found "
-                        f"{shown(part[0])}",
-                        part.start(),
-                    )
-        return values or []
-
-    def check_sizes(self) -> None:
-        """Raise unless tables have few axes, and a size that the file explains, before all else."""
-        sizes, given = {}, 0
-        for child, (place, family, entries) in self.blocks.items():
-            if len(family) > MOST_AXES:
-                raise self.error(
-                    f"variables have at most {MOST_AXES - 1} parents, found {len(family) - 1} of "
-                    f"{shown(child)}",
-                    place,
-                )
-            sizes[child] = prod(len(self.variables[name][1]) for name in family)
-            given += sum(len(numbers) for _, numbers in entries)
-        if sum(sizes.values()) > LARGEST_DEFAULTS + given:
-            child = max(sizes, key=lambda name: sizes[name])
-            raise self.error(
-                f"the tables need {sum(sizes.values())} numbers, of which the file gives {given}, "
-                f"and defaults fill at most {LARGEST_DEFAULTS}. The largest table is that of "
-                f"{shown(child)}, with {sizes[child]}",
-                self.blocks[child][0],
-            )
-
-    def table(self, place: int, family: list[str], entries: Any) -> Any:
+    def table(self, place: int, family: list[str], entries: Entries) -> Any:
         """The table of one variable: axes of the parents, then its own."""
-        codes = [{s: i for i, s in enumerate(self.variables[name][1])} for name in family]
-        *shape, n = map(len, codes)
-        size, child = prod(shape), shown(family[-1])
+        *above, own = (self.variables[name][1] for name in family)
+        shape, n, child = [len(states) for states in above], len(own), shown(family[-1])
+        size = prod(shape)
+        self.n_needed += n * size
+        self.require(
+            len(family) <= MOST_AXES and self.n_needed <= LARGEST_DEFAULTS + self.n_given,
+            f"the table of {child} has {len(above)} parents, at most {MOST_AXES - 1} can be, and "
+            f"{n * size} numbers. With those before it, {self.n_needed} are needed: the file gives "
+            f"{self.n_given}, and defaults fill up to {LARGEST_DEFAULTS}",
+            place,
+        )
         rows: dict[int, tuple[int, Any]] = {}  # places and numbers
-        default: tuple[int, Any] | None = None
+        default: tuple[int, Any] = place, np.nan
         for entry, numbers in entries:
-            start, kind = entry.start(1), entry[1]
+            start, kind, given = entry.start(1), entry[1], _names(entry[2] or "")
             wanted = n * size if kind == "table" else n
             if len(numbers) != wanted:
-                raise self.error(
-                    f"expected {wanted} probabilities of {child}, found {len(numbers)}", start
-                )
+                found = f"of {child}, found {len(numbers)}"
+                raise self.error(f"expected {wanted} probabilities {found}", start)
             if kind == "default":
-                default = default or (start, numbers)
+                default = start, numbers
                 continue
-            given = _names(entry[2] or "")
             if kind == "table":
-                found = {row: (start, x) for row, x in enumerate(np.reshape(numbers, (n, size)).T)}
+                new: dict[int, Any] = dict(enumerate(np.reshape(numbers, (n, size)).T))
             else:
-                found = {self.row(codes[:-1], family, given, start): (start, numbers)}
-            if found.keys() & rows.keys():
-                states = f" given ({', '.join(given)})" if given else ""
-                raise self.error(f"the probabilities of {child}{states} are given twice", start)
-            rows |= found
-        table = np.full((size, n), default[1] if default else np.nan)
+                new = {self.row(given, family, above, start): numbers}
+            if new.keys() & rows.keys():
+                what = f"{child} given ({', '.join(given)})" if given else child
+                raise self.error(f"the probabilities of {what} are given twice", start)
+            rows |= {row: (start, x) for row, x in new.items()}
+        table = np.full((size, n), default[1])
         if rows:
             table[list(rows)] = [numbers for _, numbers in rows.values()]
-        wrong = ~(np.abs(table.sum(axis=-1) - 1.0) <= ROUNDING)
+        wrong = ~(np.abs(table.sum(axis=1) - 1.0) <= ROUNDING)
         if wrong.any():
             row = int(np.argmax(wrong))
-            at = zip(codes, np.unravel_index(row, shape), strict=False)
-            states = ", ".join([*code][state] for code, state in at)
-            what = f"the probabilities of {child}" + (states and f" given ({states})")
-            start = rows.get(row, default or (None, ()))[0]
-            if start is None:
-                raise self.error(f"{what} are missing", place)
-            raise self.error(
-                f"{what} must sum to one, found a sum of {table[row].sum():.6g}", start
-            )
+            at = zip(above, np.unravel_index(row, shape), strict=True)
+            states = ", ".join(known[state] for known, state in at)
+            start, numbers = rows.get(row, default)
+            total = "none" if numbers is np.nan else f"a sum of {sum(numbers):.6g}"
+            what = f"probabilities of {child}" + (states and f" given ({states})")
+            raise self.error(f"expected {what} that sum to one, found {total}", start)
         return table.reshape((*shape, n))
 
-    def row(self, codes: Any, family: list[str], given: list[str], place: int) -> int:
+    def row(self, given: list[str], family: list[str], above: list[list[str]], place: int) -> int:
         """The number of the row for states of the parents."""
-        if len(given) != len(codes):
-            raise self.error(
-                f"expected states of the {len(codes)} parents of {shown(family[-1])}, found "
-                f"{len(given)}",
-                place,
-            )
-        row = 0
-        for parent, state, code in zip(family, given, codes, strict=False):
-            if state not in code:
-                raise self.error(
-                    f"{shown(state)} is no state of {shown(parent)}, which has {[*code][:20]}",
-                    place,
-                )
-            row = row * len(code) + code[state]
+        row, pairs = 0, list(zip(given, above, strict=False))
+        if len(given) != len(above) or not all(state in states for state, states in pairs):
+            known = dict(zip(family, above, strict=False))
+            raise self.error(f"expected states of {known}, found ({', '.join(given)})", place)
+        for state, states in pairs:
+            row = row * len(states) + states.index(state)
         return row
 
 
@@ -355,14 +319,11 @@ def write_bif(network: BayesianNetwork, path: PathLike) -> None:
     cards = network.cardinalities
     names = [_quoted(name) for name in network.names or [f"x{v}" for v in range(len(cards))]]
     known = network.states or [[f"s{state}" for state in range(card)] for card in cards]
-    states = [[_quoted(str(label)) for label in given] for given in known]
+    states = [[_quoted(str(label)) for label in labels] for labels in known]
     lines = ["network unknown {", "}"]
     for name, labels in zip(names, states, strict=True):
-        lines += [
-            f"variable {name} {{",
-            f"  type discrete [ {len(labels)} ] {{ {', '.join(labels)} }};",
-            "}",
-        ]
+        kind = f"  type discrete [ {len(labels)} ] {{ {', '.join(labels)} }};"
+        lines += [f"variable {name} {{", kind, "}"]
     for v, (parents, table) in enumerate(zip(network.parents, network.cpts, strict=True)):
         given = f" | {', '.join(names[parent] for parent in parents)}" if parents else ""
         lines.append(f"probability ( {names[v]}{given} ) {{")
@@ -377,9 +338,7 @@ def write_bif(network: BayesianNetwork, path: PathLike) -> None:
 def _quoted(name: str) -> str:
     """A name, in quotes if it needs them."""
     if not name.isascii() or '"' in name or "\n" in name:
-        raise CircuitError(
-            "Names and labels in a .bif file are ASCII, without quotes and line breaks. "
-            f"Got {name!r}."
-        )
+        rule = "Names and labels in a .bif file are ASCII, without quotes and line breaks."
+        raise CircuitError(f"{rule} Got {name!r}.")
     plain = re.fullmatch(f"{WORD}+", name) and not re.search("//|/[*]", name)
     return name if plain else f'"{name}"'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from io import BytesIO
 from itertools import accumulate, chain, pairwise
@@ -21,7 +21,7 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Real, Table
 from expectedkernels.data.schema import Schema
 from expectedkernels.engine.blocks import Inner, at_nodes
-from expectedkernels.io.text import PathLike, checked_path, require_holder, shown
+from expectedkernels.io.text import PathLike, checked_path, read_bytes, require_holder, shown
 from expectedkernels.models.clique_tree import Scaled
 from expectedkernels.models.compiler import Tensors, context_plan
 from expectedkernels.models.messages import MessagePlan, Stage, log_partition, make_stage
@@ -31,57 +31,37 @@ VERSION, COMPILED = 1, 2
 """Of files with the blocks of a circuit, and of those with the tables of a compiled one."""
 TABLE, NORMAL, INNER = 0, 1, 2
 PASS, DENSE, SPARSE = 0, 1, 2
+KINDS: tuple[Any, ...] = (Table, Real, Inner)
+"""The blocks by the number of their kind."""
 MOST_EMPTY_UNITS = 2**20
 """Units that store no number are limited, so that a small file cannot ask for much memory."""
 TOLERANCE = 1e-6
 """How far the log of the sum of a distribution may be from zero."""
-DTYPES = {"i": ("integers", (1, 2, 4, 8)), "f": ("floats", (4, 8)), "U": ("texts", ())}
-"""What arrays hold, and of how many bytes (any number for texts); no other type is ever made."""
+TYPES = {"i": "integers", "f": "floats of 4 or 8 bytes", "U": "texts"}
+"""What arrays hold, by the kind of their type; no other type is ever made."""
 
 TREE = ("vtree_left", "vtree_right", "vtree_variable")
-NODES = (
-    "kind",  # TABLE, NORMAL or INNER
-    "n_units",
-    "width",  # cardinality, number of components, or number of products
-    "weight_form",  # PASS, DENSE or SPARSE; PASS at leaves
-    "has_left",  # whether products name their left inputs, 0 at leaves
-    "has_right",
-)
-"""One number per vtree node."""
-INDICES = ("left", "right", "csr_indptr", "csr_indices")
+NODES = ("kind", "n_units", "width", "weight_form", "has_left", "has_right")
+"""One number per vtree node: TABLE, NORMAL or INNER; the number of units; that of states, of
+components or of products; PASS, DENSE or SPARSE (PASS at leaves); whether products name their left
+and right inputs (0 at leaves)."""
+SIDES = ("left", "right")
+INDICES = (*SIDES, "csr_indptr", "csr_indices")
 """What all nodes have of these, node by node."""
-FLOATS = ("tables", "normal_weights", "normal_mean", "normal_variance", "dense", "csr_data")
-HALF = "normal_half"
-"""Half the widths of intervals, of all real inputs; only in files of circuits that have some."""
-SQUARE = "nonnegative"
-"""A one, only in files of circuits that were made so that they have no negative values."""
-KINDS = (Table, Real, Inner)
-"""The blocks by the number of their kind."""
-ARRAYS = (
-    {"tables": "table"},
-    {
-        "normal_weights": "weights",
-        "normal_mean": "mean",
-        "normal_variance": "variance",
-        HALF: "halves",
-    },
-)
+HALF, SQUARE = "normal_half", "nonnegative"
+"""Half the widths of intervals, of all real inputs; a one, in files of circuits that were made so
+that they have no negative values. Other files have none of these."""
+NORMALS = {"weights": "weights", "mean": "mean", "variance": "variance", "half": "halves"}
+ARRAYS = ({"tables": "table"}, {f"normal_{name}": x for name, x in NORMALS.items()})
 """The arrays of files that hold those of input blocks, by kind; the first ones have a row per unit,
 the others are as long as these rows."""
-STAGES = (
-    "stage_variable",
-    "stage_states",  # how many the variable has
-    "stage_is_log",  # whether its table holds logarithms
-    "stage_parent",  # the later one that its message enters, -1 for none
-    "context_size",  # the number of variables of its context
-)
-"""One number per stage."""
-STAGE_INTEGERS = (*STAGES, "context", "max_bytes")
-"""All contexts, stage by stage; and one number."""
-STAGE_FLOATS = ("stage_low", "conditionals")
+FLOATS = (*ARRAYS[0], *ARRAYS[1], "dense", "csr_data")
+STAGES = ("stage_variable", "stage_states", "stage_is_log", "stage_parent", "context_size")
+"""One number per stage: the variable; how many states it has; whether the table holds logarithms;
+the later stage that its message enters, -1 for none; the number of variables of its context."""
 FORMATS = {
-    VERSION: {"i": (*NODES, *INDICES), "f": FLOATS},
-    COMPILED: {"i": STAGE_INTEGERS, "f": STAGE_FLOATS},
+    VERSION: {"i": (*NODES, *INDICES, SQUARE), "f": FLOATS},
+    COMPILED: {"i": (*STAGES, "context", "max_bytes"), "f": ("stage_low", "conditionals")},
 }
 """The arrays of files by their versions and types."""
 Require = Callable[[Any, str], None]
@@ -109,11 +89,11 @@ def write_npz(circuit: Circuit, path: PathLike) -> None:
     """
     require_holder(circuit, ".npz")
     circuit = circuit.to("numpy")
-    tables = circuit.shortcuts
+    tables: Any = circuit.shortcuts
     is_compiled = isinstance(tables, Tensors)
     arrays: dict[str, Any] = {"version": np.array([COMPILED if is_compiled else VERSION])}
     arrays |= {name: getattr(circuit.vtree, name.removeprefix("vtree_")) for name in TREE}
-    arrays |= _stage_arrays(tables) if isinstance(tables, Tensors) else _block_arrays(circuit)
+    arrays |= _stage_arrays(tables) if is_compiled else _block_arrays(circuit)
     if not circuit.schema.is_plain:
         schema = {"names": circuit.schema.names, "states": circuit.schema.states}
         arrays["schema"] = np.array([json.dumps(schema)])
@@ -135,10 +115,8 @@ def _stage_arrays(tensors: Tensors) -> dict[str, Any]:
         [v for stage in stages for v in stage.context],
         [tensors.max_bytes],
     )
-    arrays: dict[str, Any] = {
-        name: np.asarray(numbers, dtype=np.int64)
-        for name, numbers in zip(STAGE_INTEGERS, integers, strict=True)
-    }
+    lists = zip(FORMATS[COMPILED]["i"], integers, strict=True)
+    arrays: dict[str, Any] = {name: np.asarray(numbers, np.int64) for name, numbers in lists}
     arrays["stage_low"] = np.array([table.low for table in tables], dtype=np.float64)
     arrays["conditionals"] = np.concatenate([table.data.reshape(-1) for table in tables])
     return arrays
@@ -146,12 +124,12 @@ def _stage_arrays(tensors: Tensors) -> dict[str, Any]:
 
 def _block_arrays(circuit: Circuit) -> dict[str, Any]:
     """The numbers of all blocks, node by node."""
-    lists: dict[str, list[Any]] = {name: [] for name in (*NODES, *INDICES, *FLOATS, HALF)}
+    lists: dict[str, list[Any]] = {name: [] for name in (*NODES, *INDICES, *FLOATS)}
     for name, value in chain.from_iterable(map(_flat, circuit.blocks)):
         lists[name].append(np.ravel(value))
     arrays = {}
     for name, parts in lists.items():
-        default: Any = np.float64 if name in (*FLOATS, HALF) else np.int64
+        default: Any = np.float64 if name in FLOATS else np.int64
         array = np.concatenate(parts) if parts else np.empty(0, dtype=default)
         # types that files do not have become the default one, which holds their numbers
         same = array.dtype.kind == default().dtype.kind and array.dtype.itemsize in (4, 8)
@@ -177,17 +155,15 @@ def _flat(block: Any) -> Iterator[tuple[str, Any]]:
         yield from (("weight_form", PASS), ("has_left", 0), ("has_right", 0))
         yield from ((name, getattr(block, attribute)) for name, attribute in ARRAYS[kind].items())
         return
-    for side in ("left", "right"):
+    for side in SIDES:
         index = getattr(block, side)
         yield f"has_{side}", index is not None
-        if index is not None:
-            yield side, index
+        yield side, [] if index is None else index
     weights = block.weights
     if block.is_sparse:
         yield "weight_form", SPARSE
-        yield from (
-            (f"csr_{name}", getattr(weights, name)) for name in ("indptr", "indices", "data")
-        )
+        for name in ("indptr", "indices", "data"):
+            yield f"csr_{name}", getattr(weights, name)
     else:
         yield "weight_form", PASS if weights is None else DENSE
         yield "dense", [] if weights is None else weights
@@ -229,55 +205,40 @@ def read_npz(path: PathLike) -> Circuit:
             raise ParseError(f"the arrays of the circuit are inconsistent: {message}", place)
 
     arrays = _checked_arrays(place, _read_archive(place))
+    sides = [arrays[name] for name in TREE]
     try:
-        vtree = Vtree(*(arrays[name] for name in TREE))
+        vtree = Vtree(*sides)
     except VtreeError as error:
         raise ParseError(f"the vtree is malformed: {error}", place) from error
-    same = map(
-        np.array_equal, (arrays[name] for name in TREE), (vtree.left, vtree.right, vtree.variable)
-    )
+    same = map(np.array_equal, sides, (vtree.left, vtree.right, vtree.variable))
     require(all(same), "vtree nodes must be in post-order")
-    require(
-        set(vtree.scope().tolist()) == set(range(vtree.n_variables)),
-        "variables must be numbered from 0 without gaps",
-    )
+    scope = sorted(vtree.scope().tolist())
+    require(scope == list(range(len(scope))), "variables must be numbered from 0 without gaps")
     make = _block_circuit if "kind" in arrays else _compiled_circuit
     circuit = make(vtree, arrays, require)
     if "schema" not in arrays:
         return circuit
-    texts = arrays["schema"].tolist()
     try:
-        found: Any = json.loads(texts[0]) if len(texts) == 1 else None
-        require(_is_schema(found), "'schema' must hold the names and states of the variables")
-        return circuit.with_schema(Schema(circuit.cardinalities, found["names"], found["states"]))
-    except ParseError:
-        raise
-    except (json.JSONDecodeError, RecursionError, CircuitError) as error:
+        [text] = arrays["schema"].tolist()
+        found = json.loads(text)
+        names, states = found["names"], found["states"]
+        lists = [x for x in (names, states, *(states or ())) if x is not None]
+        labels = chain.from_iterable(x for x in states or () if x is not None)
+        if (
+            len(found) > 2
+            or not all(isinstance(x, list) for x in lists)
+            or not all(isinstance(x, str) for x in names or ())
+            or not all(isinstance(x, (str, int, float)) for x in labels)
+        ):
+            raise TypeError("lists of names and of labels are expected")
+        return circuit.with_schema(Schema(circuit.cardinalities, names, states))
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
         raise ParseError(f"the names of the circuit are malformed: {error}", place) from error
 
 
-def _is_schema(found: Any) -> bool:
-    """Whether parsed JSON has the form of names and states."""
-    if not isinstance(found, dict) or set(found) != {"names", "states"}:
-        return False
-
-    def is_list(given: Any, kinds: Any) -> bool:
-        return given is None or (
-            isinstance(given, list) and all(isinstance(x, kinds) for x in given)
-        )
-
-    names, states = found["names"], found["states"]
-    return (
-        is_list(names, str)
-        and is_list(states, (list, type(None)))
-        and all(is_list(labels, (str, int, float)) for labels in states or ())
-    )
-
-
 def _read_archive(path: str) -> dict[str, Any]:
-    """The arrays of an uncompressed archive, in no more memory than it takes; objects are none."""
-    with open(path, "rb") as file:
-        data = file.read()
+    """The arrays of an uncompressed archive, in no more memory than it takes; no objects."""
+    data = read_bytes(path)
     found: dict[str, Any] = {}
     try:
         with warnings.catch_warnings(action="error"), zipfile.ZipFile(BytesIO(data)) as archive:
@@ -290,9 +251,8 @@ def _read_archive(path: str) -> dict[str, Any]:
             for member in members:
                 name = member.filename.removesuffix(".npy")
                 if name in found or name == member.filename:
-                    raise ValueError(
-                        f"its members are not one array each: {shown(member.filename)}"
-                    )
+                    message = f"its members are not one array each: {shown(member.filename)}"
+                    raise ValueError(message)
                 found[name] = _read_array(name, archive.read(member))
     except Exception as error:  # damage shows up in many ways inside zipfile and NumPy
         raise ParseError(
@@ -311,57 +271,39 @@ def _read_array(name: str, data: bytes) -> Any:
         shape, _, dtype = np.lib.format.read_array_header_1_0(file)
     except Exception as error:
         raise ValueError(f"the member {shown(name)} is no array: {shown(str(error))}") from error
-    if dtype.kind not in DTYPES:
-        return np.empty(0, bool)
-    size = len(data) - file.tell()
-    if prod(shape) * dtype.itemsize != size:
-        raise ValueError(
-            f"the array {name!r} announces {prod(shape)} entries of {dtype.itemsize} bytes, found "
-            f"{size} bytes"
-        )
-    array = np.ndarray(shape, dtype, data, file.tell())
-    return array.astype(dtype.newbyteorder("="))
+    found, wanted = len(data) - file.tell(), prod(shape) * dtype.itemsize
+    if dtype.kind not in TYPES:
+        return np.empty((), bool)
+    if found != wanted:
+        raise ValueError(f"the array {name!r} announces {wanted} bytes, found {found}")
+    return np.ndarray(shape, dtype, data, file.tell()).astype(dtype.newbyteorder("="), copy=False)
 
 
 def _checked_arrays(path: str, found: dict[str, Any]) -> dict[str, Any]:
     """The arrays of a file by their names: of the right kind of numbers, none missing or more."""
-
-    def array(name: str, kind: str) -> Any:
-        what, sizes = DTYPES[kind]
-        given = found.get(name, np.empty((0, 0)))
-        if given.dtype.kind != kind or given.ndim != 1:
-            raise ParseError(
-                f"expected an array {name!r} of {what} in one dimension, found "
-                f"{'another' if name in found else 'none'}",
-                path,
-            )
-        if sizes and given.itemsize not in sizes:
-            *most, last = sizes
-            known = f"{', '.join(map(str, most))} or {last}"
-            raise ParseError(
-                f"expected an array {name!r} of {what} of {known} bytes, found {given.itemsize}",
-                path,
-            )
-        # counts are added and multiplied, and narrow types would wrap
-        wide = kind == "i" and (name not in INDICES or given.itemsize < 4)
-        return given.astype(np.int64) if wide else given
-
-    version = array("version", "i").tolist() if "version" in found else ["unknown"]
-    if len(version) != 1 or version[0] not in FORMATS:
-        raise ParseError(
-            f"expected a circuit in version {VERSION} or {COMPILED} of the format, found version "
-            f"{version[0] if version else 'unknown'}",
-            path,
-        )
+    version = found.get("version", np.zeros(0)).tolist()
+    if version not in ([VERSION], [COMPILED]):
+        known = f"version {VERSION} or {COMPILED} of the format"
+        text = shown(str(version)) if version else "unknown"
+        raise ParseError(f"expected a circuit in {known}, found version {text}", path)
     kinds = {name: kind for kind, names in FORMATS[version[0]].items() for name in names}
-    more = {"schema": "U"} | ({HALF: "f", SQUARE: "i"} if version == [VERSION] else {})
-    kinds |= dict.fromkeys(("version", *TREE), "i")
-    kinds |= {name: kind for name, kind in more.items() if name in found}
-    arrays = {name: array(name, kind) for name, kind in kinds.items()}
-    for name in sorted(found.keys() - kinds.keys()):
-        raise ParseError(
-            f"expected the arrays of a circuit and nothing else, found {shown(name)}", path
-        )
+    kinds |= dict.fromkeys(("version", *TREE), "i") | {"schema": "U"}
+    arrays = {}
+    for name, kind in kinds.items():
+        array = found.pop(name, None)
+        if array is None and name in ("schema", HALF, SQUARE):
+            continue
+        good = array is not None and array.dtype.kind == kind and array.ndim == 1
+        if not good or (kind == "f" and array.itemsize not in (4, 8)):
+            what = "none" if array is None else f"{array.dtype} in {array.ndim}"
+            wanted = f"an array {name!r} of {TYPES[kind]} in one dimension"
+            raise ParseError(f"expected {wanted}, found {what}", path)
+        # counts are added and multiplied, and narrow types would wrap
+        wide = kind == "i" and (name not in INDICES or array.itemsize < 4)
+        arrays[name] = array.astype(np.int64) if wide else array
+    for name in sorted(found):
+        message = f"expected the arrays of a circuit and nothing else, found {shown(name)}"
+        raise ParseError(message, path)
     return arrays
 
 
@@ -369,103 +311,72 @@ def _block_circuit(vtree: Vtree, arrays: dict[str, Any], require: Require) -> Ci
     """The circuit whose blocks are in some arrays, on a vtree that was checked."""
     for name in NODES:
         numbers = arrays[name]
-        require(
-            len(numbers) == vtree.n_nodes and numbers.min() >= 0 and numbers.max() < 2**31,
-            f"{name!r} must hold one natural number per vtree node",
-        )
+        good = len(numbers) == vtree.n_nodes and 0 <= numbers.min() <= numbers.max() < 2**31
+        require(good, f"{name!r} must hold one natural number per vtree node")
     kind, n_units, width, form, *named = (arrays[name] for name in NODES)
-    is_leaf = vtree.variable >= 0
-    require(
-        ((kind == INNER) == ~is_leaf).all() and (kind <= INNER).all(),
-        "input blocks belong to leaves of the vtree, others to inner nodes",
-    )
-    require(
-        form.max() <= SPARSE
-        and max(map(np.max, named)) <= 1
-        and not (is_leaf & (form + named[0] + named[1] > 0)).any(),
-        "unknown forms of weights or inputs",
-    )
-    empty = (width == 0) & (kind == NORMAL)
-    require(
-        (n_units > 0).all()
-        and ((width > 0) | empty).all()
-        and (n_units[empty] <= MOST_EMPTY_UNITS).all(),
-        "every block has units, and every unit numbers",
-    )
-    passes = ~is_leaf & (form == PASS)
-    require(
-        (n_units[passes] == width[passes]).all(), "units without weights are as many as products"
-    )
-    for name in FLOATS:
-        require(np.isfinite(arrays[name]).all(), f"{name!r} must be finite")
+    is_leaf, area = vtree.variable >= 0, n_units * width
+    at_leaf, inside = (kind < INNER) & (form + sum(named) == 0), (kind == INNER) & (form <= SPARSE)
+    good = np.where(is_leaf, at_leaf, inside & ((form != PASS) | (n_units == width)))
+    for has_side, child in zip(named, (vtree.left, vtree.right), strict=True):
+        good &= is_leaf | (has_side == 1) | ((has_side == 0) & (width == n_units[child]))
+    good &= (n_units > 0) & ((width > 0) | ((kind == NORMAL) & (n_units <= MOST_EMPTY_UNITS)))
+    require(good.all(), "blocks have units that fit the vtree, their children and their weights")
+    for name in (*FLOATS, HALF):
+        require(np.isfinite(arrays.get(name, 0.0)).all(), f"{name!r} must be finite")
     # a variance of zero is a point mass: what is left of an observed variable
-    require((arrays["normal_variance"] >= 0).all(), "variances must not be negative")
-    half = arrays.get(HALF, np.zeros(0))
-    require(((half >= 0) & (half < np.inf)).all(), "widths must be finite, and not negative")
+    good = arrays["normal_variance"].min(initial=0) >= 0 and np.min(arrays.get(HALF, 0)) >= 0
     square = arrays.get(SQUARE, np.zeros(0)).tolist()
-    require(square in ([], [1]), f"{SQUARE!r} must be one, or not there")
-
-    def cut(name: str, sizes: Any) -> list[Any]:
-        return _cut(
-            arrays[name],
-            sizes,
-            require,
-            f"{name!r} has {{}} entries, which is not what blocks need",
-        )
-
-    def inputs(side: str, child: Any, is_named: Any) -> list[Any]:
-        """The inputs of all blocks, None where all units of the child are taken."""
-        unnamed = ~is_leaf & ~is_named
-        require(
-            (width[unnamed] == n_units[child[unnamed]]).all(),
-            f"products that take all units of the {side} child are as many as these",
-        )
-        pieces, index = cut(side, np.where(is_named, width, 0)), arrays[side]
-        limit = np.repeat(n_units[child[is_named]], width[is_named])
-        good = ((index >= 0) & (index < limit)).all()
-        require(good, f"{side} inputs must be units of the child")
-        return [piece if used else None for piece, used in zip(pieces, is_named, strict=True)]
-
-    area = n_units * width
-    parts: dict[str, list[Any]] = {}
+    message = f"variances and widths are not negative, and {SQUARE!r} is one or not there"
+    require(good and square in ([], [1]), message)
+    sizes = {"dense": area * (form == DENSE), "csr_indptr": (n_units + 1) * (form == SPARSE)}
+    sizes |= {side: width * has_side for side, has_side in zip(SIDES, named, strict=True)}
     for number, names in enumerate(ARRAYS):
         for i, name in enumerate(names):
-            if name in arrays:
-                parts[name] = cut(name, np.where(kind == number, width if i else area, 0))
-    dense = cut("dense", np.where(form == DENSE, area, 0))
-    indptr = cut("csr_indptr", np.where(form == SPARSE, n_units + 1, 0))
-    sizes = [rows[-1] if len(rows) else 0 for rows in indptr]
-    csr = list(zip(cut("csr_data", sizes), cut("csr_indices", sizes), indptr, strict=True))
-
-    left = inputs("left", vtree.left, named[0] == 1)
-    right = inputs("right", vtree.right, named[1] == 1)
+            sizes[name] = (width if i else area) * (kind == number)
+    parts = {
+        name: _cut(name, arrays[name], found.tolist(), require)
+        for name, found in sizes.items()
+        if name in arrays
+    }
+    n_terms = [int(rows[-1]) if len(rows) else 0 for rows in parts["csr_indptr"]]
+    for name in ("csr_data", "csr_indices"):
+        parts[name] = _cut(name, arrays[name], n_terms, require)
+    for side, has_side, child in zip(SIDES, named, (vtree.left, vtree.right), strict=True):
+        index, limit = arrays[side], np.repeat(n_units[child], sizes[side])
+        require(((index >= 0) & (index < limit)).all(), f"{side} inputs must be units of the child")
+        parts[side] = [x if used else None for x, used in zip(parts[side], has_side, strict=True)]
+    kinds, forms = kind.tolist(), form.tolist()
+    shapes = list(zip(n_units.tolist(), width.tolist(), strict=True))
 
     def leaf(node: int, variable: int) -> Any:
-        made: Any = KINDS[kind[node]]
-        rows, *more = (parts[name][node] if name in parts else None for name in ARRAYS[kind[node]])
-        return made(rows.reshape(n_units[node], width[node]), *more)  # type: ignore[union-attr]
+        first, *more = (parts[name][node] for name in ARRAYS[kinds[node]] if name in parts)
+        return KINDS[kinds[node]](first.reshape(shapes[node]), *more)
 
     def inner(node: int) -> Inner:
         weights: Any = None
-        shape = int(n_units[node]), int(width[node])
-        if form[node] == DENSE:
-            weights = dense[node].reshape(shape)
-        elif form[node] == SPARSE:
+        if forms[node] == DENSE:
+            weights = parts["dense"][node].reshape(shapes[node])
+        elif forms[node] == SPARSE:
+            csr = tuple(parts[f"csr_{name}"][node] for name in ("data", "indices", "indptr"))
             try:
-                weights = sparse.csr_array(csr[node], shape=shape)
+                weights = sparse.csr_array(csr, shape=shapes[node])
                 weights.check_format(full_check=True)
             except ValueError as error:
                 require(False, f"sparse weights: {error}")
-            _, weights.indices, weights.indptr = csr[node]  # of the types that they have
-        return Inner(shape[1], shape[0], left[node], right[node], weights)
+            _, weights.indices, weights.indptr = csr  # of the types that they have
+        n, products = shapes[node]
+        return Inner(products, n, parts["left"][node], parts["right"][node], weights)
 
     return Circuit(vtree, tuple(at_nodes(vtree, leaf, inner)), nonnegative=bool(square))
 
 
-def _cut(array: Any, sizes: Any, require: Require, message: str) -> list[Any]:
+def _cut(name: str, array: Any, sizes: Iterable[int], require: Require) -> list[Any]:
     """An array cut into pieces of these sizes, which must use it up."""
-    bounds = [0, *accumulate(map(int, sizes))]
-    require(bounds[-1] == len(array) and sorted(bounds) == bounds, message.format(len(array)))
+    bounds = [0, *accumulate(sizes)]
+    good = bounds[-1] == len(array) and sorted(bounds) == bounds
+    require(good, f"{name!r} has {len(array)} entries, which is not what the others say")
+    if not len(array):
+        return [array] * (len(bounds) - 1)
     return [array[start:stop] for start, stop in pairwise(bounds)]
 
 
@@ -476,13 +387,10 @@ def _compiled_circuit(vtree: Vtree, arrays: dict[str, Any], require: Require) ->
     order, sizes, is_log, parents, counts = (arrays[name].tolist() for name in STAGES)
     require(sorted(order) == list(range(len(order))), "every variable has one stage")
     require(0 < min(sizes) <= max(sizes) < 2**31, "every variable has a state")
-    require({*is_log} <= {0, 1}, "tables hold numbers or logarithms")
     limit, flat = arrays["max_bytes"].tolist(), arrays["context"]
     require(len(limit) == 1 and limit[0] > 0, "'max_bytes' is one positive number")
     require(((flat >= 0) & (flat < len(order))).all(), "contexts are made of variables")
-    message = "{!r} has {{}} entries, which is not what stages need"
-    cut = _cut(flat, counts, require, message.format("context"))
-    contexts = [tuple(context.tolist()) for context in cut]
+    contexts = [tuple(context.tolist()) for context in _cut("context", flat, counts, require)]
     cards = dict(zip(order, sizes, strict=True))
     position = {v: i for i, v in enumerate(order)}
     children: list[list[int]] = [[] for _ in order]
@@ -495,48 +403,32 @@ def _compiled_circuit(vtree: Vtree, arrays: dict[str, Any], require: Require) ->
         if parent >= 0:
             children[parent].append(i)
     shapes = [tuple(cards[u] for u in (v, *c)) for v, c in zip(order, contexts, strict=True)]
-    tables = _cut(
-        arrays["conditionals"].astype(np.float64),
-        map(prod, shapes),
-        require,
-        message.format("conditionals"),
-    )
+    numbers = arrays["conditionals"].astype(np.float64)
+    tables = _cut("conditionals", numbers, map(prod, shapes), require)
     stages: list[Stage] = []
     for i, (variable, context) in enumerate(zip(order, contexts, strict=True)):
+        require(is_log[i] in (0, 1), "tables hold numbers or logarithms")
         low = float(arrays["stage_low"][i])
         table = Scaled(tables[i].reshape(shapes[i]), low, bool(is_log[i]))
-        _check_table(table, require)
+        good = table.is_log or (table.data >= 0).all()
+        logs = table.logs if good else np.array([np.nan])
+        require((logs <= TOLERANCE).all(), "'conditionals' are probabilities or their logarithms")
+        least = logs.min(where=logs > -np.inf, initial=0.0)
+        good = -np.inf < low <= least + TOLERANCE
+        require(good, "'stage_low' are bounds of the logs of tables")
+        totals = np.exp(logs).sum(axis=0)
+        good = ((totals == 0) | (np.abs(totals - 1.0) <= TOLERANCE)).all()
+        require(good, "conditional probabilities sum to one")
         stages.append(make_stage(cards, variable, context, [table], children[i], stages))
     plan = MessagePlan(tuple(stages), 0.0, is_normalized=True)
-    _check_contexts(vtree, plan, require)
+    try:  # units are written out on the vtree, from tables of these very shapes
+        decided = context_plan(vtree, plan).contexts
+    except CompatibilityError:
+        decided = {}
+    for v, context in zip(order, contexts, strict=True):
+        several = tuple(u for u in context if cards[u] > 1)
+        require(decided.get(v) == several, "contexts belong to the vtree")
     total = log_partition(replace(plan, is_normalized=False), {})
     require(abs(total) <= TOLERANCE, "conditional probabilities sum to one")
     schema = Schema(tuple(cards[v] for v in range(len(cards))))
     return of_tables(Circuit, vtree, schema, Tensors(plan, limit[0]))
-
-
-def _check_table(table: Scaled, require: Require) -> None:
-    """Raise unless a table holds conditional probabilities, zero or summing to one."""
-    logs = table.logs if table.is_log or (table.data >= 0).all() else np.array([np.nan])
-    require((logs <= TOLERANCE).all(), "'conditionals' are probabilities or their logarithms")
-    least = logs.min(where=logs > -np.inf, initial=0.0)
-    require(
-        -np.inf < table.low <= least + TOLERANCE, "'stage_low' are bounds of the logs of tables"
-    )
-    totals = np.exp(logs).sum(axis=0)
-    good = (totals == 0) | (np.abs(totals - 1.0) <= TOLERANCE)
-    require(good.all(), "conditional probabilities sum to one")
-
-
-def _check_contexts(vtree: Vtree, plan: MessagePlan, require: Require) -> None:
-    """Raise unless units can be written out on the vtree, from tables of these very shapes."""
-    try:
-        decided = context_plan(vtree, plan).contexts
-    except CompatibilityError:
-        decided = {}
-    several = {stage.variable for stage in plan.stages if stage.shape[0] > 1}
-    fits = all(
-        decided.get(stage.variable) == tuple(v for v in stage.context if v in several)
-        for stage in plan.stages
-    )
-    require(fits, "contexts belong to the vtree")

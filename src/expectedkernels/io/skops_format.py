@@ -2,41 +2,45 @@
 
 from __future__ import annotations
 
-import os
 from importlib import import_module
 from io import BytesIO
 from typing import Any
-from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
-
-from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator
-from sklearn.gaussian_process import kernels
-from sklearn.utils.validation import check_is_fitted
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import expectedkernels as ek
-from expectedkernels.circuits.inputs import Real, Table
-from expectedkernels.engine.blocks import Inner
-from expectedkernels.estimators.calibration import HeldOut, Scores, Training
-from expectedkernels.estimators.circuit_density import AverageDensity, CircuitDensity
-from expectedkernels.estimators.densities import NormalDensity
-from expectedkernels.estimators.encoding import Encoding, Pieces, Variable
-from expectedkernels.estimators.kernel_expansion import Expansion, Machine, Masks, Prior
-from expectedkernels.learning.normals import NormalMixture
-
-TRUSTED: tuple[Any, ...] = (
-    *(ek.CircuitImputer, ek.ExpectedGaussianProcessRegressor, ek.ExpectedKernelClassifier),
-    *(ek.ExpectedKernelFeatures, ek.ExpectedKernelRidge, ek.ExpectedSVC, ek.ExpectedSVR),
-    *(AverageDensity, CircuitDensity, NormalDensity, NormalMixture),
-    *(Encoding, Expansion, HeldOut, Machine, Masks, Pieces, Prior, Scores, Training, Variable),
-    *(ek.Circuit, Inner, Real, Table, ek.Vtree),
-    *(kernels.ConstantKernel, kernels.Product, kernels.RBF, kernels.Sum, kernels.WhiteKernel),
-    csr_array,
-)
-"""What files of estimators may hold, beside what skops trusts by itself: arrays, and the
-estimators of scikit-learn."""
+from expectedkernels.io.text import PathLike, checked_path, read_bytes
 
 
-def save_estimator(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
+def trusted_types() -> set[str]:
+    """What files may hold beside what skops trusts by itself, arrays and scikit-learn's estimators.
+
+    These are the classes that estimators of this library are made of.
+    """
+    from scipy.sparse import csr_array
+    from sklearn.gaussian_process import kernels
+
+    from expectedkernels.circuits.inputs import Real, Table
+    from expectedkernels.engine.blocks import Inner
+    from expectedkernels.estimators.calibration import HeldOut, Scores, Training
+    from expectedkernels.estimators.circuit_density import CircuitDensity
+    from expectedkernels.estimators.densities import AverageDensity, NormalDensity
+    from expectedkernels.estimators.encoding import Encoding, Variable
+    from expectedkernels.estimators.kernel_expansion import Expansion, Machine, Prior
+    from expectedkernels.learning.normals import NormalMixture
+
+    types: tuple[Any, ...] = (
+        *(ek.CircuitImputer, ek.ExpectedGaussianProcessRegressor, ek.ExpectedKernelClassifier),
+        *(ek.ExpectedKernelFeatures, ek.ExpectedKernelRidge, ek.ExpectedSVC, ek.ExpectedSVR),
+        *(AverageDensity, CircuitDensity, NormalDensity, NormalMixture),
+        *(Encoding, Expansion, HeldOut, Machine, Prior, Scores, Training, Variable),
+        *(ek.Circuit, Inner, Real, Table, ek.Vtree),
+        *(kernels.ConstantKernel, kernels.Product, kernels.RBF, kernels.Sum, kernels.WhiteKernel),
+        csr_array,
+    )
+    return {f"{kind.__module__}.{kind.__qualname__}" for kind in types}
+
+
+def save_estimator(model: Any, path: PathLike) -> None:
     """Write a fitted estimator to a file. Needs skops.
 
     Parameters
@@ -67,23 +71,22 @@ def save_estimator(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
     >>> bool((again.predict([[0.5]]) == model.predict([[0.5]])).all())
     True
     """
-    skops = require_skops()
+    from sklearn.base import BaseEstimator
+    from sklearn.utils.validation import check_is_fitted
+
+    skops, name = require_skops(), type(model).__name__
     if not isinstance(model, BaseEstimator):
-        raise ek.CircuitError(
-            f"A .skops file holds a fitted estimator. Got {type(model).__name__} instead."
-        )
+        raise ek.CircuitError(f"A .skops file holds a fitted estimator. Got {name} instead.")
     check_is_fitted(model)
-    advice = (
-        f"cannot be written to {os.fspath(path)}. Parameters may be numbers, text, and densities "
-        "by name or as learned circuits."
-    )
+    advice = "Parameters may be numbers, text, and densities by name or as learned circuits"
     try:
         data = skops.dumps(model, compression=ZIP_DEFLATED)
+        found = ", ".join(sorted(set(skops.get_untrusted_types(data=data)) - trusted_types()))
     except Exception as error:  # whatever skops, or what it is given, comes upon
-        raise ek.CircuitError(f"This {type(model).__name__} {advice} Found: {error}") from error
-    if others := sorted(set(skops.get_untrusted_types(data=data)) - set(_names())):
-        found = ", ".join(others)
-        raise ek.CircuitError(f"This {type(model).__name__} {advice} It holds {found}.")
+        found = str(error)
+    if found:
+        place = f"This {name} cannot be written to {checked_path(path)}"
+        raise ek.CircuitError(f"{place}. {advice}. Found: {found}")
     file = BytesIO(data)
     with ZipFile(file, "a") as archive:
         archive.comment = f"expectedkernels {ek.__version__}".encode()
@@ -91,7 +94,7 @@ def save_estimator(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
         out.write(file.getbuffer())
 
 
-def load_estimator(path: str | os.PathLike[str]) -> Any:
+def load_estimator(path: PathLike) -> Any:
     """The fitted estimator in a file that `save_estimator` wrote. Needs skops.
 
     Types of this library that estimators are made of are trusted beside those that skops trusts by
@@ -117,22 +120,19 @@ def load_estimator(path: str | os.PathLike[str]) -> Any:
     --------
     See `save_estimator`.
     """
-    skops = require_skops()
-    with open(path, "rb") as file:
-        data = file.read()
-    place = os.fspath(path)
+    from sklearn.base import BaseEstimator
+
+    skops, place, known = require_skops(), checked_path(path), trusted_types()
+    data = read_bytes(place)
     try:
         with ZipFile(BytesIO(data)) as archive:
             version = archive.comment.decode("ascii", "replace").removeprefix("expectedkernels ")
-            if "schema.json" not in archive.namelist():
-                raise BadZipFile
-        others = sorted(set(skops.get_untrusted_types(data=data)) - set(_names()))
-    except BadZipFile as error:
-        raise ek.ParseError(
-            "expected an estimator in a skops file, found other data", place
-        ) from error
+            archive.getinfo("schema.json")
+        others = sorted(set(skops.get_untrusted_types(data=data)) - known)
+        found = None if others else skops.loads(data, trusted=sorted(known))
     except Exception as error:  # files can be made to fail in any way
-        raise ek.ParseError(f"the skops data is damaged ({error})", place) from error
+        message = f"expected an estimator in a skops file, found other or damaged data ({error})"
+        raise ek.ParseError(message, place) from error
     if others and version not in ("", ek.__version__):
         raise ek.ParseError(
             f"version {version} of expectedkernels has written this file, and version "
@@ -145,17 +145,9 @@ def load_estimator(path: str | os.PathLike[str]) -> Any:
             "loading them could run code of the author of the file",
             place,
         )
-    try:
-        found = skops.loads(data, trusted=_names())
-    except Exception as error:
-        raise ek.ParseError(f"the skops data is damaged ({error})", place) from error
     if not isinstance(found, BaseEstimator):
         raise ek.ParseError(f"expected an estimator, found {type(found).__name__}", place)
     return found
-
-
-def _names() -> list[str]:
-    return [f"{found.__module__}.{found.__qualname__}" for found in TRUSTED]
 
 
 def require_skops() -> Any:

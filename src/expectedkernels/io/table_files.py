@@ -4,31 +4,32 @@ from __future__ import annotations
 
 import csv
 import re
-import warnings
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from functools import cached_property
 from importlib import import_module
 from io import BytesIO, StringIO
 from itertools import islice
 from typing import Any
+from warnings import warn
 
 import numpy as np
 
 from expectedkernels.checks import DataError
 from expectedkernels.data.tables import Columns, FrameColumn, as_label, frame_columns, is_missing
-from expectedkernels.io.text import PathLike, Source, checked_path, number_or_none, shown
-
-MISSING = frozenset(
-    (
-        *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND"),
-        *("1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
-    )
+from expectedkernels.io.text import (
+    PathLike,
+    Source,
+    checked_path,
+    number_or_none,
+    read_bytes,
+    shown,
 )
+
+PANDAS = "#N/A #NA -1.#IND -1.#QNAN -NaN -nan 1.#IND 1.#QNAN <NA> N/A NA NULL NaN None n/a nan null"
+MISSING = frozenset(("", "#N/A N/A", *PANDAS.split()))
 """Cells without a value: those that pandas takes for such."""
 NO_CODES = frozenset(("?", "na", "n/a", "nan", "none", "null"))
 """Cells without a value, in any case, in tables of codes."""
@@ -49,34 +50,14 @@ NO_DELIMITER = "\x1f"
 SAMPLE = 100
 """How many rows say what separates cells."""
 LARGEST_CODE = 2.0**53
+PARQUET_MAGIC = b"PAR1"
+TRUTH_VALUES = {"true": True, "false": False}
+WHOLE, LEADING_ZERO = re.compile(r"[+-]?\d+", re.ASCII), re.compile(r"[+-]?0\d", re.ASCII)
+MOST_DIGITS = 18, 15
+"""Whole numbers of so many digits are exact: as integers, and as floats."""
 
 
-class TableSource(Source):
-    """A text file in UTF-8, UTF-16 with its mark, or Windows-1252 (as Latin-1), with a warning."""
-
-    def _decode(self, data: bytes) -> str:
-        marked = data.startswith((BOM_UTF16_BE, BOM_UTF16_LE))
-        for encoding in ("utf-16",) if marked else ("utf-8-sig", "cp1252"):
-            with suppress(UnicodeDecodeError):
-                text = data.decode(encoding)
-                if "\0" in text and encoding != "utf-8-sig":
-                    break
-                if encoding == "cp1252":
-                    warnings.warn(
-                        f"{self.path} is not in UTF-8: it is read as Windows-1252, of which "
-                        "Latin-1 is a part. If letters are wrong, save it in UTF-8.",
-                        UserWarning,
-                        stacklevel=2,
-                    )
-                return text
-        return super()._decode(data)
-
-
-Cells = tuple[list[str] | None, list[list[str]], list[int]]
-"""The names of columns (None: the first line is a row), cells, and lines that rows end in."""
-
-
-def read_cells(source: Source) -> Cells:
+def read_cells(source: Source) -> tuple[list[str] | None, list[list[str]], list[int]]:
     r"""The cells of a file, separated by commas, semicolons, tabs, bars or white space.
 
     What separates them is what gives the first rows equally many cells; quoted cells may hold it,
@@ -134,8 +115,7 @@ def _delimiter(text: str) -> str | None:
     words = [line.split() for line in lines]
     several = Counter(map(len, words)).most_common(1)[0][0] > 1 if words else False
     numbers = any(len(some) > 1 and all(map(_is_number, some)) for some in words)
-    spaced = several and (len(words[0]) > 1 or numbers)
-    return None if spaced else NO_DELIMITER
+    return None if several and (len(words[0]) > 1 or numbers) else NO_DELIMITER
 
 
 def _records(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -163,9 +143,8 @@ def _is_header(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
 
 def _is_number(word: str) -> bool:
     """Whether a word is a number, or says that there is none."""
-    if word in MISSING or word.lower() in AMONG_NUMBERS:
-        return True
-    return number_of(word) is not None or number_of(word, COMMA) is not None
+    is_mark = word in MISSING or word.lower() in AMONG_NUMBERS
+    return is_mark or number_of(word) is not None or number_of(word, COMMA) is not None
 
 
 def number_of(word: str, form: str = POINT) -> float | None:
@@ -263,25 +242,16 @@ def read_table(path: PathLike) -> DataTable:
             codes[cell] = x = np.nan if missing else number_or_none(word)
             if missing or (x is not None and 0 <= x < LARGEST_CODE and x % 1 == 0):
                 continue
-            remedies = {
-                "encode categories as 0, 1, 2, ... first": x is None,
-                "codes start at 0": x is not None and x < 0,
-                "larger ones than 2**53 are not held exactly": x and LARGEST_CODE <= x < np.inf,
-                "discretise real values first, for instance into bins": True,
-            }
-            remedy = next(advice for advice, fits in remedies.items() if fits)
+            remedy = "discretise real values first, for instance into bins"
+            if x is None or x < 0:
+                remedy = "codes start at 0" if x else "encode categories as 0, 1, 2, ... first"
+            elif LARGEST_CODE <= x < np.inf:
+                remedy = "larger ones than 2**53 are not held exactly"
             name = "" if names is None else f" ({shown(names[i])})"
             place = f"in column {i + 1}{name}, found {shown(word)}"
             raise source.error(f"expected integer codes 0, 1, 2, ... {place}; {remedy}", lines[row])
     X = np.array([[codes[cell] for cell in cells] for cells in columns], dtype=np.float64)
     return DataTable(X.T.copy(), names)
-
-
-PARQUET_MAGIC = b"PAR1"
-TRUTH_VALUES = {"true": True, "false": False}
-WHOLE, LEADING_ZERO = re.compile(r"[+-]?\d+", re.ASCII), re.compile(r"[+-]?0\d", re.ASCII)
-MOST_DIGITS = 18, 15
-"""Whole numbers of so many digits are exact: as integers, and as floats."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,16 +290,27 @@ class RawColumn:
                 found[word] += n
         return found
 
+    def marks_among_numbers(self, form: str) -> dict[str, int]:
+        """The words in a column of numbers that say that there is none, and how many there are."""
+        words = self.words.items() if form in (POINT, COMMA) else ()
+        return {word: n for word, n in words if word.lower() in AMONG_NUMBERS}
+
     def filled(self, values: Sequence[Any], missing: Sequence[bool], form: str) -> RawColumn:
         """The column with these values where it has none; all others stay as they are."""
-        triples = zip(self.values, values, missing, strict=True)
         if self.is_text:
             point = "," if form == COMMA else "."
+            triples = zip(self.content, values, missing, strict=True)
             cells = [text_of(x, point) if gap else cell for cell, x, gap in triples]
             return replace(self, content=cells)
         pa, kind = import_module("pyarrow"), self.content.type
-        made = [_of_type(pa, x, kind) if gap else cell for cell, x, gap in triples]
-        return replace(self, content=pa.array(made, kind))
+        pairs = zip(values, missing, strict=True)
+        made = [x if gap and not is_missing(x) else None for x, gap in pairs]
+        if pa.types.is_integer(kind):
+            made = [None if x is None else round(float(x)) for x in made]
+        is_coded = pa.types.is_dictionary(kind)
+        filler = pa.array(made, kind) if is_coded else pa.array(made).cast(kind, safe=False)
+        choose = import_module("pyarrow.compute").if_else
+        return replace(self, content=choose(pa.array(missing), filler, self.content))
 
     def to_arrow(self, pa: Any) -> Any:
         """The column for a Parquet file: text is numbers there, unless these say less."""
@@ -344,6 +325,41 @@ class RawColumn:
             return pa.array([cell if cell.strip() in words else None for cell in self.content])
         found = {word: int(word) if only_whole else number_of(word, form) for word in numbers}
         return pa.array([found.get(cell.strip()) for cell in self.content])
+
+    def typed(self, path: str, form: str) -> FrameColumn:
+        """The values of the column in a type; raises if some are not of it."""
+        kind = {TEXT: "label", TRUTH: "bool"}.get(form, "number")
+        found = FrameColumn(self.name, "", self.content) if self.is_text else _frame_column(self)
+        values = found.values
+        if found.kind != kind:
+            cells, read = values, dict[str, Any]()
+            if found.kind:
+                cells = ["" if is_missing(x) else str(as_label(x)) for x in values]
+            for row, cell in enumerate(cells):
+                if cell not in read:
+                    word = cell.strip()
+                    place = f"Column {self.name!r} of {path} holds {word!r} in row {row}"
+                    read[cell] = self._value(word, form, place)
+            found, values = FrameColumn(self.name, kind, ()), [read[cell] for cell in cells]
+        if kind == "label" and self.marks:
+            values = [None if x in self.marks else x for x in values]
+        if kind == "number":
+            values = np.asarray(values, dtype=np.float64)
+            marks = [x for x in map(number_of, self.marks) if x is not None]
+            values = np.where(np.isin(values, marks), np.nan, values)
+        return replace(found, values=values)
+
+    def _value(self, word: str, form: str, place: str) -> Any:
+        """What a word of the column stands for, None if it says that there is no value."""
+        is_number = form in (POINT, COMMA)
+        if word in MISSING or word in self.marks or (is_number and word.lower() in AMONG_NUMBERS):
+            return None
+        number = number_of(word, form) if is_number else TRUTH_VALUES.get(word.lower())
+        if number is None and form != TEXT:
+            wanted = "numbers are expected" if is_number else "true or false is expected"
+            advice = f"If it says that nothing is known: --missing {word!r}"
+            raise DataError(f"{place}, where {wanted}. {advice}.")
+        return word if form == TEXT else number
 
 
 @dataclass(frozen=True, eq=False)
@@ -403,36 +419,32 @@ def read_raw(path: PathLike, data: bytes | None = None, marks: Collection[str] =
     >>> [column.values for column in frame_of(table, forms_of([table])).columns]
     [['grey', 'none'], array([1.5, nan])]
     """
-    if data is None:
-        with open(checked_path(path), "rb") as file:
-            data = file.read()
-    names: tuple[str, ...] | None
-    source: Source
-    if data.startswith(PARQUET_MAGIC):
-        source = Source(path, b"")
-        names, columns = _read_parquet(source, data)
+    data = read_bytes(checked_path(path)) if data is None else data
+    is_parquet = data.startswith(PARQUET_MAGIC)
+    source = Source(path, b"" if is_parquet else data, any_encoding=True)
+    names: Sequence[str] | None
+    if is_parquet:
+        pa, parquet = pyarrow_for(source.path)
+        try:
+            # threads of pyarrow that still run when a short command ends may abort it
+            table = parquet.ParquetFile(BytesIO(data)).read(use_threads=False)
+        except pa.ArrowException as error:
+            raise source.error(f"the Parquet data is damaged or cut off ({error})") from error
+        names, columns = table.column_names, table.columns
+        if not table.num_rows or not names:
+            raise source.error("expected rows, found an empty table")
     else:
-        source = TableSource(path, data)
-        words, columns, _ = read_cells(source)
-        names = None
-        if words is not None:
-            names = tuple(word or f"column {i + 1}" for i, word in enumerate(words))
-            for name in (name for name, word in zip(names, words, strict=True) if not word):
-                warnings.warn(
-                    f"{source.path}: a column has no name, and is called {name!r}. If it numbers "
-                    "the rows, leave it out.",
-                    UserWarning,
-                    stacklevel=2,
-                )
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        line = 1 if isinstance(source, TableSource) else None
-        raise source.error(
-            f"names of columns must be distinct, found {shown(twice[0])} twice", line
-        )
-    called = names or map(str, range(len(columns)))
-    found = (RawColumn(name, content, marks) for name, content in zip(called, columns, strict=True))
-    return RawTable(source.path, tuple(found), names is not None)
+        names, columns, _ = read_cells(source)
+        for i in [i for i, name in enumerate(names or ()) if not name]:
+            names = [*(names or ())[:i], f"column {i + 1}", *(names or ())[i + 1 :]]
+            what = f"{source.path}: a column has no name, and is called {names[i]!r}."
+            warn(f"{what} If it numbers the rows, leave it out.", stacklevel=2)
+    for name in [name for name, count in Counter(names).items() if count > 1]:
+        message = f"names of columns must be distinct, found {shown(name)} twice"
+        raise source.error(message, None if is_parquet else 1)
+    pairs = zip(names or map(str, range(len(columns))), columns, strict=True)
+    found = tuple(RawColumn(name, content, marks) for name, content in pairs)
+    return RawTable(source.path, found, names is not None)
 
 
 def forms_of(tables: Sequence[RawTable]) -> dict[str, str]:
@@ -442,17 +454,14 @@ def forms_of(tables: Sequence[RawTable]) -> dict[str, str]:
     their types; dates and times are text.
     """
     parts: dict[str, list[RawColumn]] = {}
-    for table in tables:
-        for column in table.columns:
-            parts.setdefault(column.name, []).append(column)
+    for column in (column for table in tables for column in table.columns):
+        parts.setdefault(column.name, []).append(column)
     forms = {}
     for name, columns in parts.items():
         typed = {_arrow_form(part.content.type) for part in columns if not part.is_text}
         words = {word for part in columns for word in part.words}
-        if typed == {TRUTH} and {word.lower() for word in words} <= TRUTH_VALUES.keys():
-            forms[name] = TRUTH
-        else:
-            forms[name] = TEXT if typed - {POINT} else form_of(words)
+        is_truth = typed == {TRUTH} and {word.lower() for word in words} <= TRUTH_VALUES.keys()
+        forms[name] = TRUTH if is_truth else TEXT if typed - {POINT} else form_of(words)
     return forms
 
 
@@ -470,93 +479,34 @@ def frame_of(table: RawTable, forms: Mapping[str, str]) -> Columns:
     DataError
         If a column of numbers holds something else.
     """
-    known = [column for column in table.columns if column.name in forms]
+    known = tuple(column for column in table.columns if column.name in forms)
     warn_of_numbers(table.path, known, forms)
-    columns = tuple(_read(table.path, c, forms[c.name]) for c in known)
-    return Columns(columns, replace(table, columns=tuple(known)).names)
+    columns = tuple(column.typed(table.path, forms[column.name]) for column in known)
+    return Columns(columns, replace(table, columns=known).names)
 
 
 def warn_of_numbers(path: str, columns: Sequence[RawColumn], forms: Mapping[str, str]) -> None:
     """Say which cells of columns of numbers are missing, and which commas are decimal ones."""
-    odd = {c.name: marks_among_numbers(c, forms[c.name]) for c in columns}
+    odd = {c.name: c.marks_among_numbers(forms[c.name]) for c in columns}
     if n := sum(sum(found.values()) for found in odd.values()):
-        listed = ", ".join(
-            f"{m} of {mark!r} in {name!r}" for name in odd for mark, m in odd[name].items()
-        )
+        marks = (f"{m} of {mark!r} in {name!r}" for name in odd for mark, m in odd[name].items())
         cells = "1 cell is a missing value" if n == 1 else f"{n} cells are missing values"
-        warnings.warn(f"{path}: {cells} among numbers: {listed}.", UserWarning, stacklevel=3)
+        warn(f"{path}: {cells} among numbers: {', '.join(marks)}.", stacklevel=3)
     commas = {
         c.name: next((word for word in c.words if "," in word), None)
         for c in columns
         if forms[c.name] == COMMA
     }
     if example := next(filter(None, commas.values()), None):
-        warnings.warn(
-            f"{path}: decimal commas in {', '.join(map(repr, commas))}: {example!r} is read as "
-            f"{number_of(example, COMMA)}.",
-            UserWarning,
-            stacklevel=3,
-        )
-
-
-def marks_among_numbers(column: RawColumn, form: str) -> dict[str, int]:
-    """The words in a column of numbers that say that there is none, and how many there are."""
-    if form not in (POINT, COMMA):
-        return {}
-    return {word: n for word, n in column.words.items() if word.lower() in AMONG_NUMBERS}
-
-
-def _read(path: str, column: RawColumn, form: str) -> FrameColumn:
-    """The values of a column of a type."""
-    name, cells, marks = column.name, column.content, column.marks
-    kind = {TEXT: "label", TRUTH: "bool"}.get(form, "number")
-    found = None if column.is_text else _frame_column(column)
-    if found is None or found.kind != kind:
-        if found is not None:
-            cells = ["" if is_missing(x) else str(as_label(x)) for x in found.values]
-        read: dict[str, Any] = {}
-        for row, cell in enumerate(cells):
-            if cell in read:
-                continue
-            try:
-                read[cell] = _value(cell.strip(), form, marks)
-            except DataError as error:
-                place = f"Column {name!r} of {path} holds {cell.strip()!r} in row {row}"
-                raise DataError(f"{place}, {error}") from None
-        found = FrameColumn(name, kind, [read[cell] for cell in cells])
-    elif kind == "label":
-        return replace(found, values=[None if x in marks else x for x in found.values])
-    if kind != "number":
-        return found
-    values = np.asarray(found.values, dtype=np.float64)
-    numbers = [x for x in map(number_of, marks) if x is not None]
-    return replace(found, values=np.where(np.isin(values, numbers), np.nan, values))
-
-
-def _value(word: str, form: str, marks: Collection[str]) -> Any:
-    """What a word of a column stands for, None if it says that there is no value."""
-    if word in MISSING or word in marks:
-        return None
-    if form == TEXT:
-        return word
-    if form == TRUTH:
-        if word.lower() not in TRUTH_VALUES:
-            raise DataError("where true or false is expected.")
-        return TRUTH_VALUES[word.lower()]
-    number = number_of(word, form)
-    if number is None and word.lower() not in AMONG_NUMBERS:
-        advice = f"If it says that nothing is known: --missing {word!r}."
-        raise DataError(f"where numbers are expected. {advice}")
-    return number
+        what = f"{example!r} is read as {number_of(example, COMMA)}"
+        warn(f"{path}: decimal commas in {', '.join(map(repr, commas))}: {what}.", stacklevel=3)
 
 
 def text_of(x: Any, point: str = ".") -> str:
     """A value as text: whole numbers without a point, nothing for what is missing."""
     x = x.item() if isinstance(x, np.generic) else x
-    if isinstance(x, str):
-        return x
-    if is_missing(x):
-        return ""
+    if isinstance(x, str) or is_missing(x):
+        return x if isinstance(x, str) else ""
     if not isinstance(x, float):
         return str(x)
     return str(int(x)) if x.is_integer() and abs(x) < 2**53 else str(x).replace(".", point)
@@ -567,45 +517,18 @@ def pyarrow_for(path: str) -> tuple[Any, Any]:
     try:
         return import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError as error:
-        raise ImportError(
-            f"{path} is a Parquet file, which needs pyarrow: pip install pyarrow, or take CSV."
-        ) from error
-
-
-def _read_parquet(source: Source, data: bytes) -> tuple[tuple[str, ...], list[Any]]:
-    pa, parquet = pyarrow_for(source.path)
-    try:
-        # threads of pyarrow that still run when a short command ends may abort it
-        table = parquet.ParquetFile(BytesIO(data)).read(use_threads=False)
-    except pa.ArrowException as error:
-        raise source.error(f"the Parquet data is damaged or cut off ({error})") from error
-    if not table.num_rows or not table.num_columns:
-        raise source.error("expected rows, found an empty table")
-    return tuple(table.column_names), table.columns
+        what = f"{path} is a Parquet file, which needs pyarrow: pip install pyarrow, or take CSV."
+        raise ImportError(what) from error
 
 
 def _frame_column(column: RawColumn) -> FrameColumn:
     """The column of a Parquet file as one of a data frame; dates and times are text."""
     pa, values = import_module("pyarrow"), column.content
     if pa.types.is_temporal(values.type) and not pa.types.is_duration(values.type):
-        values = pa.array(map(_moment, values.cast("string").to_pylist()), pa.string())
+        # without parts of a day that are zero
+        words = values.cast("string").to_pylist()
+        short = (x and re.sub(r"( 00:00:00)?(\.0+)?(?=Z?$)", "", x, count=1) for x in words)
+        values = pa.array(short, pa.string())
     if pa.types.is_integer(values.type):  # large ones to the digits that floats have
         values = values.cast(pa.float64(), safe=False)
     return frame_columns(pa.table({column.name: values}))[0]
-
-
-def _moment(word: str | None) -> str | None:
-    """A date or time as text, without parts of a day that are zero."""
-    return None if word is None else re.sub(r"( 00:00:00)?(\.0+)?(?=Z?$)", "", word, count=1)
-
-
-def _of_type(pa: Any, x: Any, kind: Any) -> Any:
-    """A value that was found for a column, as one of the type of the column."""
-    types = pa.types
-    if is_missing(x):
-        return None
-    if types.is_temporal(kind):
-        return pa.scalar(x).cast(kind).as_py()
-    if types.is_decimal(kind):
-        return Decimal(repr(float(x))).quantize(Decimal(1).scaleb(-kind.scale))
-    return round(float(x)) if types.is_integer(kind) else x

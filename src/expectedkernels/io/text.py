@@ -1,13 +1,16 @@
-"""Text files: their lines, numbers and errors."""
+"""Text files: their bytes, lines, numbers and errors, and what each format holds."""
 
 from __future__ import annotations
 
 import gzip
 import os
 import zlib
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from io import BytesIO
-from typing import Any, NamedTuple
+from typing import Any
+from warnings import warn
 
 import numpy as np
 
@@ -21,43 +24,15 @@ PathLike = str | os.PathLike[str]
 Record = tuple[int, list[str]]
 """The number of a line, from 1, and its tokens."""
 
-SMALLEST = float(np.finfo(np.float64).tiny)
-LOWEST_LOG, HIGHEST_LOG = float(np.log(SMALLEST)), float(np.log(np.finfo(np.float64).max))
-ROUNDING = 1e-6
-"""Log-probabilities may be this far above zero: some programs print six decimals."""
-LARGEST_VARIABLE = 2**20
-MOST_STATES = 2**20
-"""Variables with more states than this are taken for errors, before memory is asked for."""
+TINY = float(np.finfo(np.float64).tiny)
+LOWEST_LOG, HIGHEST_LOG = float(np.log(TINY)), float(np.log(np.finfo(np.float64).max))
+LARGEST_VARIABLE = MOST_STATES = 2**20
+"""Larger numbers of variables and states are taken for errors, before memory is allocated."""
 MOST_AXES = 64
 """NumPy arrays have no more axes than this."""
-LONGEST_INTEGER = 18
-"""Integers have at most so many characters, so that sums of them fit 64 bits."""
 GZIP_MAGIC = b"\x1f\x8b"
 UNPACKED, UNPACKED_RATIO = 2**24, 100
 """Gzip data may unpack to so many bytes, or to so many times their own size."""
-
-
-class Form(NamedTuple):
-    """What lines that begin with a word look like, such as ``S id count (input log)...``."""
-
-    text: str
-    words: list[str]
-    start: int
-    """Where a list starts; the number of words if there is none."""
-    step: int
-    """How many words every entry of the list has, 0 if there is none."""
-
-
-def forms(*texts: str) -> dict[str, Form]:
-    """The forms of lines by their first words."""
-    found = {}
-    for text in texts:
-        words = text.split()
-        marks = (i for i, word in enumerate(words) if word[0] == "(" or word[-1] == ".")
-        start = next(marks, len(words))
-        names = [word.strip("().") for word in words]
-        found[words[0]] = Form(text, names, start, len(words) - start)
-    return found
 
 
 class Source:
@@ -70,6 +45,9 @@ class Source:
         may end in any of the usual ways.
     data : bytes, optional
         What is in it, if it has been read already.
+    any_encoding : bool
+        Whether UTF-16 with a byte order mark is read, too, and anything else as Windows-1252, with
+        a warning.
 
     Examples
     --------
@@ -81,26 +59,34 @@ class Source:
     [(3, ['vtree', '1']), (4, ['L', '0', '1'])]
     """
 
-    def __init__(self, path: PathLike, data: bytes | None = None):
+    def __init__(self, path: PathLike, data: bytes | None = None, any_encoding: bool = False):
         self.path = checked_path(path)
-        if data is None:
-            with open(self.path, "rb") as file:
-                data = file.read()
+        data = read_bytes(self.path) if data is None else data
         if data.startswith(GZIP_MAGIC):
             data = self._unpacked(data)
         self.size = len(data)
-        text = self._decode(data)
+        text = self._decode(data, any_encoding)
         self.text = text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+        self.is_plain = is_plain(text)
 
-    def _decode(self, data: bytes) -> str:
+    def _decode(self, data: bytes, any_encoding: bool) -> str:
         try:
             return data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise self.error(
-                f"expected a text file (or one compressed with gzip), found byte "
-                f"{data[error.start]:#04x} at offset {error.start}, which is not UTF-8. If it is "
-                "text, save it in this encoding"
-            ) from error
+            offset = error.start
+        marked = data.startswith((BOM_UTF16_BE, BOM_UTF16_LE))
+        with suppress(UnicodeDecodeError):
+            text = data.decode("utf-16" if marked else "cp1252") if any_encoding else "\0"
+            if "\0" not in text:
+                advice = "of which Latin-1 is a part. If letters are wrong, save it in UTF-8"
+                if not marked:
+                    what = f"{self.path} is not in UTF-8: it is read as Windows-1252, {advice}."
+                    warn(what, stacklevel=2)
+                return text
+        raise self.error(
+            f"expected a text file (or one compressed with gzip), found byte {data[offset]:#04x} "
+            f"at offset {offset}, which is not UTF-8. If it is text, save it in this encoding"
+        )
 
     def _unpacked(self, data: bytes) -> bytes:
         """What gzip data unpack to, if it is not out of all proportion to them."""
@@ -112,15 +98,19 @@ class Source:
             raise self.error(f"the gzip data is damaged or cut off ({error})") from error
         if len(unpacked) > limit:
             raise self.error(
-                f"{len(data)} bytes of gzip data unpack to more than {limit} bytes, which files "
-                "made to exhaust the memory do. If you trust this one, unpack it with gunzip and "
-                "read the result"
+                f"{len(data)} bytes of gzip data unpack to more than {limit} bytes, as in files "
+                "made to exhaust memory. If you trust this one, unpack it with gunzip"
             )
         return unpacked
 
     def error(self, message: str, line: int | None = None) -> ParseError:
         """The error that says where in this file something is wrong."""
         return ParseError(message, path=self.path, line=line)
+
+    def require(self, good: Any, message: str, line: int | None = None) -> None:
+        """Raise an error unless something holds."""
+        if not good:
+            raise self.error(message, line)
 
     def records(self, comment: str | None = "c") -> Iterator[Record]:
         """The lines that are neither blank nor comments."""
@@ -129,134 +119,52 @@ class Source:
             if tokens and tokens[0] != comment:
                 yield number, tokens
 
-    def header(self, records: Iterator[Record], word: str) -> Record:
-        """The first record, which must start with the name of the format."""
-        number, tokens = next(records, (0, []))
-        if not tokens:
-            raise self.error(f"expected a header line '{word} ...', found an empty file")
-        if tokens[0] != word:
-            raise self.error(
-                f"expected the header line '{word} ...', found {shown(' '.join(tokens))}", number
-            )
-        return number, tokens
-
-    def counted(self, word: str, what: str) -> Iterator[Record]:
-        """The records after the header, which must be as many as it says, and at least one."""
-        records = self.records()
-        line, header = self.header(records, word)
-        if len(header) != 2:
-            raise self.error(f"expected '{word}' and the number of {what}", line)
-        count, found = self.integer(header[1], f"the number of {what}", line), 0
-        for record in records:
-            found += 1
-            yield record
-        if found != count or not count:
-            raise self.error(
-                f"the header announces {count} {what}, found {found}; is the file complete?", line
-            )
-
-    def form(self, forms: Mapping[str, Form], tokens: list[str], line: int) -> Form:
-        """The form of a line, which must be one of these."""
-        form, n = forms.get(tokens[0]), len(tokens)
-        if form is not None and n >= form.start:
-            if form.words[form.start - 1] == "count":
-                count = self.integer(tokens[form.start - 1], "the number of inputs", line)
-                wanted = form.start + form.step * max(count, 1)
-                if count < 1 or n != wanted:
-                    raise self.error(
-                        f"a unit with {count} inputs needs at least one, and {wanted} entries in "
-                        f"its line, found {n}",
-                        line,
-                    )
-                return form
-            entries, rest = divmod(n - form.start, form.step or 1)
-            if rest == 0 and (entries > 0) == (form.step > 0):
-                return form
-        *most, last = (f"'{form.text}'" for form in forms.values())
-        raise self.error(
-            f"expected {', '.join(most)} or {last}, found {shown(' '.join(tokens))}", line
-        )
-
-    def new_id(self, token: str, known: Container[int], what: str, line: int) -> int:
-        """The id in a token, which nothing may have had before."""
-        name = self.integer(token, f"the id of a {what}", line)
-        if name in known:
-            raise self.error(f"the id {name} is used a second time", line)
-        return name
-
-    def integer(self, token: str, what: str, line: int) -> int:
-        """A token as an int."""
-        number = whole(token)
-        if number is None:
-            raise self.error(f"{what} must be an integer, found {shown(token)}", line)
-        return number
-
-    def variable(self, token: str, line: int, first: int = 1) -> int:
-        """A variable, numbered from `first` in the file, as a number from 0."""
-        number = self.integer(token, "a variable", line)
-        if not first <= number <= LARGEST_VARIABLE:
-            raise self.error(
-                f"variables are numbered from {first} to {LARGEST_VARIABLE}, found {token}", line
-            )
-        return number - first
-
-    def numbers(self, tokens: Sequence[str], line: int) -> list[float]:
-        """Tokens as floats."""
-        values = numbers_of(tokens)
+    def numbers(self, tokens: Sequence[str], line: int, kind: type = float) -> list[Any]:
+        """Tokens as floats, or as ints."""
+        try:
+            values = [*map(kind, tokens)] if self.is_plain else numbers_of(tokens, kind)
+        except ValueError:
+            values = None
         if values is None:
-            wrong = next(token for token in tokens if numbers_of([token]) is None)
-            raise self.error(f"expected a number, found {shown(wrong)}", line)
+            wrong = next(token for token in tokens if numbers_of([token], kind) is None)
+            expected = "a number" if kind is float else "an integer"
+            raise self.error(f"expected {expected}, found {shown(wrong)}", line)
         return values
 
-    def weights(self, logs: Any, lines: Any) -> Any:
-        """The numbers with these logarithms (lines: where each stands), if doubles hold them."""
-        logs = np.asarray(logs, dtype=np.float64)
-        too_small = (logs < LOWEST_LOG) & (logs != -np.inf)
-        bad = np.isnan(logs) | (logs > HIGHEST_LOG) | too_small
-        if bad.any():
-            first = int(np.argmax(bad))
-            line, log = int(np.asarray(lines)[first]), float(logs[first])
-            if np.isnan(log) or log == np.inf:
-                raise self.error(f"a log weight must be a number or -inf, found {log}", line)
-            raise self.error(
-                f"the log weight {log} is outside [{LOWEST_LOG:.1f}, {HIGHEST_LOG:.1f}]: weights "
-                "are held as doubles, which cannot represent it. Rescale the circuit, or write "
-                "-inf where zero is meant",
-                line,
-            )
-        return np.exp(logs)
+
+def is_plain(text: str) -> bool:
+    """Whether a text has nothing but ASCII that Python would take for part of a number."""
+    return text.isascii() and "_" not in text
 
 
-def whole(token: str) -> int | None:
-    """The integer that a token of ASCII digits stands for, None if it is none or too long."""
-    if len(token) > LONGEST_INTEGER or "_" in token or not token.isascii():
-        return None
-    try:
-        return int(token)
-    except ValueError:
-        return None
-
-
-def numbers_of(tokens: Sequence[str]) -> list[float] | None:
+def numbers_of(tokens: Sequence[str], kind: type = float) -> list[Any] | None:
     """The numbers that tokens in ASCII stand for, None if one of them is none."""
-    letters = "".join(tokens)
-    if "_" in letters or not letters.isascii():  # which Python takes for numbers
-        return None
     try:
-        return [float(token) for token in tokens]
+        return [*map(kind, tokens)] if is_plain("".join(tokens)) else None
     except ValueError:
         return None
 
 
-def number_or_none(token: str) -> float | None:
+def number_or_none(token: str, kind: type = float) -> Any:
     """The number that a token in ASCII stands for, None if it is none."""
-    found = numbers_of([token])
-    return None if found is None else found[0]
+    return (numbers_of([token], kind) or [None])[0]
 
 
 def shown(text: str) -> str:
     """The text in quotes, cut to a length fit for a message."""
     return repr(text if len(text) <= 40 else text[:40] + "...")
+
+
+def either(choices: Sequence[str]) -> str:
+    """Some choices as a list in words."""
+    *most, last = choices
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def read_bytes(path: str) -> bytes:
+    """The bytes of a file."""
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def write_text(path: PathLike, lines: Iterable[str]) -> None:
@@ -275,10 +183,12 @@ def checked_path(path: Any) -> str:
     raise CircuitError(f"The path of a file is text or a Path. Got {type(path).__name__} instead.")
 
 
+CIRCUITS = (".npz", ".psdd", ".jpc", ".spn")
+MODELS = (".uai", ".bif")
 HOLDERS: tuple[tuple[Any, tuple[str, ...]], ...] = (
-    (Circuit, (".npz", ".psdd", ".jpc", ".spn")),
-    (BayesianNetwork, (".uai", ".bif")),
-    (FactorGraph, (".uai",)),
+    (Circuit, CIRCUITS),
+    (BayesianNetwork, MODELS),
+    (FactorGraph, MODELS[:1]),
     (Vtree, (".vtree",)),
 )
 """The suffixes of the files that hold an object; estimators are told by their methods."""
@@ -304,7 +214,7 @@ def require_holder(obj: Any, suffix: str) -> None:
         advice = "joblib.dump and pickle hold kernels and other objects"
     else:
         advice = f"Save it to a file that ends in {' or '.join(known)}"
-        if isinstance(obj, FactorGraph) and suffix in HOLDERS[0][1]:
+        if isinstance(obj, FactorGraph) and suffix in CIRCUITS:
             advice += ", or save its circuit, model.circuit()"
         if isinstance(obj, Circuit) and suffix == ".vtree":
             advice += ", or save its vtree, circuit.vtree"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from math import prod
+from itertools import islice
+from math import inf, prod
+from sys import float_info
 from typing import Any
 
 import numpy as np
@@ -21,7 +24,6 @@ from expectedkernels.io.text import (
     numbers_of,
     require_holder,
     shown,
-    whole,
     write_text,
 )
 from expectedkernels.models import converted
@@ -66,64 +68,41 @@ def read_uai(
     <FactorGraph of 2 variables: 1 factors>
     """
     tokens = _Tokens(Source(path))
-    kind = tokens.word("'MARKOV' or 'BAYES'").upper()
-    if kind not in ("MARKOV", "BAYES"):
-        raise tokens.error(f"expected 'MARKOV' or 'BAYES', found {shown(tokens.last)}")
-    n = tokens.integer("the number of variables", 1, LARGEST_VARIABLE)
-    cards = [tokens.integer("a number of states", 1, MOST_STATES) for _ in range(n)]
-    n_factors = tokens.integer("the number of factors", 0)
-    scopes = [_scope(tokens, n) for _ in range(n_factors)]
-    starts = []
+    kind = "".join(tokens.words[:1]).upper()
+    found = shown(tokens.words[0]) if kind else "the end of the file"
+    tokens.require(kind in ("MARKOV", "BAYES"), f"expected 'MARKOV' or 'BAYES', found {found}")
+    tokens.place = 1
+    [n] = tokens.take(1, "the number of variables", low=1, high=LARGEST_VARIABLE)
+    cards = tokens.take(n, "a number of states", low=1, high=MOST_STATES)
+    scopes = []
+    for _ in range(*tokens.take(1, "the number of factors")):
+        [size] = tokens.take(1, "the size of a scope", high=min(n, MOST_AXES))
+        scope = tokens.take(size, "a variable", high=n - 1)
+        tokens.require(len(set(scope)) == size, f"a variable is repeated in the scope {scope}")
+        scopes.append(scope)
     factors = []
     for scope in scopes:
-        starts.append(tokens.place)
-        factors.append(Factor(scope, tokens.table([cards[v] for v in scope])))
+        shape = [cards[v] for v in scope]
+        size = prod(shape)
+        tokens.take(1, f"the size of a table over {shape} states", low=size, high=size)
+        entries = tokens.take(size, "an entry of a table", float, high=float_info.max)
+        factors.append(Factor(scope, np.reshape(entries, shape)))
     tokens.finish()
     if kind == "MARKOV":
         return FactorGraph(cards, factors, names, states)
-    return _network(tokens, starts, cards, factors).with_names(names, states)
-
-
-def _scope(tokens: _Tokens, n: int) -> list[int]:
-    """The variables of a factor."""
-    size = tokens.integer("the size of a scope", 0, n)
-    if size > MOST_AXES:
-        raise tokens.error(f"factors have at most {MOST_AXES} variables, found {size}")
-    scope: list[int] = []
-    for _ in range(size):
-        variable = tokens.integer("a variable", 0, n - 1)
-        if variable in scope:
-            raise tokens.error(f"variable {variable} is repeated in the scope of a factor")
-        scope.append(variable)
-    return scope
-
-
-def _network(
-    tokens: _Tokens, starts: list[int], cards: list[int], factors: list[Factor]
-) -> BayesianNetwork:
-    """The factors as conditional probability tables."""
-    tables: dict[int, Factor] = {}
-    for start, factor in zip(starts, factors, strict=True):
-        if not factor.scope or factor.scope[-1] in tables:
-            what = f"a second table of variable {factor.scope[-1]}" if factor.scope else "none"
-            raise tokens.error(
-                "in a BAYES file the last variable of every scope is a different one: the child. "
-                f"Found {what}; write MARKOV in the first line to read plain factors",
-                start,
-            )
-        tables[factor.scope[-1]] = factor
-    missing = sorted(set(range(len(cards))) - set(tables))
-    if missing:
-        raise tokens.error(f"a BAYES file has a table for every variable; {missing[0]} has none", 0)
-    ordered = [tables[v] for v in range(len(cards))]
+    tables = {factor.scope[-1:]: factor for factor in factors}
+    counts = Counter(factor.scope[-1:] for factor in factors)
+    advice = "Write MARKOV in the first line to read plain factors"
+    for child in ((), *((v,) for v in range(n))):
+        rule = "in a BAYES file every variable is the last one in the scope of one table"
+        found = f"{counts[child]} of {child[0]}" if child else "one without variables"
+        tokens.require(counts[child] == len(child), f"{rule}, found {found}. {advice}", 0)
+    ordered = [tables[v,] for v in range(n)]
     try:
-        return BayesianNetwork(
-            [factor.scope[:-1] for factor in ordered], [factor.table for factor in ordered]
-        )
+        parents, cpts = zip(*((f.scope[:-1], f.table) for f in ordered), strict=True)
+        return BayesianNetwork(parents, cpts).with_names(names, states)
     except CircuitError as error:
-        raise tokens.error(
-            f"{error} Write MARKOV in the first line to read plain factors", 0
-        ) from None
+        raise tokens.error(f"{error} {advice}", 0) from None
 
 
 def write_uai(model: FactorGraph, path: PathLike) -> None:
@@ -159,8 +138,7 @@ def write_uai(model: FactorGraph, path: PathLike) -> None:
     model = converted(model)
     require_holder(model, ".uai")
     lines = ["BAYES" if isinstance(model, BayesianNetwork) else "MARKOV", str(model.n_variables)]
-    lines.append(" ".join(map(str, model.cardinalities)))
-    lines.append(str(len(model.factors)))
+    lines += [" ".join(map(str, model.cardinalities)), str(len(model.factors))]
     lines += [" ".join(map(str, (len(f.scope), *f.scope))) for f in model.factors]
     for factor in model.factors:
         entries = factor.table.reshape(-1).tolist()
@@ -201,13 +179,14 @@ def read_uai_evidence(path: PathLike) -> list[dict[int, int]]:
     tokens = _Tokens(Source(path))
     if not tokens.words:
         return []
-    count = tokens.integer("the number of observations (or of sets)", 0)
+    [count] = tokens.take(1, "the number of observations (or of sets)")
     single = len(tokens.words) == 2 * count + 1
-    if single and not (count and tokens.alone and _holds_sets(tokens.words)):
+    alone = len(tokens.text.lstrip().split("\n", 1)[0].split()) == 1
+    if single and not (count and alone and _holds_sets(tokens.words)):
         return [_observations(tokens, count)]
     sets = []
     for _ in range(count):
-        sets.append(_observations(tokens, tokens.integer("the number of observations", 0)))
+        sets.append(_observations(tokens, *tokens.take(1, "the number of observations")))
     tokens.finish()
     return sets
 
@@ -216,7 +195,7 @@ def _holds_sets(words: list[str]) -> bool:
     """Whether a file reads as a number of sets and so many sets."""
     place = 1
     for _ in range(int(words[0])):
-        count = whole(words[place]) if place < len(words) else None
+        count = number_or_none(words[place], int) if place < len(words) else None
         if count is None or count < 0:
             return False
         place += 1 + 2 * count
@@ -227,10 +206,9 @@ def _observations(tokens: _Tokens, count: int) -> dict[int, int]:
     """So many pairs of variable and value."""
     observed: dict[int, int] = {}
     for _ in range(count):
-        variable = tokens.integer("a variable", 0, LARGEST_VARIABLE)
-        if variable in observed:
-            raise tokens.error(f"variable {variable} is observed twice")
-        observed[variable] = tokens.integer("a value", 0)
+        [variable] = tokens.take(1, "a variable", high=LARGEST_VARIABLE)
+        tokens.require(variable not in observed, f"variable {variable} is observed twice")
+        [observed[variable]] = tokens.take(1, "a value")
     return observed
 
 
@@ -259,16 +237,12 @@ def write_uai_evidence(
     ...     read_uai_evidence(path)
     [{5: 0, 7: 1}, {}]
     """
-    several = not isinstance(evidence, Mapping)
     sets: Any = list(evidence) if isinstance(evidence, Sequence) else [evidence]
+    lines = [str(len(sets))] if not isinstance(evidence, Mapping) else []
     for observed in sets:
         if not isinstance(observed, Mapping):
-            kind = type(observed).__name__
-            raise CircuitError(
-                f"A .uai.evid file does not hold a {kind}, but mappings. The path comes second."
-            )
-    lines = [str(len(sets))] if several else []
-    for observed in sets:
+            kind = f"a {type(observed).__name__}, but mappings"
+            raise CircuitError(f"A .uai.evid file does not hold {kind}. The path comes second.")
         pairs = [f" {int(variable)} {int(value)}" for variable, value in observed.items()]
         lines.append(str(len(observed)) + "".join(pairs))
     write_text(path, lines)
@@ -283,70 +257,40 @@ class _Tokens:
         self.words = self.text.split()
         self.place = 0
 
-    @property
-    def last(self) -> str:
-        """The word that was read last."""
-        return self.words[self.place - 1]
-
-    @property
-    def alone(self) -> bool:
-        """Whether the first word is the only one in its line."""
-        return len(self.text.lstrip().split("\n", 1)[0].split()) == 1
-
     def error(self, message: str, place: int | None = None) -> ParseError:
         """The error at the word that was read last, or at another one."""
         place = max(self.place - 1, 0) if place is None else place
-        line = None
-        # lines are only counted when they are needed
-        for number, found in enumerate(re.finditer(r"\S+", self.text)):
-            if number == place:
-                line = self.text.count("\n", 0, found.start()) + 1
-                break
+        found = next(islice(re.finditer(r"\S+", self.text), place, None), None)
+        line = None if found is None else self.text.count("\n", 0, found.start()) + 1
         return self.source.error(message, line)
 
-    def word(self, what: str) -> str:
-        """The next word."""
-        if self.place == len(self.words):
-            raise self.error(f"expected {what}, found the end of the file")
-        self.place += 1
-        return self.last
+    def require(self, good: object, message: str, place: int | None = None) -> None:
+        """Raise this error unless something holds."""
+        if not good:
+            raise self.error(message, place)
 
-    def integer(self, what: str, low: int, high: int | None = None) -> int:
-        """The next word as an int in a range."""
-        word = self.word(what)
-        wanted = f"at least {low}" if high is None else f"in {low}..{high}"
-        value = whole(word)
-        if value is None or value < low or (high is not None and value > high):
-            raise self.error(f"{what} must be an integer {wanted}, found {shown(word)}")
-        return value
-
-    def table(self, shape: list[int]) -> Any:
-        """The next words as a table, after its size."""
-        size = self.integer("the size of a table", 1)
-        if size != prod(shape):
-            raise self.error(
-                f"a table over variables with {shape} states has {prod(shape)} entries, found "
-                f"the size {size}"
-            )
-        start, self.place = self.place, self.place + size
-        if self.place > len(self.words):
-            self.place = len(self.words)
-            raise self.error(f"expected {size} entries of a table, found the end of the file")
-        words = self.words[start : self.place]
-        found: Any = numbers_of(words) or [number_or_none(word) for word in words]
-        values = np.array(found, dtype=np.float64)
-        bad = ~(np.isfinite(values) & (values >= 0))
-        if bad.any():
-            place = start + int(np.argmax(bad))
-            raise self.error(
-                "the entries of a table must be finite numbers that are not negative, found "
-                f"{shown(self.words[place])}",
-                place,
-            )
-        return values.reshape(shape)
+    def take(
+        self, n: int, what: str, kind: Any = int, low: int = 0, high: float = inf
+    ) -> list[Any]:
+        """The next words as numbers in a range."""
+        words = self.words[self.place : self.place + n]
+        values = numbers_of(words, kind)
+        # sums tell of NaN, which may hide from the others
+        if values is None or (
+            words and not (low <= min(values) and max(values) <= high and sum(values) < inf)
+        ):
+            for i, word in enumerate(words):
+                value = number_or_none(word, kind)
+                if value is None or not low <= value <= high:
+                    wanted = "a finite number" if kind is float else "an integer"
+                    limits = f"at least {low}" if high > MOST_STATES else f"in {low}..{high}"
+                    message = f"{what} must be {wanted} {limits}, found {shown(word)}"
+                    raise self.error(message, self.place + i)
+        self.place += len(words)
+        self.require(len(words) == n, f"expected {what}, found the end of the file")
+        return values or []
 
     def finish(self) -> None:
         """Raise if there are more words."""
-        if self.place < len(self.words):
-            self.place += 1
-            raise self.error(f"expected the end of the file, found {shown(self.last)}")
+        for word in self.words[self.place : self.place + 1]:
+            raise self.error(f"expected the end of the file, found {shown(word)}", self.place)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, pairwise
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate, chain, pairwise
+from math import inf
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse, special
@@ -16,30 +18,259 @@ from expectedkernels.checks import (
     CompatibilityError,
     ParseError,
     PropertyError,
+    VtreeError,
     removed,
 )
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.graph import Categorical, Indicator, Product, Sum, Unit, topological
-from expectedkernels.circuits.inputs import Input, Table
+from expectedkernels.circuits.graph import Categorical, Indicator, Product, Sum, Unit
+from expectedkernels.circuits.inputs import Table
 from expectedkernels.engine.blocks import Inner, at_nodes, from_leaves
 from expectedkernels.io.text import (
+    HIGHEST_LOG,
+    LARGEST_VARIABLE,
     LOWEST_LOG,
     MOST_STATES,
-    ROUNDING,
-    SMALLEST,
-    Form,
     PathLike,
     Record,
     Source,
-    forms,
+    either,
+    number_or_none,
     require_holder,
     shown,
-    whole,
     write_text,
 )
 from expectedkernels.vtree import Vtree
 
-VTREE = forms("L id variable", "I id left right")
+
+class Form(NamedTuple):
+    """What lines that begin with a word look like, such as ``S id vtree count (input log)...``.
+
+    Attributes
+    ----------
+    text : str
+    n_words : int
+        How many integers are behind the first word, before a list starts.
+    step : int
+        How many words an entry of the list has, 0 if there is none.
+    pick : function
+        The id, the vtree node, the variable, its value and the length of the list, of what stands
+        for those that are missing, followed by these integers.
+    is_input, is_literal, has_logs, is_open : bool
+        Whether there is a variable, whether it and its value are one word, whether the last word
+        of an entry is a float, and whether the list has any length.
+    """
+
+    text: str
+    n_words: int
+    step: int
+    pick: Callable[[list[int]], tuple[int, ...]]
+    is_input: bool
+    is_literal: bool
+    has_logs: bool
+    is_open: bool
+
+
+PARTS = (("id",), ("vtree",), ("variable", "literal"), ("value", "literal", "trials"), ("count",))
+
+
+def grammar(*texts: str) -> dict[str, Form]:
+    """The forms of lines by their first words."""
+    forms = {}
+    for text in texts:
+        words = text.split()
+        lists = (i for i, word in enumerate(words) if word[0] == "(" or word.endswith("..."))
+        start = next(lists, len(words))
+        places = {word: len(PARTS) + i for i, word in enumerate(words[1:start])}
+        pick = itemgetter(*(max(places.get(x, i) for x in part) for i, part in enumerate(PARTS)))
+        is_open = text.endswith("...") and "count" not in places
+        is_literal, has_logs = "literal" in places, words[-1].strip("().") == "log"
+        flags = is_literal or "variable" in places, is_literal, has_logs, is_open
+        forms[words[0]] = Form(text, start - 1, len(words) - start, pick, *flags)
+    return forms
+
+
+VTREE = grammar("L id variable", "I id (left right)")
+PSDD = grammar(
+    "L id vtree literal", "T id vtree variable log...", "D id vtree count (prime sub log)..."
+)
+JPC = grammar(
+    "L id vtree literal",
+    "I id vtree variable value",
+    "C id vtree variable log...",
+    "B id vtree variable trials (log)",
+    "P id vtree count input...",
+    "S id vtree count (input log)...",
+)
+SPN = grammar("v variable value", "* input...", "+ (input log)...")
+ROUNDING = 1e-6
+"""Log-probabilities may be this far above zero: some programs print six decimals."""
+NORMALISED = 1e-8
+"""How far the log of the circuit's total may be from zero."""
+FEW_VARIABLES = 2**13
+"""Variables with smaller numbers are fine, however many units a file has."""
+TABLE_ENTRIES, ENTRIES_PER_BYTE, STEPS_PER_BYTE = 2**24, 16, 1024
+"""The tables of the units of a file may have so many entries, however short the file is."""
+
+
+def records_after(source: Source, word: str, what: str = "") -> list[Record]:
+    """The records after the header; if it counts them, they must be as many as it says."""
+    records = list(source.records())
+    line, header = records[0] if records else (None, ["an empty file"])
+    found = len(records) - 1
+    count = number_or_none(" ".join(header[1:]), int) if what else found
+    wanted = f"'{word} N' with the number of {what}" if what else f"'{word} ...'"
+    good = header[0] == word and count is not None
+    text = shown(" ".join(header))
+    source.require(good, f"expected the header line {wanted}, found {text}", line)
+    message = f"the header announces {count} {what}, found {found}; is the file complete?"
+    source.require(count == found, message, line)
+    return records[1:]
+
+
+class UnitLine(NamedTuple):
+    """The line of a unit, or of a vtree node.
+
+    Attributes
+    ----------
+    kind : str
+        Its first word.
+    line, vtree_id : int
+        Where it stands, and the vtree node, 0 if there is none.
+    variable, value : int
+        The variable of an input, -1 for other units; its value, or the trials of a binomial.
+    inputs : list of int
+        The numbers of units that it is made of.
+    logs : list of float
+        Log weights of a sum, log values of an input.
+    """
+
+    kind: str
+    line: int
+    vtree_id: int
+    variable: int
+    value: int
+    inputs: list[int]
+    logs: list[float]
+
+
+class UnitList(list[UnitLine]):
+    """The units of a file in their order, and `number`: from ids in the file to places here."""
+
+    def __init__(
+        self, source: Source, records: Iterable[Record], forms: Mapping[str, Form], first: int = 1
+    ):
+        super().__init__()
+        self.source = source
+        self.number: dict[int, int] = {}
+        number = self.number
+        missing = [0, 0, first - 1, 0, 1]
+        for line, tokens in records:
+            form, words, logs = forms.get(tokens[0]), tokens[1:], []
+            if form is None or len(words) < form.n_words:
+                raise self._misfit(forms, tokens, line)
+            n, step = len(words) - form.n_words, form.step
+            if form.has_logs:
+                places = slice(form.n_words + step - 1, None, step)
+                logs = source.numbers(words[places], line)
+                del words[places]
+            integers = source.numbers(words, line, int)
+            name, vtree_id, variable, value, entries = form.pick(missing + integers)
+            if form.is_open:
+                entries = n // step
+            if n != step * entries or entries < 1:
+                raise self._misfit(forms, tokens, line)
+            if form.is_literal:
+                variable, value = abs(value), int(value > 0)
+            variable -= first
+            if form.is_input and not 0 <= variable < LARGEST_VARIABLE:
+                limits = f"from {first} to {LARGEST_VARIABLE}"
+                raise source.error(f"variables are {limits}, found {variable + first}", line)
+            try:
+                inputs = [number[i] for i in integers[form.n_words :]]
+            except KeyError as error:
+                message = f"unit {error} has not appeared yet; inputs come first"
+                raise source.error(message, line) from None
+            name = name if first else len(number)
+            if name in number:
+                raise source.error(f"the id {name} is used a second time", line)
+            number[name] = len(number)
+            self.append(UnitLine(tokens[0], line, vtree_id, variable, value, inputs, logs))
+        source.require(number, "expected at least one unit")
+
+    def _misfit(self, forms: Mapping[str, Form], tokens: list[str], line: int) -> ParseError:
+        expected = either([f"'{form.text}'" for form in forms.values()])
+        found = f"{shown(' '.join(tokens))} ({len(tokens)} words)"
+        return self.source.error(f"expected {expected}, found {found}", line)
+
+    def weights(self) -> tuple[Any, list[int]]:
+        """The numbers that all logs stand for, laid flat, and where those of every unit start."""
+        sizes = [len(unit.logs) for unit in self]
+        starts = list(accumulate(sizes, initial=0))
+        logs = np.fromiter(chain.from_iterable(unit.logs for unit in self), float, starts[-1])
+        return self.exp(logs, np.repeat([unit.line for unit in self], sizes)), starts
+
+    def exp(self, logs: Any, lines: Any) -> Any:
+        """The numbers with these logs, which stand in these lines, if doubles hold them."""
+        good = (logs == -inf) | ((logs >= LOWEST_LOG) & (logs <= HIGHEST_LOG))
+        if not good.all():
+            first = int(np.argmin(good))
+            limits = f"[{LOWEST_LOG:.1f}, {HIGHEST_LOG:.1f}], the range of doubles"
+            message = f"a log weight must be -inf or in {limits}, found {logs[first]}"
+            raise self.source.error(message, int(lines[first]))
+        return np.exp(logs)
+
+    def nodes(self, vtree: Vtree) -> list[int]:
+        """The vtree node of every unit, -1 where there is no saying."""
+        leaf = {v: node for node, v in enumerate(vtree.variable.tolist())}
+        parent = [*vtree.parent.tolist(), -1]
+        nodes: list[int] = []
+        for kind, line, _, variable, _, inputs, _ in self:
+            if variable >= 0 and variable not in leaf:
+                what = f"variable {variable + 1} is not below the root of the vtree"
+                raise self.source.error(f"{what}; are file and vtree complete?", line)
+            node = leaf[variable] if variable >= 0 else nodes[inputs[0]]
+            if kind in "PD" and len(inputs) > 1:
+                other, is_pair = nodes[inputs[1]], kind == "D" or len(inputs) == 2
+                siblings = node != other and parent[node] == parent[other]
+                node = parent[node] if is_pair and siblings else -1
+            nodes.append(node)
+        return nodes
+
+    def check_ids(self, vtree: Vtree, ids: dict[int, int] | None, nodes: Sequence[int]) -> None:
+        """Raise unless the vtree ids of all units fit the nodes where they belong (-1: unknown).
+
+        Programs disagree on what these ids are: those of the `.vtree` file, or in-order positions.
+        Either is accepted if it fits all units. Without a file (``ids=None``) equal ids must stand
+        for equal nodes.
+        """
+        pairs = [(unit.vtree_id, node) for unit, node in zip(self, nodes, strict=True)]
+        if ids is None:
+            first = {node: name for name, node in reversed(pairs)}
+            readings = [{name: node for node, name in first.items()}]
+        else:
+            readings = [ids, dict(zip(vtree.inorder.tolist(), range(vtree.n_nodes), strict=True))]
+        misfits = [
+            [i for i, (name, node) in enumerate(pairs) if node not in (-1, reading.get(name))]
+            for reading in readings
+        ]
+        wrong, reading = min(zip(misfits, readings, strict=True), key=lambda pair: len(pair[0]))
+        for i in wrong[:1]:
+            expected = next((name for name, node in reading.items() if node == nodes[i]), "another")
+            scope = scope_text(vtree, nodes[i])
+            what = f"the vtree id {self[i].vtree_id} does not fit a unit over variables {scope}"
+            raise self.source.error(f"{what}, expected {expected}", self[i].line)
+
+    def check_root(self, scope: set[int], n_variables: int, first: int = 1) -> None:
+        """Raise unless the root depends on all variables."""
+        missing = sorted(v + first for v in set(range(n_variables)) - scope)
+        message = f"the root must depend on all {n_variables} variables, and does not on"
+        self.source.require(not missing, f"{message} {missing[:8]}")
+
+
+def scope_text(vtree: Vtree, node: int) -> str:
+    """The variables below a node, as files number them."""
+    scope = (vtree.scope(node) + 1).tolist()
+    return f"{scope[:8]}{' and more' if len(scope) > 8 else ''} (from 1)"
 
 
 def read_vtree(path: PathLike) -> Vtree:
@@ -74,6 +305,38 @@ def read_vtree(path: PathLike) -> Vtree:
     return read_vtree_and_ids(path)[0]
 
 
+def read_vtree_and_ids(path: PathLike) -> tuple[Vtree, dict[int, int]]:
+    """The vtree in a file, and the node that each id of the file stands for."""
+    source = Source(path)
+    listed = UnitList(source, records_after(source, "vtree", "nodes"), VTREE)
+    variables = [unit.variable for unit in listed]
+    left, right = zip(*(unit.inputs or (-1, -1) for unit in listed), strict=True)
+    try:
+        vtree = Vtree(left, right, variables)
+    except VtreeError as error:
+        used: set[int] = set()
+        for unit in listed:
+            keys = unit.inputs or [-1 - unit.variable]
+            if not used.isdisjoint(keys) or len({*keys}) < len(keys):
+                what = "a node has a second parent, or a variable a second leaf"
+                raise source.error(what, unit.line) from None
+            used.update(keys)
+        raise source.error(f"{error}") from None
+    leaf = {v: node for node, v in enumerate(vtree.variable.tolist())}
+    above = vtree.parent.tolist()
+    nodes: list[int] = []
+    for v, child in zip(variables, left, strict=True):
+        nodes.append(leaf[v] if v >= 0 else above[nodes[child]])
+    return vtree, {name: nodes[i] for name, i in listed.number.items()}
+
+
+def resolve(vtree: Vtree | PathLike | None) -> tuple[Vtree | None, dict[int, int] | None]:
+    """The vtree that an argument stands for, and the ids of its file if it is one."""
+    if vtree is None or isinstance(vtree, Vtree):
+        return vtree, None
+    return read_vtree_and_ids(vtree)
+
+
 def write_vtree(vtree: Vtree, path: PathLike) -> None:
     """Write a vtree to a `.vtree` file (compressed if the name ends in .gz).
 
@@ -105,294 +368,10 @@ def write_vtree(vtree: Vtree, path: PathLike) -> None:
         f"vtree {vtree.n_nodes}",
     ]
     nodes = zip(vtree.left.tolist(), vtree.right.tolist(), vtree.variable.tolist(), strict=True)
-    for node, (left, right, variable) in enumerate(nodes):
-        if variable >= 0:
-            lines.append(f"L {ids[node]} {variable + 1}")
-        else:
-            lines.append(f"I {ids[node]} {ids[left]} {ids[right]}")
+    for node, (left, right, v) in enumerate(nodes):
+        below = f"L {ids[node]} {v + 1}" if v >= 0 else f"I {ids[node]} {ids[left]} {ids[right]}"
+        lines.append(below)
     write_text(path, lines)
-
-
-def read_vtree_and_ids(path: PathLike) -> tuple[Vtree, dict[int, int]]:
-    """The vtree in a file, and the node that each id of the file stands for."""
-    source = Source(path)
-    left: list[int] = []
-    right: list[int] = []
-    variables: list[int] = []
-    number: dict[int, int] = {}  # by id, from 0 in the order of the file
-    leaves: set[int] = set()
-    orphans: dict[int, int] = {}  # nodes without a parent so far, and their lines
-    for line, tokens in source.counted("vtree", "nodes"):
-        source.form(VTREE, tokens, line)
-        name = source.new_id(tokens[1], number, "node", line)
-        children, variable = [-1, -1], -1
-        if tokens[0] == "L":
-            variable = source.variable(tokens[2], line)
-            if variable in leaves:
-                raise source.error(f"variable {variable + 1} has a second leaf", line)
-            leaves.add(variable)
-        else:
-            ids = [source.integer(token, "the id of a child", line) for token in tokens[2:]]
-            for child in ids:
-                if child not in number:
-                    raise source.error(
-                        f"child {child} has not appeared yet; children come first", line
-                    )
-                if orphans.pop(number[child], None) is None:
-                    raise source.error(f"node {child} has two parents; a vtree is a tree", line)
-            children = [number[child] for child in ids]
-        number[name] = len(variables)
-        orphans[len(variables)] = line
-        left.append(children[0])
-        right.append(children[1])
-        variables.append(variable)
-    orphans.pop(len(variables) - 1)
-    for line in orphans.values():
-        raise source.error("only the last node is a root, but this one is, too", line)
-    vtree = Vtree(left, right, variables)
-    parent = vtree.parent.tolist()
-    node: list[int] = []
-    for first, variable in zip(left, variables, strict=True):
-        node.append(vtree.leaf(variable) if variable >= 0 else parent[node[first]])
-    return vtree, {name: node[i] for name, i in number.items()}
-
-
-def companion(path: PathLike) -> str | None:
-    """The `.vtree` file with the same stem beside a file, None if there is none."""
-    stem = os.fspath(path).removesuffix(".gz")
-    stem = os.path.splitext(stem)[0]
-    for suffix in (".vtree", ".vtree.gz"):
-        if os.path.isfile(stem + suffix):
-            return stem + suffix
-    return None
-
-
-def resolve(vtree: Vtree | PathLike | None) -> tuple[Vtree | None, dict[int, int] | None]:
-    """The vtree that an argument stands for, and the ids of its file if it is one."""
-    if vtree is None or isinstance(vtree, Vtree):
-        return vtree, None
-    return read_vtree_and_ids(vtree)
-
-
-def check_ids(
-    source: Source,
-    vtree: Vtree,
-    ids: dict[int, int] | None,
-    found: Sequence[int],
-    nodes: Sequence[int],
-    lines: Sequence[int],
-) -> None:
-    """Raise unless the vtree ids found in records fit the nodes where the records belong.
-
-    Programs disagree on what these ids are: those of the `.vtree` file, or in-order positions.
-    Either is accepted if it fits all records. Without a file (``ids=None``) there is nothing
-    to look them up in, and equal ids must stand for equal nodes.
-    """
-    if ids is None:
-        first: dict[int, int] = {}  # the first id of every node
-        known: dict[int, int] = {}
-        for name, node in zip(found, nodes, strict=True):
-            if first.setdefault(node, name) == name:
-                known.setdefault(name, node)
-        readings = [known]
-    else:
-        readings = [ids, dict(zip(vtree.inorder.tolist(), range(vtree.n_nodes), strict=True))]
-    pairs = list(enumerate(zip(found, nodes, strict=True)))
-    misfits = [[i for i, (name, node) in pairs if r.get(name) != node] for r in readings]
-    fewest = min(misfits, key=len)
-    if fewest:
-        wrong, reading = fewest[0], readings[misfits.index(fewest)]
-        wanted = (name for name, node in reading.items() if node == nodes[wrong])
-        raise source.error(
-            f"the vtree id {found[wrong]} does not fit a unit over variable(s) "
-            f"{scope_text(vtree, nodes[wrong])} (from 1), expected {next(wanted, 'another')}",
-            lines[wrong],
-        )
-
-
-def scope_text(vtree: Vtree, node: int) -> str:
-    """The variables below a node, as files number them."""
-    scope = (vtree.scope(node) + 1).tolist()
-    return f"{scope[:8]}{' and more' if len(scope) > 8 else ''}"
-
-
-PSDD = forms(
-    "L id vtree literal", "T id vtree variable log...", "D id vtree count (prime sub log)..."
-)
-JPC = forms(
-    "L id vtree literal",
-    "I id vtree variable value",
-    "C id vtree variable log...",
-    "B id vtree variable n log",
-    "P id vtree count input...",
-    "S id vtree count (input log)...",
-)
-SPN = forms("v variable value", "* input...", "+ (input log)...", "EOF")
-WHOLE = {"value": "a value", "n": "the number of trials"}
-"""The words of lines that are integers, and what they are."""
-COMMENT = "c L id vtree literal, T id vtree variable log p(1), D id vtree count (prime sub log)*"
-NORMALISED = 1e-8
-"""How far the log of the circuit's total may be from zero."""
-FEW_VARIABLES = 2**13
-"""Variables with smaller numbers are fine, however many units a file has."""
-TABLE_ENTRIES = 2**24
-"""The tables of the units of a file may have so many entries, however short the file is."""
-ENTRIES_PER_BYTE = 16
-STEPS_PER_BYTE = 1024
-
-
-class UnitList:
-    """The units of a file in their order.
-
-    Attributes
-    ----------
-    source : Source
-    kind, line, vtree_id : lists
-        What the lines of units begin with, where they stand, and their vtree nodes, if any.
-    variable : list of int
-        Of inputs; -1 for other units.
-    inputs : list of lists of int
-        Which units every unit is made of.
-    numbers : list of lists of numbers
-        Log weights of sums; log values and values of inputs.
-    """
-
-    def __init__(
-        self, source: Source, records: Iterable[Record], known: dict[str, Form], named: bool = True
-    ):
-        self.source = source
-        self.kind: list[str] = []
-        self.line: list[int] = []
-        self.vtree_id: list[int] = []
-        self.variable: list[int] = []
-        self.inputs: list[list[int]] = []
-        self.numbers: list[list[Any]] = []
-        number: dict[int, int] = {}  # by id
-        first = 3 if named else 1
-        for line, tokens in records:
-            form = source.form(known, tokens, line)
-            name = source.new_id(tokens[1], number, "unit", line) if named else len(number)
-            if named:
-                self.vtree_id.append(source.integer(tokens[2], "the id of a vtree node", line))
-            variable, inputs = -1, []
-            numbers: list[Any] = []
-            if form.words[first] in ("literal", "variable"):
-                variable, numbers = self._input(
-                    form.words[first:], tokens[first:], line, int(named)
-                )
-            else:
-                rest = tokens[form.start :]
-                if form.words[-1] == "log":
-                    numbers = source.numbers(rest[form.step - 1 :: form.step], line)
-                    del rest[form.step - 1 :: form.step]
-                inputs = self._known(number, rest, line)
-            self.kind.append(tokens[0])
-            self.line.append(line)
-            self.variable.append(variable)
-            self.inputs.append(inputs)
-            self.numbers.append(numbers)
-            number[name] = len(number)
-        if not number:
-            raise source.error("expected at least one unit")
-
-    def _input(
-        self, words: list[str], tokens: list[str], line: int, first: int
-    ) -> tuple[int, list[Any]]:
-        """The variable and the numbers of an input; of a literal, its value."""
-        source = self.source
-        if words[0] == "literal":
-            literal = source.integer(tokens[0], "a literal", line)
-            return source.variable(str(abs(literal)), line), [int(literal > 0)]
-        variable = source.variable(tokens[0], line, first)
-        whole = [source.integer(tokens[1], WHOLE[words[1]], line)] if words[1] in WHOLE else []
-        return variable, [*whole, *source.numbers(tokens[1 + len(whole) :], line)]
-
-    def _known(self, number: dict[int, int], tokens: list[str], line: int) -> list[int]:
-        """The units that the ids in some tokens stand for."""
-        try:
-            return [number[whole(token)] for token in tokens]  # type: ignore[index]
-        except KeyError as error:
-            token = next(token for token in tokens if whole(token) == error.args[0])
-            name = self.source.integer(token, "the id of an input", line)
-            message = f"unit {name} has not appeared yet; inputs come first"
-            raise self.source.error(message, line) from None
-
-    def weights(self, numbers: Sequence[Sequence[float]], lines: Sequence[int]) -> Any:
-        """The numbers with these logarithms (lines: where each list stands), laid flat."""
-        places = np.repeat(np.asarray(lines, dtype=np.intp), list(map(len, numbers)))
-        return self.source.weights(list(chain.from_iterable(numbers)), places)
-
-    def check_root(self, scope: Iterable[int]) -> None:
-        """Raise unless the variables of the root are numbered without gaps."""
-        known = set(scope)
-        if max(known) != len(known) - 1:
-            raise self.source.error(
-                f"the root depends on {len(known)} variables, which must be numbered from 1 to "
-                f"{len(known)}, found variable {max(known) + 1}"
-            )
-
-    def nodes(self, vtree: Vtree) -> list[int]:
-        """The vtree node of every unit, -1 where there is no saying."""
-        leaf = {v: node for node, v in enumerate(vtree.variable.tolist())}
-        parent = [*vtree.parent.tolist(), -1]
-        nodes: list[int] = []
-        for i, (variable, inputs) in enumerate(zip(self.variable, self.inputs, strict=True)):
-            if variable >= 0 and variable not in leaf:
-                raise self.source.error(
-                    f"variable {variable + 1} is not below the root of the vtree; is the file "
-                    "complete, and the vtree the right one?",
-                    self.line[i],
-                )
-            node = leaf[variable] if variable >= 0 else nodes[inputs[0]]
-            if self.kind[i] in "PD" and len(inputs) > 1:
-                other = nodes[inputs[1]]
-                beside = node != other and parent[node] == parent[other]
-                single = self.kind[i] == "D" or len(inputs) == 2
-                node = parent[node] if beside and single else -1
-            nodes.append(node)
-        return nodes
-
-    def root(self, states: Sequence[int] | dict[int, int]) -> Any:
-        """The last unit as the root of a graph."""
-        logs = [
-            x if k in ("S", "+", "C") else [] for k, x in zip(self.kind, self.numbers, strict=True)
-        ]
-        weights = self.weights(logs, self.line)
-        units: list[Any] = []
-        stop = 0
-        for i, (kind, v, numbers) in enumerate(
-            zip(self.kind, self.variable, self.numbers, strict=True)
-        ):
-            start, stop = stop, stop + len(logs[i])
-            inputs = [units[j] for j in self.inputs[i]]
-            if inputs and numbers:
-                units.append(Sum(inputs, weights[start:stop]))
-            elif inputs:
-                units.append(inputs[0] if len(inputs) == 1 else Product(inputs))
-            elif kind == "B":
-                units.append(Categorical(v, self._binomial(i)))
-            elif kind == "C":
-                units.append(Categorical(v, weights[start:stop]))
-            else:
-                units.append(Indicator(v, numbers[0], states[v]))
-        return units[-1]
-
-    def _binomial(self, i: int) -> Any:
-        """The probabilities of a binomial unit."""
-        n, log_p = self.numbers[i]
-        self.check_log(log_p, "a binomial unit", i)
-        (p,) = self.source.weights([log_p], [self.line[i]])
-        k = np.arange(n + 1)
-        choices = special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)
-        logs = choices + special.xlogy(k, p) + special.xlog1py(n - k, -min(p, 1.0))
-        return self.source.weights(logs, [self.line[i]] * len(logs))
-
-    def check_log(self, log: float, what: str, i: int) -> None:
-        """Raise if a log-probability is above zero by more than rounding."""
-        if log > ROUNDING:
-            raise self.source.error(
-                f"the log-probability of {what} must not be above 0, found {log}", self.line[i]
-            )
 
 
 def read_psdd(
@@ -443,44 +422,39 @@ def read_psdd(
     <Circuit of 2 variables: 7 units, 6 edges>
     """
     source = Source(path)
-    records = source.records()
-    source.header(records, "psdd")
-    units = UnitList(source, records, PSDD)
-    beside = companion(path) if vtree is None else None
-    found, ids = resolve(beside if vtree is None else vtree)
-    if found is None:
-        found = _split_by_first(units)
+    units = UnitList(source, records_after(source, "psdd"), PSDD)
+    stem = os.path.splitext(source.path.removesuffix(".gz"))[0]
+    companions = (stem + suffix for suffix in (".vtree", ".vtree.gz") if vtree is None)
+    beside = next(filter(os.path.isfile, companions), None)
+    known, ids = resolve(beside if vtree is None else vtree)
+    tree = _split_by_first(units) if known is None else known
+    tables = _psdd_tables(units)
     try:
-        nodes, elements = _decisions(units, found)
-        check_ids(source, found, ids, units.vtree_id, nodes.tolist(), units.line)
+        nodes = units.nodes(tree)
+        blocks = _psdd_blocks(units, tree, np.array(nodes), tables)
+        units.check_ids(tree, ids, nodes)
     except ParseError as error:
         if beside is not None:
             error.add_note(f"The vtree is that of {beside}, which lies beside the file.")
         raise
     try:
-        circuit = Circuit.from_blocks(found, _blocks(units, found, nodes, elements))
-    except ParseError:
-        raise
+        return Circuit.from_blocks(tree, blocks).with_names(names, states)
     except CircuitError as error:  # numbers that are too far from each other
         raise source.error(str(error)) from error
-    return circuit.with_names(names, states)
 
 
 def _split_by_first(units: UnitList) -> Vtree:
     """The vtree that splits variables as the first prime and sub of every decision do."""
     order: list[int] = []
-    stack = [len(units.line) - 1]
-    while stack and len(order) < 2 * len(set(units.variable)):
+    stack = [len(units) - 1]
+    while stack and len(order) < 2 * len({unit.variable for unit in units}):
         order.append(stack.pop())
-        stack += units.inputs[order[-1]][:2]
-    variable = [units.variable[i] for i in reversed(order)]  # children first, left before right
+        stack += units[order[-1]].inputs[:2]
+    variable = [units[i].variable for i in reversed(order)]  # children first, left before right
     below = [v for v in variable if v >= 0]
-    if stack or len(set(below)) < len(below):
-        raise units.source.error(
-            "the last record is the root, but it is not decomposable: some prime and sub share "
-            "variables",
-            units.line[-1],
-        )
+    good = not stack and len(set(below)) == len(below)
+    message = "the last unit is not decomposable: some prime and sub share variables"
+    units.source.require(good, message, units[-1].line)
     left, right = [-1] * len(variable), [-1] * len(variable)
     for node, v in enumerate(variable):
         if v < 0:
@@ -489,88 +463,76 @@ def _split_by_first(units: UnitList) -> Vtree:
     return Vtree(left, right, variable)
 
 
-def _decisions(units: UnitList, vtree: Vtree) -> tuple[Any, Any]:
-    """The vtree node of every unit; the decisions, primes and subs of all elements, checked."""
-    nodes = np.asarray(units.nodes(vtree), dtype=np.intp)
-    units.check_root(vtree.scope().tolist())
-    sizes = [len(inputs) // 2 for inputs in units.inputs]
-    owner = np.repeat(np.arange(len(nodes)), sizes)
-    flat = np.fromiter(chain.from_iterable(units.inputs), np.intp, 2 * len(owner))
+def _psdd_blocks(units: UnitList, vtree: Vtree, node: Any, tables: Any) -> list[Any]:
+    """One block per vtree node, units in the order of their lines, one product per element."""
+    n, scope = len(node), set(vtree.scope().tolist())
+    units.check_root(scope, max(scope) + 1)
+    sizes = [len(unit.inputs) // 2 for unit in units]
+    owner = np.repeat(np.arange(n), sizes)
+    flat = np.fromiter(chain.from_iterable(u.inputs for u in units), np.intp, 2 * len(owner))
     prime, sub = flat.reshape(-1, 2).T
-    at, a, b = nodes[owner], nodes[prime], nodes[sub]
-    swapped = vtree.left[at] == b
-    wrong = (at < 0) | (np.where(swapped, b, a) != vtree.left[at])
-    wrong |= np.where(swapped, a, b) != vtree.right[at]
+    left, right = np.where(node[prime] < node[sub], (prime, sub), (sub, prime))
+    at = node[owner]
+    wrong = (at < 0) | (node[left] != vtree.left[at]) | (node[right] != vtree.right[at])
     if wrong.any():
         first = int(np.argmax(wrong))
+        a, b = (scope_text(vtree, node[x[first]]) for x in (prime, sub))
         raise units.source.error(
-            f"a prime over variable(s) {scope_text(vtree, a[first])} and a sub over "
-            f"{scope_text(vtree, b[first])} (from 1) are not over all the variables of the "
-            "two children of one vtree node. Units that skip variables, or split them in "
-            "different ways, are not supported",
-            units.line[owner[first]],
+            f"a prime over variables {a} and a sub over {b} are not over all the variables of the "
+            "two children of one vtree node, which is not supported",
+            units[owner[first]].line,
         )
-    if nodes[-1] != vtree.root:
-        raise units.source.error(
-            "the last record is the root, but its variable(s) "
-            f"{scope_text(vtree, int(nodes[-1]))} (from 1) are not all "
-            f"{vtree.n_variables} variables of the vtree; is the file complete?",
-            units.line[-1],
-        )
-    return nodes, (owner, np.where(swapped, sub, prime), np.where(swapped, prime, sub))
-
-
-def _tables(units: UnitList) -> Any:
-    """The values at 0 and 1 of all inputs; anything for decisions."""
-    logs = np.zeros((len(units.line), 2))
-    complement = []
-    for i, (kind, numbers) in enumerate(zip(units.kind, units.numbers, strict=True)):
-        if kind == "L":
-            logs[i, 1 - numbers[0]] = -np.inf
-        elif kind == "T" and len(numbers) == 1:
-            units.check_log(numbers[0], "a true unit", i)
-            logs[i, 1] = min(numbers[0], 0.0)
-            complement.append(i)
-        elif kind == "T" and len(numbers) == 2:
-            logs[i] = numbers
-        elif kind == "T":
-            raise units.source.error(
-                f"expected a true unit with one or two log weights, found {len(numbers)}",
-                units.line[i],
-            )
-    tables = units.weights(logs.tolist(), units.line).reshape(-1, 2)
-    tables[complement, 0] = -np.expm1(logs[complement, 1])
-    return tables
-
-
-def _blocks(units: UnitList, vtree: Vtree, node: Any, elements: Any) -> list[Input | Inner]:
-    """One block per vtree node, units in the order of their lines, one product per element."""
-    tables = _tables(units)
+    last = scope_text(vtree, int(node[-1]))
+    message = f"the last unit is over variables {last}, not all {len(scope)}; is the file complete?"
+    units.source.require(node[-1] == vtree.root, message, units[-1].line)
+    weights, starts = units.weights()
+    weights = weights[np.repeat(np.array(sizes) > 0, np.diff(starts))]
     order = np.argsort(node, kind="stable")
     start = np.searchsorted(node[order], np.arange(vtree.n_nodes + 1))
-    start[-2] = len(node) - 1  # of the units over all variables, only the last one is the root
-    unit = np.empty(len(node), dtype=np.intp)
-    unit[order] = np.arange(len(node)) - start[node[order]]
-
-    logs = [x if v < 0 else [] for v, x in zip(units.variable, units.numbers, strict=True)]
-    weights = units.weights(logs, units.line)
-    owner, left, right = elements
-    at = node[owner]
-    used = np.flatnonzero((at != vtree.root) | (owner == len(node) - 1))
-    kept = used[np.argsort(at[used], kind="stable")]
-    first = np.searchsorted(at[kept], np.arange(vtree.n_nodes + 1))
+    start[-2] = n - 1  # of the units over all variables, only the last one is the root
+    unit = np.empty(n, dtype=np.intp)
+    unit[order] = np.arange(n) - start[node[order]]
+    used = np.flatnonzero((at != vtree.root) | (owner == n - 1))
+    used = used[np.argsort(at[used], kind="stable")]
+    begin = np.searchsorted(at[used], np.arange(vtree.n_nodes + 1))
 
     def leaf(node: int, variable: int) -> Table:
         return Table(tables[order[start[node] : start[node + 1]]])
 
     def inner(node: int) -> Inner:
-        here = kept[first[node] : first[node + 1]]
+        here = used[begin[node] : begin[node + 1]]
         shape = (int(start[node + 1] - start[node]), len(here))
         rows = np.searchsorted(unit[owner[here]], np.arange(shape[0] + 1))
         matrix = sparse.csr_array((weights[here], np.arange(shape[1]), rows), shape=shape)
         return Inner(shape[1], shape[0], unit[left[here]], unit[right[here]], matrix)
 
     return at_nodes(vtree, leaf, inner)
+
+
+def _psdd_tables(units: UnitList) -> Any:
+    """The values at 0 and 1 of all inputs; anything for decisions."""
+    tables = np.zeros((len(units), 2))
+    weights, starts = units.weights()
+    for i, (kind, line, _, _, value, _, logs) in enumerate(units):
+        if kind == "L":
+            tables[i, value] = 1.0
+        elif kind == "T" and len(logs) > 2:
+            message = f"expected a true unit with one or two log weights, found {len(logs)}"
+            raise units.source.error(message, line)
+        elif kind == "T" and len(logs) == 2:
+            tables[i] = weights[starts[i] : starts[i] + 2]
+        elif kind == "T":
+            log = _log_probability(units, units[i])
+            tables[i] = -np.expm1(log), np.exp(log)
+    return tables
+
+
+def _log_probability(units: UnitList, unit: UnitLine) -> float:
+    """The log-probability of a unit, which may be above zero by rounding only."""
+    [log] = unit.logs
+    message = f"a log-probability must not be above 0, found {log}"
+    units.source.require(log <= ROUNDING, message, unit.line)
+    return min(log, 0.0)
 
 
 def read_jpc(
@@ -630,66 +592,98 @@ def read_jpc(
     <Circuit of 2 variables: 3 units, 2 edges>
     """
     source = Source(path)
-    units = UnitList(source, source.counted("jpc", "units"), JPC)
+    units = UnitList(source, records_after(source, "jpc", "units"), JPC)
     found, ids = resolve(vtree)
-    if found is not None:
-        nodes = zip(units.vtree_id, units.nodes(found), units.line, strict=True)
-        placed = [(name, node, line) for name, node, line in nodes if node >= 0]
-        if any(name != 0 for name, _, _ in placed):  # all 0: there are none
-            check_ids(source, found, ids, *zip(*placed, strict=True))
-    root = units.root(_states(units))
+    if found is not None and any(unit.vtree_id for unit in units):  # all 0: there are none
+        units.check_ids(found, ids, units.nodes(found))
+    root = _root(units, _cardinalities(units), as_units)
     if as_units:
         return root
-    units.check_root(root.scope)
-    return circuit_of(source, root, found, smooth).with_names(names, states)
+    units.check_root(root.scope, max(root.scope) + 1)
+    return _circuit(source, root, found, smooth).with_names(names, states)
 
 
-def _states(units: UnitList) -> dict[int, int]:
+def _cardinalities(units: UnitList) -> dict[int, int]:
     """The numbers of states of variables, from those units that say them, or the largest value."""
-    error = units.source.error
-    stated: dict[int, int] = {}
+    exact: dict[int, int] = {}
     least: dict[int, int] = {}
-    entries, most = 0, TABLE_ENTRIES + ENTRIES_PER_BYTE * units.source.size
     # every scope takes a bit for every variable up to its largest: gaps must be few
-    n_variables = max(len(units.line), FEW_VARIABLES)
-    lines = zip(units.kind, units.variable, units.numbers, units.line, strict=True)
-    inputs = [line for line in lines if line[1] >= 0]
-    for kind, variable, numbers, line in inputs:
-        states = {"L": 2, "C": len(numbers)}.get(kind) or numbers[0] + 1
-        if not 1 <= states <= MOST_STATES:
-            raise error(
-                f"values are numbered from 0 and at most {MOST_STATES - 1}, found {states - 1}",
-                line,
-            )
-        if variable >= n_variables:
-            raise error(
-                f"a file of {len(units.line)} units has variables up to {n_variables}, found "
-                f"{variable + 1}",
-                line,
-            )
-        entries += states if kind == "B" else 0
-        if entries > most:
-            raise error(
-                f"the tables of the binomial units up to here have {entries} entries, too many "
-                f"for a file of {units.source.size} bytes",
-                line,
-            )
+    n_variables = max(len(units), FEW_VARIABLES)
+    inputs = [unit for unit in units if unit.variable >= 0]
+    for kind, line, _, v, value, _, logs in inputs:
+        states = {"L": 2, "C": len(logs)}.get(kind, value + 1)
+        if not 1 <= states <= MOST_STATES or v >= n_variables:
+            limits = f"values are 0 to {MOST_STATES - 1} and variables 1 to {n_variables}"
+            raise units.source.error(f"{limits}, found {value} of variable {v + 1}", line)
         if kind == "I":
-            least[variable] = max(states, least.get(variable, 2))
-        elif stated.setdefault(variable, states) != states:
-            before = stated[variable]
-            raise error(
-                f"variable {variable + 1} has {states} states here and {before} before", line
-            )
-    for kind, variable, numbers, line in inputs:
-        states = stated.setdefault(variable, least.get(variable, 2))
-        if kind == "I" and numbers[0] >= states:
-            raise error(
-                f"variable {variable + 1} has {states} states in other units, found the value "
-                f"{numbers[0]}",
-                line,
-            )
-    return stated
+            least[v] = max(states, least.get(v, 2))
+        elif exact.setdefault(v, states) != states:
+            message = f"variable {v + 1} has {states} states here and {exact[v]} before"
+            raise units.source.error(message, line)
+    for kind, line, _, v, value, _, _ in inputs:
+        if kind == "I" and value >= exact.get(v, MOST_STATES):
+            message = f"variable {v + 1} has {exact[v]} states in other units, found {value}"
+            raise units.source.error(message, line)
+    return least | exact
+
+
+def _root(units: UnitList, cards: Mapping[int, int], as_units: bool) -> Any:
+    """The last unit as the root of a graph, whose tables are in proportion to the file.
+
+    A unit of one variable becomes a row of a table with an entry for every state, and takes a
+    step for every state of every input; those of units are not made yet, but of binomials.
+    """
+    entries = steps = 0
+    alone: list[int] = []
+    for unit in units:
+        scope = {alone[i] for i in unit.inputs} or {unit.variable}
+        alone.append(scope.pop() if len(scope) == 1 else -1)
+        size = cards.get(alone[-1], 0) if unit.kind == "B" or not as_units else 0
+        entries, steps = entries + size, steps + size * len(unit.inputs)
+    size = units.source.size
+    good = entries <= TABLE_ENTRIES + ENTRIES_PER_BYTE * size
+    good &= steps <= TABLE_ENTRIES * ENTRIES_PER_BYTE + STEPS_PER_BYTE * size
+    worst = max(cards, key=lambda v: cards[v])
+    units.source.require(
+        good,
+        f"the tables of the circuit would have about {entries} entries, too many for a file of "
+        f"{size} bytes: variable {worst} (from 0) has {cards[worst]} states. Read as_units=True",
+    )
+    made: list[Any] = []
+    numbers, starts = units.weights()
+    for i, unit in enumerate(units):
+        kind, v = unit.kind, unit.variable
+        inputs, weights = [made[j] for j in unit.inputs], numbers[starts[i] : starts[i + 1]]
+        if inputs and len(weights):
+            made.append(Sum(inputs, weights))
+        elif inputs:
+            made.append(inputs[0] if len(inputs) == 1 else Product(inputs))
+        elif kind == "B":
+            made.append(Categorical(v, _binomial(units, unit)))
+        elif kind == "C":
+            made.append(Categorical(v, weights))
+        else:
+            made.append(Indicator(v, unit.value, cards[v]))
+    return made[-1]
+
+
+def _binomial(units: UnitList, unit: UnitLine) -> Any:
+    """The probabilities of a binomial unit."""
+    n, p = unit.value, np.exp(_log_probability(units, unit))
+    k = np.arange(n + 1)
+    choices = special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)
+    logs = choices + special.xlogy(k, p) + special.xlog1py(n - k, -p)
+    return units.exp(logs, [unit.line] * len(logs))
+
+
+def _circuit(source: Source, root: Unit, vtree: Vtree | None, smooth: bool) -> Circuit:
+    """The circuit of a graph of units from a file; see `Circuit.from_units`."""
+    try:
+        return Circuit.from_units(root, vtree=vtree, smooth=smooth)
+    except (PropertyError, CompatibilityError):
+        raise  # the file is sound, and its units can be asked for
+    except CircuitError as error:
+        raise source.error(str(error)) from error
 
 
 def read_spn(
@@ -746,191 +740,120 @@ def read_spn(
     <Circuit of 2 variables: 3 units, 2 edges>
     """
     source = Source(path)
-    records = source.records(comment=None)
-    cards = _domain(source, *next(records, (1, [])))
-    units = UnitList(source, _before_end(source, records), SPN, named=False)
-    for variable, numbers, line in zip(units.variable, units.numbers, units.line, strict=True):
-        if variable >= 0 and not (variable < len(cards) and 0 <= numbers[0] < cards[variable]):
-            raise source.error(
-                f"variables are 0 to {len(cards) - 1} with values as in the first line, found "
-                f"variable {variable} with value {numbers[0]}",
-                line,
-            )
-    root = units.root(cards)
+    (line, head), *records = list(source.records(comment=None)) or [(1, [])]
+    text = " ".join(head)
+    good = text[:1] == "(" and text[-1:] == ")" and bool(text[1:-1].strip())
+    wanted = "the numbers of states in parentheses, like '(2 2 3)'"
+    source.require(good, f"expected {wanted}, found {shown(text)}", line)
+    cards = source.numbers(text[1:-1].split(), line, int)
+    good = 1 <= min(cards) <= max(cards) <= MOST_STATES
+    source.require(good, f"numbers of states must be from 1 to {MOST_STATES}", line)
+    good = bool(records) and records[-1][1] == ["EOF"]
+    source.require(good, "expected the last line to be EOF; is the file complete?")
+    units = UnitList(source, records[:-1], SPN, first=0)
+    for _, at, _, v, value, _, _ in units:
+        if v >= 0 and not (v < len(cards) and 0 <= value < cards[v]):
+            known = f"variables are 0 to {len(cards) - 1} with values as in the first line"
+            raise source.error(f"{known}, found variable {v} with value {value}", at)
+    root = _root(units, dict(enumerate(cards)), as_units)
     if as_units:
         return root
-    missing = set(range(len(cards))) - root.scope
-    if missing:
-        raise source.error(
-            f"the first line announces {len(cards)} variables, but the root does not depend on "
-            f"variable {min(missing)}",
-            1,
-        )
-    return circuit_of(source, root, resolve(vtree)[0], smooth).with_names(names, states)
+    units.check_root(root.scope, len(cards), 0)
+    return _circuit(source, root, resolve(vtree)[0], smooth).with_names(names, states)
 
 
-def _domain(source: Source, line: int, tokens: list[str]) -> list[int]:
-    """The number of states of every variable, from the first line."""
-    text = " ".join(tokens)
-    inside = text[1:-1].split()
-    if len(text) < 2 or text[0] != "(" or text[-1] != ")" or not inside:
-        raise source.error(
-            f"expected the numbers of states in parentheses, like '(2 2 3)', found {shown(text)}",
-            line,
-        )
-    states = [source.integer(token, "a number of states", line) for token in inside]
-    if not 1 <= min(states) <= max(states) <= MOST_STATES:
-        raise source.error(f"numbers of states must be from 1 to {MOST_STATES}", line)
-    return states
+def _writable(circuit: Circuit, suffix: str) -> tuple[Circuit, list[Any]]:
+    """A circuit of one root and discrete variables on the host, with the logs of its numbers.
 
-
-def _before_end(source: Source, records: Iterator[Record]) -> Iterator[Record]:
-    """The records before the last one, which says that the file ends."""
-    for line, tokens in records:
-        if tokens == ["EOF"]:
-            for line, tokens in records:
-                raise source.error(f"expected nothing after EOF, found {shown(tokens[0])}", line)
-            return
-        yield line, tokens
-    raise source.error("expected the last line to be EOF; is the file complete?")
-
-
-def circuit_of(source: Source, root: Any, vtree: Vtree | None, smooth: bool) -> Circuit:
-    """The circuit of a graph of units from a file; see `Circuit.from_units`."""
-    _check_tables(source, root)
-    try:
-        return Circuit.from_units(root, vtree=vtree, smooth=smooth)
-    except (PropertyError, CompatibilityError):
-        raise  # the file is sound, and its units can be asked for
-    except CircuitError as error:
-        raise source.error(str(error)) from error
-
-
-def _check_tables(source: Source, root: Any) -> None:
-    """Raise if the circuit of a root has tables out of all proportion to its file.
-
-    A unit of one variable becomes a row of a table with an entry for every state, and takes a
-    step for every state of every input.
+    These are the logs of the tables of leaves, and of the weights of other nodes that are not zero.
     """
-    variable: dict[Any, int] = {}
-    entries = steps = 0
-    cards: dict[int, int] = {}
-    for unit in topological(root):
-        if not unit.inputs:
-            leaf: Any = unit
-            variable[unit] = leaf.variable
-            cards[leaf.variable] = leaf.cardinality
-        else:
-            below = {variable.get(i, -1) for i in unit.inputs}
-            variable[unit] = below.pop() if len(below) == 1 else -1
-        card = cards.get(variable[unit], 0)
-        entries += card
-        steps += card * len(unit.inputs)
-    size = source.size
-    if entries > TABLE_ENTRIES + ENTRIES_PER_BYTE * size or (
-        steps > TABLE_ENTRIES * ENTRIES_PER_BYTE + STEPS_PER_BYTE * size
-    ):
-        worst = max(cards, key=lambda v: cards[v])
-        raise source.error(
-            f"the tables of the circuit would have about {entries} entries, too many for a file of "
-            f"{size} bytes: variable {worst} (from 0) has {cards[worst]} states. Ask for its units "
-            "(as_units=True)"
-        )
-
-
-def plain(circuit: Circuit, suffix: str) -> Circuit:
-    """The circuit on the host, if it has one root, discrete variables and weights with logs."""
     require_holder(circuit, suffix)
-    if circuit.n_roots != 1:
-        raise CircuitError(
-            f"A {suffix} file holds a circuit with one root. Got {circuit.n_roots} roots; "
-            "write them one by one, or use save() with a .npz file."
-        )
+    found = "" if circuit.n_roots == 1 else f"a circuit with one root. Got {circuit.n_roots} roots"
+    if None in circuit.cardinalities:
+        found = f"discrete variables. Variable {circuit.cardinalities.index(None)} is real"
+    if found:
+        raise CircuitError(f"A {suffix} file holds {found}; use save() with a .npz file.")
     circuit = circuit.to("numpy")
-    for node, variable in enumerate(circuit.vtree.variable.tolist()):
-        block: Any = circuit.blocks[node]
-        if variable >= 0 and circuit.cardinalities[variable] is None:
+    blocks: Any = circuit.blocks
+    numbers = (b.flat[0] if b.cardinality is None else b.numbers for b in blocks)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return circuit, _checked_logs([np.log(x, dtype=float) for x in numbers], suffix)
+
+
+def _checked_logs(logs: list[Any], suffix: str) -> list[Any]:
+    """The logs of the numbers of all nodes, if they are those of doubles of all digits."""
+    for node, own in enumerate(logs):
+        wrong = own[~((own == -inf) | ((own >= LOWEST_LOG) & (own <= HIGHEST_LOG)))]
+        if len(wrong):
             raise CircuitError(
-                f"A {suffix} file holds discrete variables. Variable {variable} is real; use "
-                "save() with a .npz file."
+                f"A {suffix} file holds logs of weights and tables, -inf or in the range of "
+                f"doubles [{LOWEST_LOG:.1f}, {HIGHEST_LOG:.1f}]. Got {wrong[0]:.6g} (nan: of a "
+                f"negative number) at vtree node {node}; use save() with a .npz file."
             )
-        values = block.numbers if variable >= 0 else block.flat[0]
-        wrong = ~((values == 0) | ((values >= SMALLEST) & (values < np.inf)))
-        if wrong.any():
-            place = f"weights at vtree node {node}"
-            what = place if variable < 0 else f"tables of variable {variable}"
-            raise CircuitError(
-                f"A {suffix} file holds logarithms, so weights and tables must be zero or at least "
-                f"{SMALLEST:.3g}. The {what} contain {values[wrong].flat[0]}; use save() "
-                "with a .npz file."
-            )
-    return circuit
+    return logs
 
 
-def _logs(block: Any) -> Any:
-    """The logarithms of a table, or of the weights of an inner block that are not zero."""
-    with np.errstate(divide="ignore"):
-        return np.log(block.flat[0] if block.cardinality is None else block.numbers, dtype=float)
+def _unit_lines(circuit: Circuit, logs: Sequence[Any], suffix: str) -> list[str]:
+    """The lines of the units of a circuit with these logs, inputs first and the root last.
 
-
-class _Writer:
-    """The lines of the units of a circuit, inputs first and the root last.
-
-    Units that only pass a product on have no line of their own.
+    Units that only pass a product on have no line of their own, but in `.psdd` files.
     """
+    lines: list[str] = []
+    vtree, blocks = circuit.vtree, circuit.blocks
+    vtree_id = vtree.inorder.tolist()
+    indicators: dict[tuple[int, int], int] = {}
+    is_psdd, is_spn = suffix == ".psdd", suffix == ".spn"
 
-    def __init__(self, circuit: Circuit):
-        self.vtree, self.blocks = circuit.vtree, circuit.blocks
-        self.vtree_id = circuit.vtree.inorder.tolist()
-        self.lines: list[str] = []
-        from_leaves(self.vtree, self._inputs, self._units)
+    def add(kind: str, node: int, rest: str) -> int:
+        ids = "" if is_spn else f" {len(lines)} {vtree_id[node]}"
+        lines.append(f"{kind}{ids} {rest}")
+        return len(lines) - 1
 
-    def add(self, kind: str, node: int, rest: object) -> int:
-        """Write a line, and return the number of its unit."""
-        self.lines.append(f"{kind} {len(self.lines)} {self.vtree_id[node]} {rest}")
-        return len(self.lines) - 1
+    def add_sum(node: int, inputs: list[Any], logs: list[float]) -> int:
+        last = node != vtree.root or inputs[0] == len(lines) - 1
+        if logs == [0.0] and last and not is_psdd:
+            return int(inputs[0])
+        logs = logs or [-inf]  # zero everywhere
+        terms = " ".join([f"{i} {log!r}" for i, log in zip(inputs, logs, strict=True)])
+        if is_spn:
+            return add("+", node, terms)
+        return add("D" if is_psdd else "S", node, f"{len(inputs)} {terms}")
 
-    def logs(self, node: int) -> Any:
-        """The logarithms of the tables of a leaf, or of the weights that are not zero."""
-        return _logs(self.blocks[node])
+    def add_input(node: int, v: int, logs: list[float]) -> int:
+        if is_spn:
+            support = [value for value, log in enumerate(logs) if log > -inf] or [0]
+            for value in support:
+                if (v, value) not in indicators:
+                    indicators[v, value] = add("v", node, f"{v} {value}")
+            inputs = [indicators[v, value] for value in support]
+            return add_sum(node, inputs, [logs[value] for value in support])
+        if sorted(logs) == [-inf, 0.0]:
+            return add("L", node, str(v + 1 if logs[1] == 0.0 else -v - 1))
+        if not is_psdd:
+            return add("C", node, f"{v + 1} {' '.join(map(repr, logs))}")
+        if logs[1] > logs[0]:  # so that reading finds the small value to full precision
+            logs[1] = float(np.log1p(-np.exp(logs[0])))
+        return add("T", node, f"{v + 1} {logs[1]!r}")
 
-    def _inputs(self, node: int, variable: int) -> list[int]:
-        return [self.input(node, variable, logs) for logs in self.logs(node).tolist()]
+    def leaf(node: int, variable: int) -> list[int]:
+        return [add_input(node, variable, row) for row in logs[node].tolist()]
 
-    def _units(self, node: int, left: list[int], right: list[int]) -> list[int]:
-        """Write the products and sums of an inner node and return the numbers of its units."""
-        block: Any = self.blocks[node]
-        pairs = zip(*(index.tolist() for index in block.inputs), strict=True)
-        products = [self.product(node, left[a], right[b]) for a, b in pairs]
-        inputs, logs = block.columns.tolist(), self.logs(node).tolist()
+    def inner(node: int, left: list[int], right: list[int]) -> list[int]:
+        block: Any = blocks[node]
+        a, b = (index.tolist() for index in block.inputs)
+        pairs = [f"{left[i]} {right[j]}" for i, j in zip(a, b, strict=True)]
+        products: list[Any] = pairs
+        if not is_psdd:
+            kind, count = ("*", "") if is_spn else ("P", "2 ")
+            products = [add(kind, node, count + pair) for pair in pairs]
+        inputs, own = [products[i] for i in block.columns.tolist()], logs[node].tolist()
         return [
-            self.sum(
-                node, [products[i] for i in inputs[start:stop]] or products[:1], logs[start:stop]
-            )
+            add_sum(node, inputs[start:stop] or products[:1], own[start:stop])
             for start, stop in pairwise(block.flat[1].tolist())
         ]
 
-    def input(self, node: int, variable: int, logs: list[float]) -> Any:
-        """Write an input, and return its number."""
-        if sorted(logs) == [-np.inf, 0.0]:
-            return self.add("L", node, variable + 1 if logs[1] == 0.0 else -variable - 1)
-        return self.add("C", node, f"{variable + 1} {' '.join(map(repr, logs))}")
-
-    def product(self, node: int, left: int, right: int) -> Any:
-        """Write a product of two units, and return its number."""
-        return self.add("P", node, f"2 {left} {right}")
-
-    def sum(self, node: int, inputs: list[Any], logs: list[float]) -> int:
-        """Write a sum of units, and return its number."""
-        last = node != self.vtree.root or inputs[0] == len(self.lines) - 1
-        if logs == [0.0] and last:
-            return int(inputs[0])
-        logs = logs or [-np.inf]  # zero everywhere
-        return self.add("S", node, f"{len(inputs)} {self.terms(inputs, logs)}")
-
-    def terms(self, inputs: list[Any], logs: list[float]) -> str:
-        """What a sum says of its inputs."""
-        return " ".join([f"{i} {log!r}" for i, log in zip(inputs, logs, strict=True)])
+    from_leaves(vtree, leaf, inner)
+    return lines
 
 
 def write_jpc(circuit: Circuit, path: PathLike, vtree_path: PathLike | None = None) -> None:
@@ -967,13 +890,13 @@ def write_jpc(circuit: Circuit, path: PathLike, vtree_path: PathLike | None = No
     jpc 1
     C 0 0 1 -0.6931471805599453 -0.6931471805599453
     """
-    circuit = plain(circuit, ".jpc")
-    records = _Writer(circuit).lines
+    circuit, logs = _writable(circuit, ".jpc")
+    lines = _unit_lines(circuit, logs, ".jpc")
     comment = [
         "c L id vtree literal, C id vtree variable log*, P id vtree count input*,",
         "c S id vtree count (input log)*; inputs first, root last, variables from 1",
     ]
-    write_text(path, [*comment, f"jpc {len(records)}", *records])
+    write_text(path, [*comment, f"jpc {len(lines)}", *lines])
     if vtree_path is not None:
         write_vtree(circuit.vtree, vtree_path)
 
@@ -1012,33 +935,9 @@ def write_spn(circuit: Circuit, path: PathLike) -> None:
     + 0 -0.6931471805599453 1 -0.6931471805599453
     EOF
     """
-    circuit = plain(circuit, ".spn")
-    states = " ".join(str(states) for states in circuit.cardinalities)
-    write_text(path, [f"({states})", *_SpnWriter(circuit).lines, "EOF"])
-
-
-class _SpnWriter(_Writer):
-    """The lines of a `.spn` file."""
-
-    def __init__(self, circuit: Circuit):
-        self.indicators: dict[tuple[int, int], int] = {}
-        super().__init__(circuit)
-
-    def add(self, kind: str, node: int, rest: object) -> int:
-        """Write a line, and return the number of its unit; inputs are not counted."""
-        if kind in "PS":
-            kind, rest = "*" if kind == "P" else "+", str(rest).split(" ", 1)[1]
-        self.lines.append(f"{kind} {rest}")
-        return len(self.lines) - 1
-
-    def input(self, node: int, variable: int, logs: list[float]) -> int:
-        """Write an indicator or a sum of some, and return its number."""
-        support = [value for value, log in enumerate(logs) if log > -np.inf] or [0]
-        for value in support:
-            if (variable, value) not in self.indicators:
-                self.indicators[variable, value] = self.add("v", node, f"{variable} {value}")
-        inputs = [self.indicators[variable, value] for value in support]
-        return self.sum(node, inputs, [logs[value] for value in support])
+    circuit, logs = _writable(circuit, ".spn")
+    states = " ".join(map(str, circuit.cardinalities))
+    write_text(path, [f"({states})", *_unit_lines(circuit, logs, ".spn"), "EOF"])
 
 
 @removed(dialect="files have one number per true unit, and files with two are still read")
@@ -1076,80 +975,47 @@ def write_psdd(circuit: Circuit, path: PathLike, vtree_path: PathLike | None = N
     psdd 1
     T 0 0 1 -0.6931471805599453
     """
-    circuit = plain(circuit, ".psdd")
-    records = _PsddWriter(circuit).lines
-    write_text(path, [COMMENT, f"psdd {len(records)}", *records])
+    circuit, own = _writable(circuit, ".psdd")
+    logs, totals = _normalised_logs(circuit, own)
+    if any(-inf in total for total in totals):  # units that are zero everywhere
+        circuit, own = _writable(Circuit.from_blocks(circuit.vtree, circuit.blocks), ".psdd")
+        logs, totals = _normalised_logs(circuit, own)
+    if not abs(totals[-1][0]) <= NORMALISED:
+        raise CircuitError(
+            "A .psdd file holds a normalised circuit, but the log of the sum of this one's values "
+            f"is {totals[-1][0]:.12g}. Write p.normalize() instead."
+        )
+    _checked_logs(logs, ".psdd")
+    lines = _unit_lines(circuit, logs, ".psdd")
+    comment = (
+        "c L id vtree literal, T id vtree variable log p(1), D id vtree count (prime sub log)*"
+    )
+    write_text(path, [comment, f"psdd {len(lines)}", *lines])
     if vtree_path is not None:
         write_vtree(circuit.vtree, vtree_path)
 
 
-class _PsddWriter(_Writer):
-    """The lines of a `.psdd` file: what units sum to moves up into the weights."""
+def _normalised_logs(circuit: Circuit, own: list[Any]) -> tuple[list[Any], list[Any]]:
+    """Logs of tables and weights of units that sum to one, and of what they summed to before."""
+    blocks: Any = circuit.blocks
 
-    def __init__(self, circuit: Circuit):
-        self.found = self._normalised(circuit)
-        if any(-np.inf in total for _, total in self.found):  # units that are zero everywhere
-            circuit = Circuit.from_blocks(circuit.vtree, circuit.blocks)
-            self.found = self._normalised(circuit)
-        total = float(self.found[-1][1][0])
-        if not abs(total) <= NORMALISED:
+    def leaf(node: int, variable: int) -> tuple[Any, Any]:
+        if blocks[node].cardinality != 2:
             raise CircuitError(
-                "A .psdd file holds a normalised circuit, but the log of the sum of this one's "
-                f"values is {total:.12g}. Write p.normalize() instead."
+                f"A .psdd file holds binary variables. Got {blocks[node].cardinality} states of "
+                f"variable {variable}; use a .jpc file instead."
             )
-        super().__init__(circuit)
+        totals = np.logaddexp(*own[node].T)
+        return own[node] - totals[:, None], totals
 
-    @staticmethod
-    def _normalised(circuit: Circuit) -> list[tuple[Any, Any]]:
-        """Logs of tables and weights, these with the totals below, and of the totals of units."""
-        blocks: Any = circuit.blocks
+    def inner(node: int, primes: tuple[Any, Any], subs: tuple[Any, Any]) -> tuple[Any, Any]:
+        left, right = blocks[node].inputs
+        logs = own[node] + (primes[1][left] + subs[1][right])[blocks[node].columns]
+        starts, sizes = blocks[node].flat[1][:-1], np.diff(blocks[node].flat[1])
+        totals = np.full(len(sizes), -inf)
+        totals[sizes > 0] = np.logaddexp.reduceat(logs, starts[sizes > 0])
+        return logs - np.repeat(totals, sizes), totals
 
-        def leaf(node: int, variable: int) -> tuple[Any, Any]:
-            if blocks[node].cardinality != 2:
-                raise CircuitError(
-                    f"A .psdd file holds binary variables. Got {blocks[node].cardinality} states "
-                    f"of variable {variable}; use a .jpc file instead."
-                )
-            logs = _logs(blocks[node])
-            return logs, np.logaddexp(*logs.T)
-
-        def inner(node: int, primes: tuple[Any, Any], subs: tuple[Any, Any]) -> tuple[Any, Any]:
-            block = blocks[node]
-            left, right = (index[block.columns] for index in block.inputs)
-            logs = _logs(block) + primes[1][left] + subs[1][right]
-            total = np.full(block.n_units, -np.inf)
-            np.logaddexp.at(total, np.repeat(np.arange(len(total)), np.diff(block.flat[1])), logs)
-            return logs, total
-
-        return from_leaves(circuit.vtree, leaf, inner)
-
-    def logs(self, node: int) -> Any:
-        """The logarithms of the tables of a leaf, or of weights, of units that sum to one."""
-        block: Any = self.blocks[node]
-        logs, total = self.found[node]
-        inner = block.cardinality is None
-        logs = logs - (np.repeat(total, np.diff(block.flat[1])) if inner else total[:, None])
-        lowest = logs[logs > -np.inf].min(initial=0.0)
-        if lowest < LOWEST_LOG:
-            raise CircuitError(
-                f"After normalising its units, this circuit has a log weight of {lowest:.6g}, "
-                f"below the range of doubles ({LOWEST_LOG:.1f}); use save() with a .npz file."
-            )
-        return logs
-
-    def input(self, node: int, variable: int, logs: list[float]) -> int:
-        """Write a literal or a true unit, and return its number."""
-        log0, log1 = logs
-        if -np.inf in logs:
-            return self.add("L", node, -1 - variable if log0 == 0 else variable + 1)
-        if log1 > log0:  # so that reading finds the small value to full precision
-            log1 = float(np.log1p(-np.exp(log0)))
-        return self.add("T", node, f"{variable + 1} {log1!r}")
-
-    def product(self, node: int, left: int, right: int) -> str:
-        """What a decision says of a prime and a sub."""
-        return f"{left} {right}"
-
-    def sum(self, node: int, inputs: list[Any], logs: list[float]) -> int:
-        """Write a decision, and return its number."""
-        return self.add("D", node, f"{len(inputs)} {self.terms(inputs, logs)}")
+    with np.errstate(invalid="ignore"):  # -inf less -inf, of units that are zero
+        found = from_leaves(circuit.vtree, leaf, inner)
+    return [logs for logs, _ in found], [totals for _, totals in found]

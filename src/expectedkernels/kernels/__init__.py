@@ -13,15 +13,5 @@ from expectedkernels.kernels.kernel import (
     kernel_input,
 )
 
-__all__ = [
-    "RBF",
-    "Delta",
-    "ExpHamming",
-    "Kernel",
-    "KernelCircuit",
-    "Laplacian",
-    "TableKernel",
-    "is_kernel_compatible",
-    "kernel_input",
-    "median_gamma",
-]
+__all__ = ["RBF", "Delta", "ExpHamming", "Kernel", "KernelCircuit", "Laplacian", "TableKernel"]
+__all__ += ["is_kernel_compatible", "kernel_input", "median_gamma"]

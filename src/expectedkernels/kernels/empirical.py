@@ -11,22 +11,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from expectedkernels.arrays import Array, RowsLike
-from expectedkernels.checks import DataError, public
+from expectedkernels.checks import DataError, public, shown
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.graph import Unit
-from expectedkernels.data.evidence import as_points, refuse_flat
+from expectedkernels.data.evidence import as_points, check_rows, number_rows
 from expectedkernels.data.schema import Schema, frame_schema, joint_columns
 from expectedkernels.data.tables import (
     Columns,
     as_floats,
+    as_table,
     column_names,
     column_numbers,
     frame_columns,
     is_frame,
-    is_labelled,
-    labelled_table,
 )
-from expectedkernels.kernels.kernel import RBF, ExpHamming, Kernel, number_rows
+from expectedkernels.kernels.kernel import RBF, ExpHamming, Kernel
 from expectedkernels.models.factor_graph import FactorGraph
 
 
@@ -54,15 +53,8 @@ def sample_rows(target: Any, samples: Any, *, least: int = 1, check: bool = True
     >>> sample_rows(target, pd.DataFrame({"wet": ["yes", "no"], "rain": ["no", "no"]})).tolist()
     [[0.0, 1.0], [0.0, 0.0]]
     """
-    d = len(target.cardinalities)
-    rows = _rows(target, samples)
-    refuse_flat(rows, "Samples")
-    if rows.ndim != 2 or rows.shape[1] != d or len(rows) < least:
-        at_least = "one sample" if least < 2 else f"{least} samples"
-        raise DataError(
-            f"Samples must have shape (samples, {d}) with at least {at_least}: one column per "
-            f"variable. Got shape {rows.shape}."
-        )
+    rows, d = _rows(target, samples), len(target.cardinalities)
+    check_rows(rows, "Samples", width=d, least=least, unit="sample")
     if check:
         check_states(target, rows)
     return rows
@@ -124,15 +116,16 @@ def check_roles(call: str, target: Any, samples: Any) -> None:
                 f"A kernel is in the place of the {what}. The call is {call}; got "
                 f"{type(given).__name__} as the {what}."
             )
-    if is_model(samples) and _looks_like_samples(target):
-        raise DataError(
-            f"The target and the samples are swapped. The call is {call}; got samples of type "
-            f"{type(target).__name__} as the target, and a {type(samples).__name__} as the samples."
-        )
     if is_model(samples) and is_model(target):
         raise DataError(
             f"Samples of a model are needed, not the model itself. The call is {call}; got a "
             f"{type(samples).__name__} as the samples."
+        )
+    rows = _is_weighted(target) or hasattr(target, "__len__")
+    if is_model(samples) and rows and not isinstance(target, str):
+        raise DataError(
+            f"The target and the samples are swapped. The call is {call}; got samples of type "
+            f"{type(target).__name__} as the target, and a {type(samples).__name__} as the samples."
         )
 
 
@@ -140,14 +133,6 @@ def is_model(given: Any) -> bool:
     """Whether this is a distribution in the form of a model, and not samples of one."""
     return isinstance(given, Unit) or (
         hasattr(given, "cardinalities") and hasattr(given, "site_logs")
-    )
-
-
-def _looks_like_samples(given: Any) -> bool:
-    if isinstance(given, str) or is_model(given):
-        return False
-    return _is_weighted(given) or any(
-        hasattr(given, name) for name in ("__len__", "shape", "posterior")
     )
 
 
@@ -180,10 +165,9 @@ def sample_table(samples: Any) -> Any:
     >>> sample_table(np.zeros((2, 5, 3))).shape
     (10, 3)
     """
+    samples = as_table(samples)
     if is_frame(samples):
         return samples
-    if is_labelled(samples):
-        return labelled_table(samples)
     rows = as_floats(samples)
     return rows.reshape(-1, rows.shape[2]) if rows.ndim == 3 else rows
 
@@ -223,12 +207,7 @@ class Empirical:
             points = self.schema.read_frame(table)
         else:  # an empty frame has no entries that are labels or numbers
             points = np.zeros(table.shape) if is_frame(table) else np.array(table)
-        refuse_flat(points, "Points")
-        if points.ndim != 2 or not len(points):
-            raise DataError(
-                f"Points must have shape (points, variables) with at least one point. "
-                f"Got shape {points.shape}."
-            )
+        check_rows(points, "Points", least=1, unit="point")
         n = len(points)
         share = np.full(n, 1.0 / n) if weights is None else np.array(as_floats(weights))
         if share.shape != (n,) or not np.isfinite(share).all():
@@ -285,10 +264,8 @@ class Empirical:
         >>> Empirical([[0], [0], [1]]).merged().weights.round(3).tolist()
         [0.667, 0.333]
         """
-        _, first, place = np.unique(self.X, axis=0, return_index=True, return_inverse=True)
-        weights = np.zeros(len(first))
-        np.add.at(weights, place.reshape(-1), self.weights)
-        return self._some(first, weights)
+        _, place, first = distinct_rows(self.X)
+        return self._some(first, np.bincount(place, self.weights))
 
     def __repr__(self) -> str:
         return f"<Empirical distribution of {len(self.X)} points, {self.X.shape[1]} variables>"
@@ -346,7 +323,9 @@ def _median_distance(X: RowsLike) -> float:
     """The median of the positive distances between rows, of about 1000 rows at most."""
     from scipy.spatial.distance import pdist  # a fifth of the time to start up
 
-    points = _numbers(X)
+    [table] = number_rows(X, what="Distances are between", error=DataError)
+    points = as_floats(table)
+    check_rows(points, "Points")
     points = points[~np.isnan(points).any(axis=1)]
     if np.isinf(points).any():
         column = int(np.argwhere(np.isinf(points))[0, 1])
@@ -374,18 +353,10 @@ def _rate(distance: float) -> float:
         rate = float(np.float64(0.5) / np.float64(distance) ** 2)
     if not 0 < rate < np.inf:
         raise DataError(
-            f"Values are about {distance:.3g} apart, and the square of that is out of the range of "
-            "floating-point numbers. Rescale the columns, for instance by their standard "
-            "deviation, in the same way in all that is compared."
+            f"Values are about {distance:.3g} apart, and the square of that is no float. Rescale "
+            "columns in the same way in all that is compared, as by their standard deviations."
         )
     return rate
-
-
-def _numbers(X: Any) -> Any:
-    [table] = number_rows(X, what="Distances are between", error=DataError)
-    points = as_floats(table)
-    refuse_flat(points, "Points")
-    return points
 
 
 def default_kernel(
@@ -567,12 +538,11 @@ def collapsed_rows(
 def as_log_weights(log_weights: Any, n: int) -> Any:
     """Logs of importance weights that nobody can write to; some must be finite."""
     logs = np.array(as_floats(log_weights), dtype=np.float64)
-    if logs.shape != (n,):
-        raise DataError(f"{n} samples need as many log-weights. Got shape {logs.shape}.")
-    if np.isnan(logs).any() or (logs == np.inf).any() or (n and not np.isfinite(logs).any()):
+    finite = np.isfinite(logs)
+    if logs.shape != (n,) or not (logs < np.inf).all() or (n and not finite.any()):
         raise DataError(
-            "Log-weights are numbers, or -inf for samples that the target rules out, but not for "
-            f"all. Got {logs[~np.isfinite(logs)][:5].tolist()} among them."
+            f"{n} samples need as many log-weights: numbers, or -inf where the target rules them "
+            f"out, but not for all. Got shape {logs.shape}, with {logs[~finite][:5].tolist()}."
         )
     logs.flags.writeable = False
     return logs
@@ -580,33 +550,24 @@ def as_log_weights(log_weights: Any, n: int) -> Any:
 
 def _mask(target: Any, collapsed: Any, shape: tuple[int, int]) -> Any:
     """Which entries are collapsed."""
-    if isinstance(collapsed, (str, int, np.integer)):
-        collapsed = [collapsed]
-    arrays = hasattr(collapsed, "__array__")  # of NumPy, PyTorch, or a table with columns
-    if not arrays and not isinstance(collapsed, Iterable):
-        raise DataError(
-            "Collapsed variables are a set of numbers or names, or a mask of booleans. "
-            f"Got {collapsed!r}."
-        )
+    keys = [collapsed] if isinstance(collapsed, (str, int, np.integer)) else collapsed
+    if not hasattr(keys, "__array__"):  # of NumPy, PyTorch, or a table with columns
+        keys = list(keys) if isinstance(keys, Iterable) else [[keys]]
     try:
-        keys = collapsed if arrays else list(collapsed)
         given = np.asarray(keys)
-    except ValueError as error:
-        raise DataError(
-            f"The rows of a mask of collapsed variables must have equal lengths, {shape[1]}. "
-            f"NumPy says: {error}"
-        ) from error
+    except ValueError:  # rows of different lengths
+        given = np.zeros((0, 0))
     if given.dtype == np.bool_ and given.ndim == 3 and given.shape[2] == shape[1]:  # chains
         given = given.reshape(-1, shape[1])
     if given.dtype == np.bool_ and given.shape in (shape, shape[1:]):
         return np.broadcast_to(given, shape)
     if given.ndim != 1 or (given.dtype == np.bool_ and given.size):
         raise DataError(
-            f"A mask of collapsed variables must have shape {shape} or {shape[1:]}, and hold "
-            f"booleans. Got shape {given.shape} of {given.dtype}."
+            "Collapsed variables are a set of numbers or names, or a mask of booleans of shape "
+            f"{shape} or {shape[1:]}. Got {shown(collapsed)}."
         )
     mask = np.zeros(shape, dtype=np.bool_)
-    mask[:, schema_of(target).variables(given.tolist() if arrays else keys)] = True
+    mask[:, schema_of(target).variables(keys if isinstance(keys, list) else given.tolist())] = True
     return mask
 
 

@@ -19,7 +19,7 @@ from expectedkernels.arrays import (
 )
 from expectedkernels.checks import KernelError, Verdict
 from expectedkernels.circuits.inputs import PANEL, log_box, log_boxes, panel_rule
-from expectedkernels.circuits.operands import Atoms
+from expectedkernels.circuits.operands import InputComponents
 
 RULE = np.polynomial.legendre.leggauss(12)
 MOST_PANELS = 64
@@ -27,7 +27,7 @@ MOST_PANELS = 64
 
 
 @np.errstate(over="ignore")  # the log of a remote value is -inf
-def log_pairs(rate: float, a: Atoms, b: Atoms) -> Any:
+def log_pairs(rate: float, a: InputComponents, b: InputComponents) -> Any:
     """The log of E exp(-rate (x - y)^2) for all pairs of atoms, (atoms of a, atoms of b).
 
     The difference of two atoms has a variance and two widths. The variance shrinks the rate and
@@ -36,8 +36,8 @@ def log_pairs(rate: float, a: Atoms, b: Atoms) -> Any:
     Examples
     --------
     >>> unit, zero = (
-    ...     Atoms(None, np.ones(1), np.zeros(1), np.ones(1)),
-    ...     Atoms(None, *np.zeros((2, 1))),
+    ...     InputComponents(None, np.ones(1), np.zeros(1), np.ones(1)),
+    ...     InputComponents(None, *np.zeros((2, 1))),
     ... )
     >>> log_pairs(1.0, unit, zero).round(4).tolist()
     [[-0.8186]]
@@ -64,14 +64,14 @@ def log_pairs(rate: float, a: Atoms, b: Atoms) -> Any:
     return logs if shrink is None else logs - 0.5 * np.log(shrink)
 
 
-def _by_width(atoms: Atoms) -> tuple[Any, Any]:
+def _by_width(atoms: InputComponents) -> tuple[Any, Any]:
     """Which atoms have no width, and which have one."""
     if atoms.half is None:
         return np.arange(atoms.n), np.arange(0)
     return np.flatnonzero(atoms.half == 0), np.flatnonzero(atoms.half)
 
 
-def half_of(atoms: Atoms) -> Any:
+def half_of(atoms: InputComponents) -> Any:
     """Half the widths of all atoms."""
     return np.zeros(atoms.n) if atoms.half is None else atoms.half
 
@@ -138,14 +138,13 @@ class Factor:
         return self.tensors[name].to(like)
 
     def logs_with_gradients(
-        self, left: Atoms, right: Atoms, variable: int, like: Any
+        self, left: InputComponents, right: InputComponents, variable: int, like: Any
     ) -> tuple[Any, Any, Any]:
         """As `logs`, in tensors that know their gradients; and what is zero but has gradients."""
         if left.cardinality is None:
             return as_like(self.logs(left, right, variable)[0], like), None, None
         self.check(left.cardinality, variable)
-        states = np.arange(left.cardinality, dtype=np.float64)
-        away = np.abs(states[:, None] - states[None, :])
+        away = np.abs(_differences(left.cardinality))
         logs = as_like(self.log_at(away), like)
         tensors = self.tensors or {}
         for name, power in (("square", away**2), ("absolute", away), ("unequal", away > 0)):
@@ -161,7 +160,7 @@ class Factor:
         logs = logs + table.abs().masked_fill(nothing, 1.0).log()
         return logs.masked_fill(nothing, -inf), sign, zeros
 
-    def logs(self, left: Atoms, right: Atoms, variable: int) -> tuple[Any, Any]:
+    def logs(self, left: InputComponents, right: InputComponents, variable: int) -> tuple[Any, Any]:
         """Logs of the absolute values on pairs of atoms, and signs (None: all non-negative)."""
         self.check(left.cardinality, variable)
         require_memory(
@@ -171,8 +170,7 @@ class Factor:
         )
         if left.cardinality is None:
             return _log_expectation(self, left, right, variable), None
-        states = np.arange(left.cardinality, dtype=np.float64)
-        logs = self.log_at(states[:, None] - states[None, :])
+        logs = self.log_at(_differences(left.cardinality))
         if self.table is None:
             return logs, None
         with np.errstate(divide="ignore"):
@@ -212,8 +210,7 @@ class Factor:
         if self.table is None:
             return Verdict(True, "exponentials of distances are positive definite")
         n = len(self.table)
-        states = np.arange(n, dtype=np.float64)
-        matrix = self.table * np.exp(self.log_at(states[:, None] - states[None, :]))
+        matrix = self.table * np.exp(self.log_at(_differences(n)))
         if not np.array_equal(matrix, matrix.T):
             row, column = np.argwhere(matrix != matrix.T)[0]
             return Verdict(
@@ -230,6 +227,11 @@ class Factor:
         return Verdict(True, f"the table of variable {variable} has no negative eigenvalue")
 
 
+def _differences(n: int) -> Any:
+    """The differences of all pairs of states."""
+    return np.subtract.outer(np.arange(n, dtype=np.float64), np.arange(n))
+
+
 def _multiplied(one: Any, two: Any) -> Any:
     """The sum of two rates, or the product of two tables, which may be tensors or None."""
     if one is None or two is None:
@@ -240,7 +242,9 @@ def _multiplied(one: Any, two: Any) -> Any:
     return as_like(one, like) * as_like(two, like)
 
 
-def _log_expectation(factor: Factor, left: Atoms, right: Atoms, variable: int) -> Any:
+def _log_expectation(
+    factor: Factor, left: InputComponents, right: InputComponents, variable: int
+) -> Any:
     """The log expectation when the two values are independent, normal or spread over intervals.
 
     The difference of the values is normal with mean m and variance v. Completing the square with
@@ -248,24 +252,21 @@ def _log_expectation(factor: Factor, left: Atoms, right: Atoms, variable: int) -
     s = 1 + 2 square v, and the factor s^(-1/2) exp(-square m^2 / s). Intervals move m: the factor
     is averaged over them.
     """
+    if factor.absolute and not (left.half is right.half is None):
+        raise KernelError(
+            f"A Laplacian kernel cannot be used on the real variable {variable}: its inputs are "
+            "intervals, over which it is not integrated. RBF, ExpHamming and Delta are."
+        )
     xp = namespace(left.mean, right.mean)
     like = left.mean if xp is namespace(left.mean) else right.mean
-    a, b = (
-        (
-            as_like(np.asarray(side.mean) if xp is np else side.mean, like),
-            as_like(np.asarray(side.variance) if xp is np else side.variance, like),
-        )
-        for side in (left, right)
-    )
-    mean = a[0][:, None] - b[0][None, :]
-    variance = a[1][:, None] + b[1][None, :]
-    halves = _halves(factor, left, right, variable)
+    mean = as_like(left.mean, like)[:, None] - as_like(right.mean, like)[None, :]
+    variance = as_like(left.variance, like)[:, None] + as_like(right.variance, like)[None, :]
     square, absolute, unequal = (
         factor.rate(name, mean) for name in ("square", "absolute", "unequal")
     )
     shrink = 1.0 + 2.0 * square * variance
     logs = -0.5 * xp.log(shrink)
-    if factor.square and halves is not None:
+    if factor.square and not (left.half is right.half is None):
         logs = log_pairs(factor.square, left, right)
     elif factor.square:
         with np.errstate(over="ignore"):  # the log of a remote value is -inf
@@ -274,22 +275,11 @@ def _log_expectation(factor: Factor, left: Atoms, right: Atoms, variable: int) -
         logs = logs + _log_laplace(mean / shrink, variance / shrink, absolute)
     if factor.unequal:
         differ = (variance > 0) | (mean != 0)  # a normal meets a given point with probability 0
-        differ = differ if halves is None else differ | (halves[0] > 0) | (halves[1] > 0)
+        if not (left.half is right.half is None):
+            differ |= (half_of(left) > 0)[:, None] | (half_of(right) > 0)[None, :]
         away = xp.full_like(logs, -inf) if factor.unequal == inf else logs - unequal
         logs = xp.where(differ, away, logs)
     return logs
-
-
-def _halves(factor: Factor, left: Atoms, right: Atoms, variable: int) -> tuple[Any, Any] | None:
-    """Half the widths of the atoms, as a column and as a row; None if there are no intervals."""
-    if left.half is None and right.half is None:
-        return None
-    if factor.absolute:
-        raise KernelError(
-            f"A Laplacian kernel cannot be used on the real variable {variable}: its inputs are "
-            "intervals, over which it is not integrated. RBF, ExpHamming and Delta are."
-        )
-    return half_of(left)[:, None], half_of(right)[None, :]
 
 
 def _log_laplace(mean: Any, variance: Any, rate: Any) -> Any:
@@ -339,12 +329,14 @@ def _log_laplace_on_host(mean: Any, variance: Any, rate: float) -> tuple[Any, ..
     )
 
 
-def log_triples(factor: Factor, x: Atoms, y: Atoms, z: Atoms, variable: int) -> tuple[Any, Any]:
+def log_triples(
+    factor: Factor, x: InputComponents, y: InputComponents, z: InputComponents, variable: int
+) -> tuple[Any, Any]:
     """Logs of the absolute values on triples of atoms, and signs (None: all non-negative).
 
     Examples
     --------
-    >>> states = Atoms(2)
+    >>> states = InputComponents(2)
     >>> logs, _ = log_triples(Factor(square=1.0), states, states, states, 0)
     >>> logs[0].tolist()
     [[0.0, -1.0], [-1.0, -2.0]]
@@ -367,7 +359,7 @@ def log_triples(factor: Factor, x: Atoms, y: Atoms, z: Atoms, variable: int) -> 
     return logs, None
 
 
-def triples(rate: float, x: Atoms, y: Atoms, z: Atoms) -> Any:
+def triples(rate: float, x: InputComponents, y: InputComponents, z: InputComponents) -> Any:
     """The numbers E exp(-rate (x - y)^2 - rate (x - z)^2) for triples of real atoms.
 
     An interval of x is cut into panels with nodes, which makes one batch of matrix products of
@@ -375,7 +367,10 @@ def triples(rate: float, x: Atoms, y: Atoms, z: Atoms) -> Any:
 
     Examples
     --------
-    >>> zero, one = Atoms(None, np.zeros(1), np.zeros(1)), Atoms(None, np.ones(1), np.zeros(1))
+    >>> zero, one = (
+    ...     InputComponents(None, np.zeros(1), np.zeros(1)),
+    ...     InputComponents(None, np.ones(1), np.zeros(1)),
+    ... )
     >>> triples(1.0, zero, one, one).round(6).tolist()
     [[[0.135335]]]
     """
@@ -390,13 +385,15 @@ def triples(rate: float, x: Atoms, y: Atoms, z: Atoms) -> Any:
     nodes, shares = x.mean[:, None], np.ones(1)
     if half.any():
         nodes, shares = rule(low, high, min(panels, 16 * MOST_PANELS))
-    at = Atoms(None, nodes.ravel(), np.zeros(nodes.size))
+    at = InputComponents(None, nodes.ravel(), np.zeros(nodes.size))
     first = np.exp(log_pairs(rate, at, y)).reshape(*nodes.shape, -1)
     second = first if z is y else np.exp(log_pairs(rate, at, z)).reshape(*nodes.shape, -1)
     return np.swapaxes(first * shares[:, None], 1, 2) @ second
 
 
-def _products(factor: Factor, x: Atoms, y: Atoms, z: Atoms, variable: int) -> tuple[Any, Any]:
+def _products(
+    factor: Factor, x: InputComponents, y: InputComponents, z: InputComponents, variable: int
+) -> tuple[Any, Any]:
     """Two expectations given the first argument, multiplied."""
     (logs, sign), (others, other_sign) = (factor.logs(x, other, variable) for other in (y, z))
     products = logs[:, :, None] + others[:, None, :]
@@ -405,7 +402,7 @@ def _products(factor: Factor, x: Atoms, y: Atoms, z: Atoms, variable: int) -> tu
     return products, sign[:, :, None] * other_sign[:, None, :]
 
 
-def _log_square(rate: float, x: Atoms, y: Atoms, z: Atoms) -> Any:
+def _log_square(rate: float, x: InputComponents, y: InputComponents, z: InputComponents) -> Any:
     """The Gaussian part; intervals of the second and third argument become nodes."""
     if rate == 0.0:
         return np.zeros((x.n, y.n, z.n))
@@ -422,7 +419,7 @@ def _log_square(rate: float, x: Atoms, y: Atoms, z: Atoms) -> Any:
         return np.log(means) + top[:, :, 0, :, 0]
 
 
-def _log_normal(rate: float, x: Atoms, y: Atoms, z: Atoms) -> Any:
+def _log_normal(rate: float, x: InputComponents, y: InputComponents, z: InputComponents) -> Any:
     """The same where the second and third argument are normals or points."""
     # points shrink nothing: what follows is smaller then
     shrink, other = (
@@ -444,7 +441,7 @@ def _log_normal(rate: float, x: Atoms, y: Atoms, z: Atoms) -> Any:
         return logs + log_box(away, root * x.half[:, None, None])
 
 
-def _nodes(rate: float, atoms: Atoms) -> tuple[Atoms, Any]:
+def _nodes(rate: float, atoms: InputComponents) -> tuple[InputComponents, Any]:
     """The atoms with nodes for their intervals, as many for each, and the shares of the nodes."""
     half = half_of(atoms)
     if not half.any():
@@ -452,10 +449,10 @@ def _nodes(rate: float, atoms: Atoms) -> tuple[Atoms, Any]:
     panels = max(1, ceil(2.0 * sqrt(rate) * float(half.max()) / PANEL))
     inside, shares = panel_rule(panels)
     mean = (atoms.mean[:, None] + half[:, None] * inside).ravel()
-    spread = Atoms(None, mean, np.repeat(atoms.variance, len(inside)))
+    spread = InputComponents(None, mean, np.repeat(atoms.variance, len(inside)))
     return spread, shares
 
 
-def _taken(atoms: Atoms, chosen: Any) -> Atoms:
+def _taken(atoms: InputComponents, chosen: Any) -> InputComponents:
     half = None if atoms.half is None else atoms.half[chosen]
-    return Atoms(None, atoms.mean[chosen], atoms.variance[chosen], half)
+    return InputComponents(None, atoms.mean[chosen], atoms.variance[chosen], half)

@@ -1,9 +1,9 @@
-"""Kernel operands at vtree nodes, and expected Gram matrices."""
+"""Kernels at vtree nodes, and expected Gram matrices."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from math import inf, prod
 from operator import itemgetter
@@ -13,25 +13,36 @@ import numpy as np
 from array_api_compat import is_torch_array
 from scipy import sparse
 
-from expectedkernels.arrays import as_like, has_gradient, is_on_card, namespace, take, to_numpy
+from expectedkernels.arrays import (
+    DEFAULT_MAX_BYTES,
+    SMALLER_CIRCUITS,
+    as_like,
+    detach,
+    has_gradient,
+    is_on_card,
+    namespace,
+    require_memory,
+    take,
+    to_numpy,
+)
 from expectedkernels.checks import KernelError
-from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.operands import Atoms, CircuitSide, PointSide
+from expectedkernels.circuits.joint_pass import JointPass, array_of
+from expectedkernels.circuits.operands import InputComponents, PointOperand
 from expectedkernels.circuits.queries import log_values
 from expectedkernels.engine.blocks import Inner, at_nodes, from_leaves, inner, side_by_side
-from expectedkernels.engine.sweep import Operand, Remote, peak_bytes, sweep
-from expectedkernels.engine.value import (
-    Value,
-    Weights,
-    applied,
-    from_log,
-    joined,
-    plain,
-    spread,
-    weights_of,
+from expectedkernels.engine.joint import Operand
+from expectedkernels.engine.replay import total_bytes
+from expectedkernels.engine.scaled import (
+    NodeValues,
+    Place,
+    Scaled,
+    concatenated,
+    divided,
+    exponentials,
+    safe_log,
+    times_exp,
 )
 from expectedkernels.kernels.factors import Factor, log_pairs, log_triples, triples
-from expectedkernels.kernels.points import Place, Scaled, concatenated, divided
 from expectedkernels.vtree import Vtree
 
 
@@ -42,92 +53,111 @@ class KernelBlocks:
     Attributes
     ----------
     operand : Operand
-        Its sum and product units.
+        Its sum and product units; leaves have one unit per factor.
     factors : list (per variable) of tuples of Factor
         Its input units.
     weights : array of shape (roots,)
         The kernel is the sum of its roots with these weights.
     tensor : tensor of shape (roots,), or None
         The weights, if gradients by them are asked for.
-    kept : dict, or None
-        Where values on pairs of states are kept from sweep to sweep, for who makes many of them
-        in one place, of two axes, and asks for no gradients by the kernel.
     """
 
     operand: Operand
     factors: list[tuple[Factor, ...]]
     weights: Any
     tensor: Any = None
-    kept: dict[Any, Value] | None = None
+    known: dict[Any, Any] = field(default_factory=dict)
 
     @property
     def vtree(self) -> Vtree:
         """The vtree."""
         return self.operand.vtree
 
-    @property
+    @cached_property
     def operands(self) -> tuple[Operand, ...]:
-        """What it adds to a sweep."""
-        return (self.operand,)
+        """What it adds to a pass: nothing, if it is a single product."""
+        return () if len(self.weights) == 1 and is_parallel(self) else (self.operand,)
 
-    def leaves(self, atoms: Callable[[int], tuple[Atoms, ...]], like: Any) -> Any:
-        """A function from leaves to the kernel's input units there, on all pairs of atoms.
-
-        With three axes on all triples; the kernel must be a single product then.
-        """
-        memo: dict[Any, Value] = {} if self.kept is None else self.kept
-
-        def single(variable: int, of_axes: tuple[Atoms, ...]) -> Value:
-            factors = self.factors[variable]
-            if of_axes[0].cardinality is None:
-                return _leaf_value(factors, of_axes, variable, like)
-            key = (factors, of_axes[0].cardinality)
-            if key not in memo:
-                memo[key] = _leaf_value(factors, of_axes, variable, like)
-            return memo[key]
-
-        def leaf(nodes: Any) -> Value:
-            variable = int(self.vtree.variable[nodes[0]])
-            of_axes = atoms(variable)  # leaves that are folded have equal domains
-            if len(of_axes) == 3 and not (is_parallel(self) and len(self.weights) == 1):
-                raise KernelError(
-                    "The product of two values of a kernel needs a kernel that is a product over "
-                    f"the variables. This one is a sum of {len(self.weights)} terms, or a circuit."
-                )
-            if self._are_alike or len(nodes) == 1:
-                return spread(single(variable, of_axes), len(nodes))
-            variables = self.vtree.variable[nodes].tolist()
-            return joined([single(v, of_axes) for v in variables], 0)
-
-        return leaf
+    @property
+    def _distinct(self) -> list[tuple[Factor, ...]]:
+        """The factors of variables that may differ."""
+        return self.factors[:1] if self.is_uniform else self.factors
 
     @cached_property
-    def signature(self) -> tuple[Any, ...]:
-        """What tells the input units from those of other kernels on the same operand."""
-        first = tuple(factor.signature for factor in self.factors[0])
-        if self._are_alike:
-            return first
-        return tuple(tuple(factor.signature for factor in factors) for factors in self.factors)
+    def is_signed(self) -> bool:
+        """Whether some value is negative."""
+        every = (f.table for factors in self._distinct for f in factors)
+        return any(table is not None and (table < 0).any() for table in every)
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all variables have the same values."""
+        return self.factors.count(self.factors[0]) == len(self.factors)
+
+    def key(self, variable: int) -> Any:
+        """What is equal for variables with the same values."""
+        return self.factors[variable]
+
+    def table(
+        self, variable: int, atoms: tuple[InputComponents, ...], like: Any, mode: str
+    ) -> tuple[NodeValues, bool]:
+        """The values of a variable's factors on all pairs (or triples) of atoms.
+
+        Of shape (units, atoms of every axis), without the first axis for a single product; and
+        whether some were too small. See `exponentials` for the mode.
+        """
+        factors = self.factors[variable]
+        key = (factors, *(x.cardinality for x in atoms), mode)
+        if atoms[0].cardinality is None or any(f.tensors for f in factors):
+            return self._table(factors, variable, atoms, like, mode)
+        if key not in self.known:
+            self.known[key] = self._table(factors, variable, atoms, like, mode)
+        return self.known[key]
+
+    def _table(
+        self, factors: Any, variable: int, atoms: tuple[InputComponents, ...], like: Any, mode: str
+    ) -> tuple[NodeValues, bool]:
+        if len(atoms) == 3 and self.operands:
+            raise KernelError(
+                "The product of two values of a kernel needs a kernel that is a product over the "
+                f"variables. This one is a sum of {len(self.weights)} terms, or a circuit."
+            )
+        found: list[tuple[Any, Any, Any]]
+        if len(atoms) == 2 and is_torch_array(like) and any(f.tensors for f in factors):
+            atoms = tuple(x.sent(like) for x in atoms)
+            found = [f.logs_with_gradients(*atoms, variable, like) for f in factors]
+        else:
+            of_factor: Any = Factor.logs if len(atoms) == 2 else log_triples
+            found = [(*of_factor(f, *atoms, variable), None) for f in factors]
+        logs, signs, zeros = zip(*found, strict=True)
+        xp = namespace(*logs)
+        value, clamped = exponentials(xp.stack([as_like(x, logs[0]) for x in logs]), mode)
+        if any(sign is not None for sign in signs):
+            ones = [np.ones(tuple(logs[0].shape)) if sign is None else sign for sign in signs]
+            sign = as_like(np.stack(ones), value.data)
+            if mode == "logs":
+                value.sign = sign
+            else:
+                value.data = value.data * sign
+        if any(x is not None for x in zeros):
+            if mode == "logs" or clamped:
+                raise KernelError(
+                    f"Gradients by the table of variable {variable} are not exact: it has zeros, "
+                    "and its other entries are too far apart. Take a smaller rate, or a table "
+                    "without zeros."
+                )
+            more = xp.stack([xp.zeros_like(logs[0]) if x is None else x for x in zeros])
+            value.data = value.data + more * (1.0 if value.scale is None else xp.exp(-value.scale))
+        if not self.operands:
+            value.data = value.data[0]
+            value.sign = None if value.sign is None else value.sign[0]
+        return value, clamped
 
     @cached_property
     def has_gradients(self) -> bool:
         """Whether gradients by a rate, a table or a weight are asked for."""
-        every = self.factors[:1] if self._are_alike else self.factors
-        return self.tensor is not None or any(f.tensors for factors in every for f in factors)
-
-    @cached_property
-    def _are_alike(self) -> bool:
-        """Whether all variables have the same factors."""
-        return self.factors.count(self.factors[0]) == len(self.factors)
-
-    @property
-    def root_weights(self) -> Weights | None:
-        """The weights of the roots, None if there is one root of weight one."""
-        if self.tensor is not None:
-            return weights_of(self.tensor[None, :])
-        if len(self.weights) == 1 and self.weights[0] == 1.0:
-            return None
-        return weights_of(np.asarray(self.weights, dtype=np.float64)[None, :])
+        every = (f for factors in self._distinct for f in factors)
+        return self.tensor is not None or any(f.tensors for f in every)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,68 +167,37 @@ class Tables:
     Attributes
     ----------
     vtree : Vtree
-    table : function of a variable and the atoms of all axes
+    numbers : function of a variable and the atoms of all axes
         Gives an array with one axis for each, of numbers that are zero or of a size that products
         of many can have.
     """
 
     vtree: Vtree
-    table: Callable[[int, tuple[Any, ...]], Any]
+    numbers: Callable[[int, tuple[Any, ...]], Any]
 
-    root_weights = None
     operands: ClassVar[tuple[Operand, ...]] = ()
-    """What it adds to a sweep: nothing, as it has one unit per node."""
+    weights: ClassVar[tuple[float, ...]] = (1.0,)
+    tensor: ClassVar[None] = None
+    is_signed: ClassVar[bool] = False
+    has_gradients: ClassVar[bool] = False
+    is_uniform: ClassVar[bool] = False
 
-    def leaves(self, atoms: Callable[[int], tuple[Any, ...]], like: Any) -> Any:
-        """A function from leaves to the numbers of their variables."""
+    def key(self, variable: int) -> Any:
+        """What is equal for variables with the same values."""
+        return variable
 
-        def leaf(nodes: Any) -> Value:
-            values = []
-            for variable in self.vtree.variable[nodes].tolist():
-                table = self.table(variable, atoms(variable))
-                values.append(plain(table[None], (1,) * table.ndim))
-            return values[0] if len(values) == 1 else joined(values, 0)
-
-        return leaf
-
-
-def _leaf_value(
-    factors: Sequence[Factor], atoms: tuple[Atoms, ...], variable: int, like: Any
-) -> Value:
-    """The values of some factors of one variable on all pairs (or triples) of atoms.
-
-    In tensors that know their gradients, if such are asked for.
-    """
-    found: list[tuple[Any, Any, Any]]
-    if len(atoms) == 2 and is_torch_array(like) and any(factor.tensors for factor in factors):
-        found = [f.logs_with_gradients(*atoms, variable, like) for f in factors]
-    else:
-        of_factor: Any = Factor.logs if len(atoms) == 2 else log_triples
-        found = [(*of_factor(factor, *atoms, variable), None) for factor in factors]
-    xp, sign = namespace(found[0][0]), None
-    if any(s is not None for _, s, _ in found):
-        signs = [np.ones(tuple(x.shape)) if s is None else s for x, s, _ in found]
-        sign = as_like(np.stack(signs)[None], like)
-    logs = as_like(xp.stack([x for x, _, _ in found])[None, ...], like)
-    value = from_log(logs, (1,) * (1 + len(atoms)), sign)
-    if all(zeros is None for _, _, zeros in found):
-        return value
-    if value.is_log:
-        raise KernelError(
-            f"Gradients by the table of variable {variable} are not exact: it has zeros, and its "
-            "other entries are too far apart. Take a smaller rate, or a table without zeros."
-        )
-    zeros = xp.stack([xp.zeros_like(x) if z is None else z for x, _, z in found])[None, ...]
-    scale = 1.0 if value.scale is None else xp.exp(-value.scale)
-    return replace(value, data=value.data + scale * zeros)
+    def table(
+        self, variable: int, atoms: tuple[Any, ...], like: Any, mode: str
+    ) -> tuple[NodeValues, bool]:
+        """The numbers of a variable."""
+        with np.errstate(divide="ignore"):
+            return exponentials(np.log(self.numbers(variable, atoms)), mode)
 
 
 @lru_cache(maxsize=16)
 def parallel_operand(vtree: Vtree, terms: int) -> Operand:
     """The units of `terms` product kernels side by side."""
-    block = Inner(terms, terms, None, None, None)
-    blocks = at_nodes(vtree, None, lambda _: block)
-    return Operand(vtree, [terms] * vtree.n_nodes, blocks, ["kernel"] * vtree.n_nodes)
+    return Operand(vtree, [Inner(terms, terms, None, None, None)] * vtree.n_nodes)
 
 
 def product_form(vtree: Vtree, factors: Sequence[Factor]) -> KernelBlocks:
@@ -211,11 +210,10 @@ def product_form(vtree: Vtree, factors: Sequence[Factor]) -> KernelBlocks:
 
 def is_parallel(blocks: KernelBlocks) -> bool:
     """Whether the kernel is a weighted sum of products, without sums inside."""
-    terms = len(blocks.weights)
-    return all(
-        block is None
-        or (block.left is block.right is block.weights is None and block.n_units == terms)
-        for block in blocks.operand.inner
+    every, n = blocks.operand.blocks, len(blocks.weights)
+    return blocks.operand.cached(
+        "parallel",
+        lambda: all(x.left is x.right is x.weights is None and x.n_units == n for x in every),
     )
 
 
@@ -246,9 +244,9 @@ def direct_sum(
     def inner_at(node: int) -> Inner:
         children = vtree.left[node], vtree.right[node]
         n_left, n_right = ([op.units[child] for op in operands] for child in children)
-        return side_by_side([op.inner[node] for op in operands], n_left, n_right)
+        return side_by_side([op.blocks[node] for op in operands], n_left, n_right)
 
-    return KernelBlocks(_operand(vtree, units, inner_at), factors, weights, tensor)
+    return KernelBlocks(kernel_operand(vtree, units, inner_at), factors, weights, tensor)
 
 
 def kronecker(a: KernelBlocks, b: KernelBlocks) -> KernelBlocks:
@@ -268,8 +266,8 @@ def kronecker(a: KernelBlocks, b: KernelBlocks) -> KernelBlocks:
     units = [m * n for m, n in zip(a.operand.units, b.operand.units, strict=True)]
 
     def inner_at(node: int) -> Inner:
-        first: Any = a.operand.inner[node]
-        second: Any = b.operand.inner[node]
+        first: Any = a.operand.blocks[node]
+        second: Any = b.operand.blocks[node]
         children = vtree.left[node], vtree.right[node]
         left, right = (
             (one[:, None] * b.operand.units[child] + other[None, :]).ravel()
@@ -278,7 +276,7 @@ def kronecker(a: KernelBlocks, b: KernelBlocks) -> KernelBlocks:
         matrix = sparse.csr_array(sparse.kron(first.csr, second.csr, format="csr"))
         return inner(left, right, matrix, *(units[child] for child in children))
 
-    return KernelBlocks(_operand(vtree, units, inner_at), factors, weights, tensor)
+    return KernelBlocks(kernel_operand(vtree, units, inner_at), factors, weights, tensor)
 
 
 def _multiplied(a: Any, b: Any) -> Any:
@@ -294,8 +292,13 @@ def _multiplied(a: Any, b: Any) -> Any:
     return products
 
 
-def _operand(vtree: Vtree, units: list[int], inner_at: Callable[[int], Inner]) -> Operand:
-    return Operand(vtree, units, at_nodes(vtree, None, inner_at), [None] * vtree.n_nodes)
+def kernel_operand(vtree: Vtree, units: Sequence[int], inner_at: Callable[[int], Inner]) -> Operand:
+    """The units of a kernel circuit with so many factors at every leaf."""
+
+    def leaf(node: int, _: int) -> Inner:
+        return Inner(units[node], units[node], None, None, None)
+
+    return Operand(vtree, at_nodes(vtree, leaf, inner_at))
 
 
 NEGLIGIBLE = 1e-100
@@ -312,7 +315,7 @@ def gaussian(vtree: Vtree, rates: Sequence[Any], components: Sequence[int] | Non
     """
     made: dict[int, tuple[Any, Any]] = {}  # the same points meet one set of rows after the other
 
-    def table(variable: int, atoms: tuple[Atoms, ...]) -> Any:
+    def table(variable: int, atoms: tuple[InputComponents, ...]) -> Any:
         if components is None:
             return on_atoms(rates[variable], *atoms)
         first, *others = atoms
@@ -328,19 +331,19 @@ def gaussian(vtree: Vtree, rates: Sequence[Any], components: Sequence[int] | Non
     return Tables(vtree, table)
 
 
-def on_atoms(rates: Any, *atoms: Atoms) -> Any:
+def on_atoms(rates: Any, *atoms: InputComponents) -> Any:
     """The numbers E k(x, y) for all pairs of atoms, or E k(x, y) k(x, z) for all triples.
 
     Parameters
     ----------
     rates : array of shape (columns,)
-    *atoms : Atoms
+    *atoms : InputComponents
         Of a real variable with as many columns.
 
     Examples
     --------
-    >>> unit = Atoms(None, np.array([0.5]), np.zeros(1), np.array([0.5]))
-    >>> zero = Atoms(None, np.zeros(1), np.zeros(1))
+    >>> unit = InputComponents(None, np.array([0.5]), np.zeros(1), np.array([0.5]))
+    >>> zero = InputComponents(None, np.zeros(1), np.zeros(1))
     >>> on_atoms([1.0], unit, zero).round(6).tolist()
     [[0.746824]]
     """
@@ -407,7 +410,7 @@ def one_changed(
         return Inner(n + m + 1, n + m + 1, left, right, None)
 
     units = [len(found) + 1 for found in changed]
-    operand = _operand(vtree, units, inner)
+    operand = kernel_operand(vtree, units, inner)
     inputs: list[tuple[Factor, ...]] = [
         (own, other) if v in chosen else (own,)
         for v, (own, other) in enumerate(zip(factors, others, strict=True))
@@ -421,8 +424,12 @@ ProductKernel = KernelBlocks | Tables
 
 CHUNK_BYTES = 2**27
 """Chunks are not larger than this even if they may be: memory beyond the cache is slow."""
+LAYER_BYTES = 2**25
+"""The same where all nodes of a height are computed together."""
 SYMMETRIC_ROWS = 64
-"""From this many rows on, computing half of a symmetric matrix is worth three sweeps for one."""
+"""From this many rows on, computing half of a symmetric matrix is worth three passes for one."""
+DEVICE_SHARE = 8
+"""Unless told otherwise, values may take one part in so many of a GPU's memory."""
 
 
 def gram(
@@ -439,14 +446,16 @@ def gram(
     """
     if any(side.n_rows == 0 for side in axes):
         shape = tuple(map(extent_of, axes))
-        return Scaled(as_like(np.zeros(shape), _array_of(axes)), None)
-    axis, operands = _split(axes, kernel, max_bytes)
+        return Scaled(as_like(np.zeros(shape), array_of(axes)), None)
+    axis, joint = _split(axes, kernel, max_bytes)
     if symmetric and (axis is not None or extent_of(axes[0]) >= SYMMETRIC_ROWS):
         return _symmetric_gram(axes[0], kernel, max_bytes, bar)
-    if axis is not None:
+    found = None if joint is None else _root(joint, bar)
+    if joint is None or found is None:
+        axis = int(np.argmax([side.n_rows or 1 for side in axes])) if axis is None else axis
         halves = [gram(some, kernel, max_bytes, bar) for _, some in _halves(axes, axis)]
         return concatenated(halves, axis)
-    return _by_rows(_root(operands, axes, kernel, max_bytes, bar), axes)
+    return _by_rows(joint, found)
 
 
 def expected(axes: Axes, kernel: ProductKernel, max_bytes: int, logs: Any = None) -> Any:
@@ -472,7 +481,7 @@ def _row_logs(axes: Axes, known: Any) -> list[Any]:
     found: list[Any] = [None] * len(axes)
     for i, side in enumerate(axes):
         evidence = getattr(side, "evidence", None)
-        if evidence is not None:
+        if evidence is not None and side.row_logs is None:
             first = i == 0 and known is not None
             found[i] = known if first else log_values(side.circuit, evidence)[0][:, 0]
     return found
@@ -489,16 +498,20 @@ def pieces(
 
     With `rows_first`, other axes than the first are cut only where it has a single row.
     """
-    for some, operands, (begin, *later) in parts(axes, kernel, max_bytes, rows_first):
-        root = _root(operands, some, kernel, max_bytes, bar)
-        n, *others = map(extent_of, some)
+    for joint, (begin, *later) in parts(axes, kernel, max_bytes, rows_first):
+        n, *others = map(extent_of, joint.axes)
         rest = tuple(slice(at, at + m) for at, m in zip(later, others, strict=True))
+        root = _root(joint, bar)
+        whole = gram(joint.axes, kernel, max_bytes, bar) if root is None else None
         # patterns become rows: several copies
         step = max(1, min(max_bytes, CHUNK_BYTES) // (64 * prod(others)))
         for start in range(0, n, step):
             rows = slice(start, min(n, start + step))
             at = (slice(begin + rows.start, begin + rows.stop), *rest)
-            yield at, _by_rows(root, some, rows)
+            if root is not None:
+                yield at, _by_rows(joint, root, rows)
+            elif whole is not None:
+                yield at, whole.mapped(itemgetter(rows))
 
 
 def parts(
@@ -507,14 +520,14 @@ def parts(
     max_bytes: int,
     rows_first: bool = False,
     first: tuple[int, ...] | None = None,
-) -> Iterator[tuple[Axes, list[Operand], tuple[int, ...]]]:
-    """The rows of the axes that are swept at once, what is swept, and which rows come first."""
+) -> Iterator[tuple[JointPass, tuple[int, ...]]]:
+    """The passes that are made, and which rows come first in them."""
     if any(side.n_rows == 0 for side in axes):
         return
     first = (0,) * len(axes) if first is None else first
-    axis, operands = _split(axes, kernel, max_bytes, rows_first)
-    if axis is None:
-        yield axes, operands, first
+    axis, joint = _split(axes, kernel, max_bytes, rows_first)
+    if axis is None or joint is not None:
+        yield joint, first  # type: ignore[misc]
         return
     for start, some in _halves(axes, axis):
         begin = tuple(at + start * (i == axis) for i, at in enumerate(first))
@@ -528,16 +541,23 @@ def extent_of(side: Any) -> int:
 
 def _split(
     axes: Axes, kernel: ProductKernel, max_bytes: int, rows_first: bool = False
-) -> tuple[int | None, list[Operand]]:
-    """Which axis has too many rows to be swept at once; None and what to sweep if none has."""
+) -> tuple[int | None, JointPass | None]:
+    """Which axis has too many rows for one pass; None and the pass if none has."""
     rows = [side.n_rows or 1 for side in axes]
     for axis, side in enumerate(axes):
         if side.max_rows and rows[axis] > side.max_rows:
-            return axis, []
-    operands = [*kernel.operands, *(side.operand for side in axes)]
-    if max(rows) > 1 and peak_bytes(operands) > min(max_bytes, CHUNK_BYTES):
-        return 0 if rows_first and rows[0] > 1 else rows.index(max(rows)), []
-    return None, operands
+            return axis, None
+    joint = JointPass(axes, kernel)
+    limit = min(max_bytes, CHUNK_BYTES)
+    if is_on_card(joint.like):
+        limit = (
+            max_bytes if max_bytes != DEFAULT_MAX_BYTES else total_bytes(joint.like) // DEVICE_SHARE
+        )
+    elif max(rows) > 1 and joint.by_layers:
+        limit = min(limit, LAYER_BYTES)
+    if max(rows) > 1 and joint.n_bytes > limit:
+        return 0 if rows_first and rows[0] > 1 else rows.index(max(rows)), None
+    return None, joint
 
 
 def _halves(axes: Axes, axis: int) -> Iterator[tuple[int, Axes]]:
@@ -547,20 +567,17 @@ def _halves(axes: Axes, axis: int) -> Iterator[tuple[int, Axes]]:
         yield chosen.start, (*axes[:axis], axes[axis].rows(chosen), *axes[axis + 1 :])
 
 
-def _root(
-    operands: list[Operand], axes: Axes, kernel: ProductKernel, max_bytes: int, bar: Any
-) -> Value:
-    """The value at the root."""
-    root = sweep(operands, _leaf(axes, kernel), max_bytes, _remote(axes, kernel))
-    weights = kernel.root_weights
-    if weights is not None:
-        if is_torch_array(weights.matrix):  # as a parameter of the kernel
-            on_host = isinstance(root.data, np.ndarray)
-            there = to_numpy(weights.matrix) if on_host else weights.matrix.to(root.data)
-            weights = replace(weights, matrix=there)
-        root = applied(root, weights, 1)
-    if bar is not None:
-        bar.update(prod(side.n_rows or 1 for side in axes))
+def _root(joint: JointPass, bar: Any) -> Scaled | None:
+    """The values of all roots; None if a few rows are out of range."""
+    require_memory(
+        joint.n_bytes,
+        "A pass over all pairs of units of the circuits",
+        SMALLER_CIRCUITS,
+        total_bytes(joint.like) if is_on_card(joint.like) else None,
+    )
+    root = joint.values()
+    if root is not None and bar is not None:
+        bar.update(prod(joint.shape))
     return root
 
 
@@ -576,73 +593,56 @@ def _symmetric_gram(side: Any, kernel: ProductKernel, max_bytes: int, bar: Any) 
     return concatenated(halves, 0)
 
 
-def array_in(circuit: Circuit) -> Any:
-    """One of the circuit's arrays."""
-    return circuit.blocks[0].numbers
-
-
-def _array_of(axes: Axes) -> Any:
-    """An array of the first circuit: results live where it does."""
-    return array_in(next(side.circuit for side in axes if not isinstance(side, PointSide)))
-
-
-def _remote(axes: Axes, kernel: ProductKernel) -> Remote | None:
-    """What a sweep on a card may be captured by; None elsewhere."""
-    like = _array_of(axes)
-    if not is_on_card(like):
-        return None
-    whole = all(isinstance(side, CircuitSide) and side.evidence is None for side in axes)
-    key = None
-    if whole and isinstance(kernel, KernelBlocks) and not kernel.has_gradients:
-        key = kernel.signature
-    return Remote(like, key, lambda: _leaf(axes, kernel))
-
-
-def _leaf(axes: Axes, kernel: ProductKernel) -> Any:
-    """Leaves of the sweep: the kernel on atoms, expanded to the units of all axes."""
-    inputs = kernel.leaves(lambda v: tuple(side.atoms(v) for side in axes), _array_of(axes))
-    own = len(kernel.operands)
-    # points only choose from their atoms: they do it while the others are atoms still
-    order = sorted(range(len(axes)), key=lambda i: not isinstance(axes[i], PointSide))
-
-    def leaf(nodes: Any, parts: Any) -> Value:
-        value = inputs(nodes)
-        for i in order:
-            value = axes[i].expand(value, own + 1 + i, nodes, parts and parts[own + i])
-        return value
-
-    return leaf
-
-
-def _by_rows(root: Value, axes: Axes, some: slice = slice(None)) -> Scaled:
-    """The root's value with one entry per row along every axis, for some rows of the first."""
-    values = _scaled(root, root.data.ndim - len(axes))  # the root, and the whole kernel
+def _by_rows(joint: JointPass, values: Scaled, some: slice = slice(None)) -> Scaled:
+    """The values of the kernel with one entry per row along every axis, some of the first."""
+    kernel, axes = joint.kernel, joint.axes
+    if kernel.operands:
+        values = _contracted(values, kernel)
+    elif kernel.tensor is not None or kernel.weights[0] != 1.0:
+        values = _contracted(values.mapped(lambda x: x[None]), kernel)
+    circuits = [i for i, side in enumerate(axes) if not isinstance(side, PointOperand)]
+    places = {i: n for n, i in enumerate(circuits)}
+    places.update({i: len(circuits) + n for n, i in enumerate(joint.batched)})
+    order = [places[i] for i in range(len(axes))]
+    rest = [i for i in range(values.data.ndim) if i not in order]  # one root each, given evidence
+    xp = namespace(values.data)
+    values = values.mapped(lambda x: xp.permute_dims(x, (*rest, *order))[(0,) * len(rest)])
     for axis, side in enumerate(axes):
-        rows = side.root_rows
-        if rows is None and axis == 0:
-            values = values.mapped(itemgetter((some, ...)))
-        elif rows is not None:
+        rows = None if joint.by_layers and axis in joint.batched else side.row_index
+        if rows is not None:
             index = as_like(rows[some] if axis == 0 else rows, values.data)
             values = values.mapped(partial(take, index=index, axis=axis))
+        elif axis == 0:
+            values = values.mapped(itemgetter(some))
     logs = [getattr(side, "row_logs", None) for side in axes]
-    return divided(values, logs, (some, *(slice(None),) * (len(axes) - 1)))
+    values = divided(values, logs, (some, *(slice(None),) * (len(axes) - 1)))
+    if isinstance(values.data, np.ndarray):
+        values = values.mapped(partial(as_like, like=array_of(axes)))
+    return values
 
 
-def _scaled(root: Value, leading: int) -> Scaled:
-    """The root's value at the first entry of some leading axes."""
-    xp = namespace(root.data)
-    first: Any = (*(0,) * leading, ...)
-    if root.is_log:
-        finite = root.data > -inf
-        data = xp.astype(finite, root.data.dtype)
-        data = (data if root.sign is None else root.sign)[first]
-        return Scaled(data, xp.where(finite, root.data, xp.zeros_like(root.data))[first])
-    data, scale = root.data[first], root.scale
-    return Scaled(data, None if scale is None else xp.broadcast_to(scale[first], data.shape))
+def _contracted(values: Scaled, kernel: ProductKernel) -> Scaled:
+    """The sum over the kernel's roots, with their weights."""
+    xp, data, scale = namespace(values.data), values.data, values.scale
+    weights, top = np.asarray(kernel.weights, dtype=np.float64), 0.0
+    if kernel.tensor is not None:
+        weights = kernel.tensor.to(data) if is_torch_array(data) else to_numpy(kernel.tensor)
+    else:
+        top = float(np.log(weights.max()))
+        weights = as_like(weights / weights.max(), data)
+    weights = weights.reshape(-1, *[1] * (data.ndim - 1))
+    if scale is not None:  # that of every root, in logarithms
+        sizes = safe_log(xp.abs(detach(data))) + detach(scale)
+        most = xp.max(sizes, axis=0, keepdims=True)
+        most = xp.where(most > -inf, most, xp.zeros_like(most))
+        data = times_exp(data, scale - most)
+        scale = most[0] + top
+    elif top:
+        scale = xp.full_like(data[0], top)
+    return Scaled(xp.sum(weights * data, axis=0), scale)
 
 
 def by_kernel_root(axes: Axes, kernel: ProductKernel, max_bytes: int) -> Any:
     """Values of circuits without evidence, for every root of the kernel: its weights are unused."""
-    operands = [*kernel.operands, *(side.operand for side in axes)]
-    root = sweep(operands, _leaf(axes, kernel), max_bytes, _remote(axes, kernel))
-    return _scaled(root, 1).linear()
+    found: Any = _root(JointPass(axes, kernel), None)
+    return found.linear()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import product
 from math import inf, isfinite
 from numbers import Real
 from typing import Any
@@ -20,33 +22,38 @@ from expectedkernels.arrays import (
     has_gradient,
     on_host,
     require_memory,
+    spans,
 )
 from expectedkernels.checks import (
-    CircuitError,
     CompatibilityError,
     KernelError,
     PropertyError,
     Verdict,
     public,
+    shown,
 )
 from expectedkernels.circuits.block_circuit import host_for
 from expectedkernels.circuits.build import with_root_weights
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.graph import Categorical, Graph, Sum, Unit, topological
+from expectedkernels.circuits.graph import Categorical, Graph, Sum, Unit
 from expectedkernels.circuits.inputs import Table
-from expectedkernels.circuits.operands import Atoms
+from expectedkernels.circuits.operands import InputComponents
 from expectedkernels.circuits.properties import is_compatible
 from expectedkernels.circuits.queries import log_values
-from expectedkernels.data.evidence import Domains, as_evidence, as_points, refuse_flat
-from expectedkernels.data.schema import Schema
-from expectedkernels.data.tables import as_floats, column_names, frame_columns, is_frame
+from expectedkernels.data.evidence import Domains, as_evidence, as_points, check_rows, number_rows
+from expectedkernels.data.tables import as_floats
 from expectedkernels.display import overview
 from expectedkernels.engine.blocks import at_nodes
-from expectedkernels.engine.sweep import Operand
+from expectedkernels.engine.scaled import Scaled
 from expectedkernels.kernels.factors import Factor
-from expectedkernels.kernels.gram import KernelBlocks, direct_sum, kronecker, product_form
+from expectedkernels.kernels.gram import (
+    KernelBlocks,
+    direct_sum,
+    kernel_operand,
+    kronecker,
+    product_form,
+)
 from expectedkernels.kernels.points import (
-    Scaled,
     check_states,
     in_tensors,
     product_values,
@@ -99,28 +106,26 @@ class Kernel:
     """
 
     def _repr_html_(self) -> str:
-        return overview("Kernel", {"kernel": repr(self), "positive definite": self._is_definite()})
+        verdict = str(self.is_positive_definite())
+        return overview("Kernel", {"kernel": repr(self), "positive definite": verdict})
 
-    def _is_definite(self) -> str:
-        try:
-            return str(self.is_positive_definite())
-        except CircuitError as error:  # it depends on the variables
-            return str(error)
+    kernels: Sequence[Kernel] = ()
+    """What the kernel is made of."""
 
     @property
     def domains(self) -> Domains | None:
         """The number of states of every variable, None if the kernel fits any."""
-        return None
+        return next((k.domains for k in self.kernels if k.domains is not None), None)
 
     @property
     def vtree(self) -> Vtree | None:
         """How the kernel splits its variables, None if it fits any vtree."""
-        return None
+        return next((k.vtree for k in self.kernels if k.vtree is not None), None)
 
     @property
     def tensors(self) -> list[Array]:
         """The parameters that are tensors which gradients are asked for."""
-        return []
+        return [x for k in self.kernels for x in k.tensors]
 
     def scaled(self, X: Array, Y: Array) -> Scaled:
         """The values k(x_i, y_j) with their logs; tensors, if gradients by parameters are asked."""
@@ -136,15 +141,18 @@ class Kernel:
 
     def gram(self, X: Array, Y: Array) -> Array:
         """The values k(x_i, y_j) for all rows of two arrays."""
-        return self.scaled(X, Y).linear("The kernel", ASK_FOR_LOGS)
+        factors = self.factors(X.shape[1])
+        if factors is None:
+            return self.scaled(X, Y).linear("The kernel", ASK_FOR_LOGS)
+        return product_values(factors, X, Y)
 
-    def single_product(self, n_variables: int) -> list[Factor] | None:
+    def factors(self, n_variables: int) -> list[Factor] | None:
         """One factor per variable whose product is the kernel; None if it is not made like that."""
         return None
 
     def is_symmetric(self, n_variables: int) -> bool:
         """Whether k(x, x') and k(x', x) are known to be equal."""
-        return False
+        return bool(self.kernels) and all(k.is_symmetric(n_variables) for k in self.kernels)
 
     def is_positive_definite(self, cardinalities: Domains | None = None) -> Verdict:
         """Whether the kernel is positive (semi-)definite, by its inputs and weights.
@@ -213,7 +221,7 @@ class Kernel:
         values = np.empty((len(first), len(second)))
         mirrored = second is first and self.is_symmetric(first.shape[1])
         with np.errstate(over="ignore"):
-            for rows, columns in _blocks(len(first), len(second)):
+            for rows, columns in _blocks(first, second):
                 if mirrored and rows.start > columns.start:
                     values[rows, columns] = values[columns, rows].T
                     continue
@@ -245,7 +253,7 @@ class Kernel:
         if self.tensors:
             return self.scaled(first, second).logs()
         logs, signs = np.empty((2, len(first), len(second)))
-        for at in _blocks(len(first), len(second)):
+        for at in _blocks(first, second):
             logs[at], signs[at] = self.scaled(first[at[0]], second[at[1]]).logs()
         return logs, signs
 
@@ -331,7 +339,7 @@ class Kernel:
             matrices = [factor_matrix(factor, domains[v], v) for factor in blocks.factors[v]]
             return Table(np.stack([m[:, point[v]] if left else m[point[v]] for m in matrices]))
 
-        found = at_nodes(blocks.vtree, leaf, blocks.operand.inner.__getitem__)
+        found = at_nodes(blocks.vtree, leaf, blocks.operand.blocks.__getitem__)
         roots = Circuit(blocks.vtree, tuple(found))
         return with_root_weights(roots, np.asarray(blocks.weights)[None, :], "The projection")
 
@@ -349,29 +357,40 @@ RBF(gamma=0.1). Got str instead.
     if isinstance(kernel, Kernel):
         return
     kind = kernel if isinstance(kernel, type) else type(kernel)
-    what = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
-    what = f"the class {what}" if isinstance(kernel, type) else what
+    name, advice = kind.__name__, ""
+    if issubclass(kind, Kernel):
+        advice = f" Make one of it: {name}(...)."
+    elif name in NAMES:
+        rate = " with gamma = 1 / (2 length_scale^2)" if hasattr(kernel, "length_scale") else ""
+        advice = f" There is an expectedkernels.{name}: use that{rate}."
+    what = name if kind.__module__ == "builtins" else f"{kind.__module__}.{name}"
     raise KernelError(
         f"The kernel must be an expectedkernels kernel, such as {such_as}. "
-        f"Got {what} instead.{_namesake(kernel, kind)}"
+        f"Got {'the class ' if kind is kernel else ''}{what} instead.{advice}"
     )
 
 
-def _namesake(kernel: Any, kind: type) -> str:
-    """Advice for classes of kernels, and for kernels that have the name of one here."""
-    if issubclass(kind, Kernel):
-        return f" Make one of it: {kind.__name__}(...)."
-    if kind.__name__ not in NAMES:
-        return ""
-    rate = ""
-    if kind.__name__ == "RBF" and hasattr(kernel, "length_scale"):
-        rate = " with gamma = 1 / (2 length_scale^2)"
-    return f" There is an expectedkernels.{kind.__name__}: use that{rate}."
+def require_made_for(kernel: Kernel, own: int, n_variables: int) -> None:
+    """Raise unless a kernel with parameters for so many variables is used on as many."""
+    if own != n_variables:
+        name = type(kernel).__name__
+        raise KernelError(f"This {name} is for {own} variables. It is used on {n_variables}.")
+
+
+def square_table(table: Any, variable: int) -> Any:
+    """A kernel on the states of a variable as a new array, checked to be square and finite."""
+    matrix = np.array(as_floats(detach(table), "The tables of a kernel must be arrays"))
+    if matrix.ndim != 2 or len({*matrix.shape, 0}) != 2 or not np.isfinite(matrix).all():
+        raise KernelError(
+            f"The table of variable {variable} must be a square matrix of finite numbers. "
+            f"Got shape {matrix.shape}."
+        )
+    return matrix
 
 
 def factor_matrix(factor: Any, cardinality: int, variable: int) -> Any:
     """The values of a factor on all pairs of states."""
-    logs, sign = factor.logs(Atoms(cardinality), Atoms(cardinality), variable)
+    logs, sign = factor.logs(InputComponents(cardinality), InputComponents(cardinality), variable)
     values = np.exp(logs)
     return values if sign is None else values * sign
 
@@ -402,9 +421,9 @@ def refuse_infinite(values: Any) -> None:
 
 def _two_sets(X: Any, Y: Any) -> tuple[Any, Any]:
     """Two checked sets of points; one stands for both. Frames are matched by their names."""
-    X, Y = number_rows(X, Y)
-    first = finite_rows(X)
-    second = first if Y is None else finite_rows(Y)
+    first, second = number_rows(X, X if Y is None else Y, what="Kernels compare")
+    first = finite_rows(first)
+    second = first if Y is None else finite_rows(second)
     if first.shape[1] != second.shape[1]:
         raise KernelError(
             "The points on both sides need as many columns. "
@@ -418,39 +437,15 @@ def _two_sets(X: Any, Y: Any) -> tuple[Any, Any]:
     return first, second
 
 
-def number_rows(
-    *tables: Any, what: str = "Kernels compare", error: type[CircuitError] = KernelError
-) -> list[Any]:
-    """Tables as they are, and data frames as numbers, with columns in the order of the first."""
-    schema, found = None, []
-    for table in tables:
-        if is_frame(table):
-            columns = frame_columns(table)
-            for column in columns:
-                if column.kind == "label":
-                    raise error(
-                        f"{what} numbers. The column {column.name!r} holds labels: give codes, or "
-                        "compare distributions (expected_kernel, mmd), which read labels."
-                    )
-            schema = schema or Schema((None,) * len(columns), column_names(table))
-            table = schema.read_frame(table, "The second data frame")
-        found.append(table)
-    return found
-
-
-def _blocks(n_rows: int, n_columns: int) -> Iterator[tuple[slice, slice]]:
+def _blocks(X: Any, Y: Any) -> Iterator[tuple[slice, slice]]:
     """The rows and columns of a matrix in blocks, so that what is made of a block stays small."""
-    for i in range(0, n_rows, BLOCK):
-        for j in range(0, n_columns, BLOCK):
-            yield slice(i, min(n_rows, i + BLOCK)), slice(j, min(n_columns, j + BLOCK))
+    return product(spans(len(X), BLOCK), spans(len(Y), BLOCK))
 
 
 def finite_rows(X: Any) -> Any:
     """Points as rows of floats; raises unless they are complete and finite."""
     rows = as_floats(X)
-    refuse_flat(rows, "Points", KernelError)
-    if rows.ndim != 2:
-        raise KernelError(f"Points must have shape (rows, variables). Got shape {rows.shape}.")
+    check_rows(rows, "Points", KernelError)
     if not np.isfinite(rows).all():
         row, column = (int(i) for i in np.argwhere(~np.isfinite(rows))[0])
         raise KernelError(
@@ -464,7 +459,6 @@ def finite_rows(X: Any) -> Any:
 class CompositeKernel(Kernel):
     """A kernel made of others, which may be made for certain variables."""
 
-    kernels: Sequence[Kernel]
     what: str
 
     def combined(self, values: Sequence[Any]) -> Any:
@@ -476,37 +470,21 @@ class CompositeKernel(Kernel):
         return self.combined([k.pairs(X, Y) for k in self.kernels])
 
     def gram(self, X: Any, Y: Any) -> Any:
-        """The values k(x_i, y_j)."""
-        return self.combined([k.gram(X, Y) for k in self.kernels])
+        """The values k(x_i, y_j); of a product of exponentials one exponential of a sum."""
+        factors = self.factors(X.shape[1])
+        if factors is None:
+            return self.combined([k.gram(X, Y) for k in self.kernels])
+        return product_values(factors, X, Y)
 
     def scaled_parts(self, X: Any, Y: Any) -> list[Scaled]:
         """The values of all parts with their logs, in tensors if there is one."""
         parts = [k.scaled(X, Y) for k in self.kernels]
-        return [in_tensors(part) for part in parts] if self.tensors else parts
+        return list(map(in_tensors, parts)) if self.tensors else parts
 
     def is_positive_definite(self, cardinalities: Domains | None = None) -> Verdict:
         """Whether all parts are; the weights are positive by construction."""
         reason = f"a {self.what} of positive definite kernels is positive definite"
         return all_definite((k.is_positive_definite(cardinalities) for k in self.kernels), reason)
-
-    @property
-    def tensors(self) -> list[Array]:
-        """The parameters of all parts that are tensors which gradients are asked for."""
-        return [x for k in self.kernels for x in k.tensors]
-
-    @property
-    def domains(self) -> Domains | None:
-        """The number of states of every variable, None if all parts fit any."""
-        return next((k.domains for k in self.kernels if k.domains is not None), None)
-
-    @property
-    def vtree(self) -> Vtree | None:
-        """How the kernel splits its variables, None if all parts fit any vtree."""
-        return next((k.vtree for k in self.kernels if k.vtree is not None), None)
-
-    def is_symmetric(self, n_variables: int) -> bool:
-        """Whether all parts are."""
-        return all(k.is_symmetric(n_variables) for k in self.kernels)
 
 
 class SumKernel(CompositeKernel):
@@ -546,12 +524,9 @@ class SumKernel(CompositeKernel):
         return summed(self.scaled_parts(X, Y), self.scales)
 
     def __repr__(self) -> str:
-        terms = [
-            repr(k) if w == 1.0 else f"{w!r} * {k!r}"
-            for k, w in zip(self.kernels, self.weights, strict=True)
-        ]
-        joined = " + ".join(terms)
-        return joined if len(terms) == 1 else f"({joined})"
+        pairs = zip(self.kernels, self.weights, strict=True)
+        terms = " + ".join(repr(k) if w == 1.0 else f"{w!r} * {k!r}" for k, w in pairs)
+        return terms if len(self.kernels) == 1 else f"({terms})"
 
 
 class ProductKernel(CompositeKernel):
@@ -560,20 +535,19 @@ class ProductKernel(CompositeKernel):
     what = "product"
 
     def __init__(self, first: Kernel, second: Kernel):
-        self.first, self.second = first, second
         self.kernels = (first, second)
 
     def blocks(self, vtree: Vtree, domains: Domains) -> KernelBlocks:
         """The kernel as a circuit on a vtree."""
-        return kronecker(self.first.blocks(vtree, domains), self.second.blocks(vtree, domains))
+        return kronecker(*(k.blocks(vtree, domains) for k in self.kernels))
 
     def combined(self, values: Sequence[Any]) -> Any:
         """The product."""
         return values[0] * values[1]
 
-    def single_product(self, n_variables: int) -> list[Factor] | None:
+    def factors(self, n_variables: int) -> list[Factor] | None:
         """The products of both kernels' factors, if both have one per variable."""
-        first, second = (k.single_product(n_variables) for k in self.kernels)
+        first, second = (k.factors(n_variables) for k in self.kernels)
         if first is None or second is None:
             return None
         pairs = list(zip(first, second, strict=True))
@@ -588,13 +562,8 @@ class ProductKernel(CompositeKernel):
         one, two = self.scaled_parts(X, Y)
         return Scaled(one.data * two.data, one.scale + two.scale)
 
-    def gram(self, X: Any, Y: Any) -> Any:
-        """The values k(x_i, y_j); of a product of exponentials one exponential of a sum."""
-        factors = self.single_product(X.shape[1])
-        return super().gram(X, Y) if factors is None else product_values(factors, X, Y)
-
     def __repr__(self) -> str:
-        return f"{self.first!r} * {self.second!r}"
+        return " * ".join(map(repr, self.kernels))
 
 
 def all_definite(verdicts: Iterable[Verdict], reason: str) -> Verdict:
@@ -630,17 +599,9 @@ class FactorKernel(Kernel):
                 values *= factor.table[x.astype(np.intp), y.astype(np.intp)]
         return np.exp(logs, out=logs) * values
 
-    def gram(self, X: Array, Y: Array) -> Array:
-        """The values k(x_i, y_j)."""
-        return product_values(self.factors(X.shape[1]), X, Y)
-
     def scaled(self, X: Array, Y: Array) -> Scaled:
         """The values k(x_i, y_j) with their logs."""
         return scaled_products(self.factors(X.shape[1]), X, Y)
-
-    def single_product(self, n_variables: int) -> list[Factor] | None:
-        """One factor per variable."""
-        return self.factors(n_variables)
 
     def is_symmetric(self, n_variables: int) -> bool:
         """Whether all tables are symmetric."""
@@ -660,7 +621,16 @@ class RateKernel(FactorKernel):
     field = "square"
 
     def __init__(self, gamma: ArrayLike | None = 1.0):
-        self.gamma = _checked_rate(on_host(gamma), type(self).__name__)
+        given, name = on_host(gamma), type(self).__name__
+        kind = np.asarray(given).dtype.kind if np.ndim(given) < 2 else "O"
+        rates = np.array(given, dtype=np.float64) if kind in "iuf" else np.array(np.nan)
+        good = np.isfinite(rates).all() and ((rates >= 0).all() if rates.ndim else rates > 0)
+        if not good and not (given is None and name == "ExpHamming"):
+            raise KernelError(
+                f"The 'gamma' parameter of {name} must be a float in the range (0, inf), or one "
+                f"non-negative float per variable. Got {given!r} instead."
+            )
+        self.gamma: Any = None if given is None else rates if rates.ndim else float(rates)
         self.tensor = gamma if has_gradient(gamma) else None
 
     @property
@@ -673,11 +643,7 @@ class RateKernel(FactorKernel):
         gamma = 1.0 / n_variables if self.gamma is None else self.gamma
         if isinstance(gamma, float):
             return [self._factor(gamma, self.tensor)] * n_variables
-        if len(gamma) != n_variables:
-            raise KernelError(
-                f"This {type(self).__name__} kernel has rates for {len(gamma)} variables. It is "
-                f"used on {n_variables}."
-            )
+        require_made_for(self, len(gamma), n_variables)
         given: Any = [None] * n_variables if self.tensor is None else self.tensor
         return [self._factor(float(rate), own) for rate, own in zip(gamma, given, strict=True)]
 
@@ -690,20 +656,6 @@ class RateKernel(FactorKernel):
         return f"{type(self).__name__}(gamma={gamma!r})"
 
 
-def _checked_rate(gamma: Any, name: str) -> Any:
-    """A float, or an array of one float per variable; None (of ExpHamming) stays."""
-    if gamma is None and name == "ExpHamming":
-        return None
-    kind = np.asarray(gamma).dtype.kind if np.ndim(gamma) < 2 else "O"
-    rates = np.array(gamma, dtype=np.float64) if kind in "iuf" else np.array(np.nan)
-    if np.isfinite(rates).all() and ((rates >= 0).all() if rates.ndim else rates > 0):
-        return rates if rates.ndim else float(rates)
-    raise KernelError(
-        f"The 'gamma' parameter of {name} must be a float in the range (0, inf), or one "
-        f"non-negative float per variable. Got {gamma!r} instead."
-    )
-
-
 @public
 class RBF(RateKernel):
     """The Gaussian kernel ``exp(-gamma |x - x'|^2)`` of the Euclidean distance.
@@ -712,6 +664,11 @@ class RBF(RateKernel):
     ----------
     gamma : float, or one float per variable
         The rate(s), or a tensor of them (see `Kernel` on gradients).
+
+    Raises
+    ------
+    KernelError
+        If a rate is negative, not finite or no number.
 
     Examples
     --------
@@ -730,6 +687,11 @@ class Laplacian(RateKernel):
     ----------
     gamma : float, or one float per variable
         The rate(s), or a tensor of them (see `Kernel` on gradients).
+
+    Raises
+    ------
+    KernelError
+        If a rate is negative, not finite or no number.
 
     Examples
     --------
@@ -807,17 +769,8 @@ class TableKernel(FactorKernel):
     """
 
     def __init__(self, tables: TablesLike):
-        what = "The tables of a TableKernel must be arrays"
         tables = list(tables)
-        self.tables = [np.array(as_floats(detach(table), what)) for table in tables]
-        for variable, table in enumerate(self.tables):
-            if table.ndim != 2 or table.shape[0] != table.shape[1] or not len(table):
-                raise KernelError(
-                    f"The table of variable {variable} must be a square matrix. "
-                    f"Got shape {table.shape}."
-                )
-            if not np.isfinite(table).all():
-                raise KernelError(f"The table of variable {variable} must hold finite numbers.")
+        self.tables = [square_table(table, variable) for variable, table in enumerate(tables)]
         self._factors = [
             Factor(table=table, tensors={"table": given} if has_gradient(given) else None)
             for table, given in zip(self.tables, tables, strict=True)
@@ -835,11 +788,7 @@ class TableKernel(FactorKernel):
 
     def factors(self, n_variables: int) -> list[Factor]:
         """One factor per variable."""
-        if n_variables != len(self.tables):
-            raise KernelError(
-                f"This TableKernel has tables for {len(self.tables)} variables. "
-                f"It is used on {n_variables}."
-            )
+        require_made_for(self, len(self.tables), n_variables)
         return self._factors
 
     def is_positive_definite(self, cardinalities: Domains | None = None) -> Verdict:
@@ -849,10 +798,6 @@ class TableKernel(FactorKernel):
 
     def __repr__(self) -> str:
         return f"TableKernel({len(self.tables)} tables)"
-
-
-KEPT_VTREES = 4
-"""For how many vtrees, the last ones, a kernel circuit keeps what it is there."""
 
 
 def kernel_input(variable: int, table: NumbersLike) -> Unit:
@@ -877,13 +822,7 @@ def kernel_input(variable: int, table: NumbersLike) -> Unit:
     >>> kernel_input(0, [[1.0, 0.5], [0.5, 1.0]]).scope
     frozenset({0})
     """
-    matrix = np.asarray(table, dtype=np.float64)
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix).all():
-        raise KernelError(
-            f"A kernel input of variable {variable} must be a square matrix of finite numbers. "
-            f"Got shape {matrix.shape}."
-        )
-    return Categorical(variable, matrix.ravel())
+    return Categorical(variable, square_table(table, variable).ravel())
 
 
 @public
@@ -925,18 +864,17 @@ class KernelCircuit(Kernel):
                 "A kernel circuit is built of Sum, Product and kernel_input units. "
                 f"Got {type(root).__name__} instead."
             )
-        for unit in topological(root):  # before sums of one variable become tables
+        graph = Graph(root)
+        for unit in graph.units:  # before sums of one variable become tables
             if isinstance(unit, Sum) and (unit.weights < 0).any():
                 raise KernelError(
-                    "The weights of a kernel circuit must not be negative, or it may not be "
-                    f"positive definite. Got {unit.weights.min()} in a sum over variables "
-                    f"{sorted(unit.scope)[:8]}."
+                    "The weights of a kernel circuit must not be negative: it may be indefinite. "
+                    f"Got {unit.weights.min()} in a sum over variables {sorted(unit.scope)[:8]}."
                 )
-        if (reason := Graph(root).not_smooth()) is not None:
+        if (reason := graph.not_smooth()) is not None:
             raise PropertyError(
-                f"The kernel circuit is not smooth: {reason}. Multiply the inputs of this sum by "
-                "kernels of the variables that they leave out, of ones if they do not matter: "
-                "kernel_input(v, [[1, 1], [1, 1]])."
+                f"The kernel circuit is not smooth: {reason}. Multiply these inputs by kernels of "
+                "the variables that they leave out, such as kernel_input(v, [[1, 1], [1, 1]])."
             )
         self.circuit = Circuit.from_units(root, vtree=vtree)
         self.cardinalities: list[int] = []
@@ -948,15 +886,11 @@ class KernelCircuit(Kernel):
                     f"kernel_input. Got an input with {pairs} states."
                 )
             self.cardinalities.append(n)
-        self._aligned: dict[Vtree, KernelBlocks] = {}
 
     @property
     def domains(self) -> Domains:
         """The number of states of every variable."""
         return self.cardinalities
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_aligned": {}}  # what is cached is not part of the value
 
     @property
     def vtree(self) -> Vtree:
@@ -965,42 +899,13 @@ class KernelCircuit(Kernel):
 
     def blocks(self, vtree: Vtree, domains: Domains) -> KernelBlocks:
         """The kernel as a circuit on a vtree; it must be its own up to swaps."""
-        if vtree.n_variables != len(self.cardinalities):
+        require_made_for(self, len(self.cardinalities), vtree.n_variables)
+        if list(domains) != self.cardinalities:
             raise KernelError(
-                f"This kernel circuit is over {len(self.cardinalities)} variables. "
-                f"It is used on {vtree.n_variables}."
+                f"This kernel circuit is for variables of {shown(self.cardinalities)} states, "
+                f"and used on variables of {shown(list(domains))} states (None: a real variable)."
             )
-        for variable, (mine, given) in enumerate(zip(self.cardinalities, domains, strict=True)):
-            if mine != given:
-                what = "a real variable" if given is None else f"{given} states"
-                raise KernelError(
-                    f"This kernel circuit has {mine} states for variable {variable}, which has "
-                    f"{what} here."
-                )
-        found = self._aligned.get(vtree)
-        if found is None:
-            found = self._on(vtree)
-            kept = {**self._aligned, vtree: found}
-            for oldest in list(kept)[:-KEPT_VTREES]:
-                del kept[oldest]
-            self._aligned = kept  # replaced, not changed: other threads may be reading
-        return found
-
-    def _on(self, vtree: Vtree) -> KernelBlocks:
-        circuit = self.circuit.aligned_to(vtree)
-        if circuit is None:
-            raise CompatibilityError(
-                "The kernel circuit and the circuits split their variables in different ways "
-                f"({self.vtree} and {vtree}), so the expected kernel has no known polynomial "
-                "algorithm. Kernels that factorise over variables (RBF, ...) fit every vtree."
-            )
-        factors = []
-        for variable, n in enumerate(self.cardinalities):
-            block: Any = circuit.input(variable)
-            factors.append(tuple(Factor(table=row.reshape(n, n)) for row in block.table))
-        found = circuit.operand
-        operand = Operand(vtree, found.units, found.inner, [None] * vtree.n_nodes)
-        return KernelBlocks(operand, factors, np.ones(1))
+        return _on_vtree(self.circuit, vtree)
 
     def pairs(self, X: Array, Y: Array) -> Array:
         """The values k(x_i, y_i)."""
@@ -1022,16 +927,37 @@ class KernelCircuit(Kernel):
     def is_positive_definite(self, cardinalities: Domains | None = None) -> Verdict:
         """Whether all inputs are symmetric without negative eigenvalues."""
         verdicts = (
-            Factor(table=row.reshape(n, n)).verdict(variable)
-            for variable, n in enumerate(self.cardinalities)
+            _table_factor(row).verdict(variable)
+            for variable in range(len(self.cardinalities))
             for row in self.circuit.input(variable).numbers
         )
         return all_definite(verdicts, "all inputs are positive definite and no weight is negative")
 
     def __repr__(self) -> str:
-        return (
-            f"<KernelCircuit of {len(self.cardinalities)} variables: {self.circuit.n_units} units>"
+        d, n = len(self.cardinalities), self.circuit.n_units
+        return f"<KernelCircuit of {d} variables: {n} units>"
+
+
+@lru_cache(maxsize=16)
+def _on_vtree(kernel: Circuit, vtree: Vtree) -> KernelBlocks:
+    """The circuit of a kernel as blocks on a vtree that is its own up to swaps."""
+    circuit = kernel.aligned_to(vtree)
+    if circuit is None:
+        raise CompatibilityError(
+            "The kernel circuit and the circuits split their variables in different ways "
+            f"({kernel.vtree} and {vtree}). Kernels that are products (RBF, ...) fit every vtree."
         )
+    inputs: list[Any] = [circuit.input(v) for v in range(vtree.n_variables)]
+    factors = [tuple(map(_table_factor, block.table)) for block in inputs]
+    blocks: Any = circuit.blocks
+    operand = kernel_operand(vtree, circuit.operand.units, blocks.__getitem__)
+    return KernelBlocks(operand, factors, np.ones(1))
+
+
+def _table_factor(row: Any) -> Factor:
+    """The factor of an input unit, whose states are pairs of states."""
+    n = round(len(row) ** 0.5)
+    return Factor(table=row.reshape(n, n))
 
 
 def is_kernel_compatible(k: Kernel, p: Circuit | Unit, q: Circuit | Unit) -> Verdict:
@@ -1058,9 +984,8 @@ def is_kernel_compatible(k: Kernel, p: Circuit | Unit, q: Circuit | Unit) -> Ver
     if not verdict:
         return verdict
     # a unit graph is written on the vtree of the circuit it is compared with
-    other = q if isinstance(q, Circuit) else p
-    circuit = p if isinstance(p, Circuit) else other
-    circuit = circuit if isinstance(circuit, Circuit) else Circuit.from_units(circuit)
+    circuits = [x for x in (p, q) if isinstance(x, Circuit)]
+    circuit = circuits[0] if circuits else Circuit.from_units(p)  # type: ignore[arg-type]
     try:
         k.blocks(circuit.vtree, circuit.cardinalities)
     except (KernelError, CompatibilityError) as error:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from math import inf, log, prod
 from operator import itemgetter
@@ -23,81 +23,15 @@ from expectedkernels.arrays import (
     require_memory,
 )
 from expectedkernels.checks import DataError, KernelError
-from expectedkernels.engine.value import limit, safe_log
+from expectedkernels.engine.scaled import Place, Scaled, concatenated, contracted, divided
 from expectedkernels.kernels.factors import Factor
 
-Place = tuple[slice, ...]
-"""Some rows along every axis of an array."""
 EVERY: Place = (slice(None), slice(None))
-
-
-@dataclass(frozen=True, eq=False)
-class Scaled:
-    """Results as mantissas and log-scales (None: zero)."""
-
-    data: Any
-    scale: Any
-
-    def mapped(self, change: Callable[[Any], Any]) -> Scaled:
-        """Mantissas and scales with their entries elsewhere."""
-        return Scaled(change(self.data), None if self.scale is None else change(self.scale))
-
-    def linear(
-        self,
-        what: str = "The expected kernel",
-        advice: str = "Ask for its logarithm with log=True.",
-    ) -> Any:
-        """The plain numbers; raises (and says what they are, and what to do) if one is infinite."""
-        if self.scale is None:
-            return self.data
-        with np.errstate(over="ignore"):
-            values = _times_exp(self.data, self.scale)
-        xp = namespace(values)
-        if bool(xp.any(xp.isinf(values))):
-            raise KernelError(f"{what} is too large for a float here. {advice}")
-        return values
-
-    def log(self) -> Any:
-        """The logarithms."""
-        xp = namespace(self.data)
-        if bool(xp.any(self.data < 0)):
-            raise KernelError(
-                "The expected kernel is negative here, so it has no logarithm. Ask for log=False."
-            )
-        return self.logs()[0]
-
-    def logs(self) -> tuple[Any, Any]:
-        """The logs of the absolute values, and the signs of the values."""
-        xp = namespace(self.data)
-        logs = safe_log(xp.abs(self.data)) + (0.0 if self.scale is None else self.scale)
-        return logs, xp.where(logs > -inf, xp.sign(self.data), xp.zeros_like(logs))
-
-
-def _times_exp(data: Any, logs: Any) -> Any:
-    """The product data * exp(logs), in two steps: the exponentials alone may be out of range.
-
-    Zeros have logs too, which say nothing and may be of any size: zero they stay. Where their logs
-    are in range they are used, for the sake of gradients.
-    """
-    xp = namespace(data)
-    bound = xp.full_like(logs, 2.0 * limit(data))
-    half = xp.exp(0.5 * xp.where((data != 0) | (logs < bound), logs, bound))
-    return data * half * half
 
 
 def plain_numbers(values: Scaled, log: bool) -> Any:
     """The logarithms of values, or the values themselves."""
     return values.log() if log else values.linear()
-
-
-def concatenated(parts: list[Scaled], axis: int) -> Scaled:
-    """Values one after the other along an axis."""
-    xp = namespace(parts[0].data)
-    scale = None
-    if any(part.scale is not None for part in parts):
-        scales = [xp.zeros_like(x.data) if x.scale is None else x.scale for x in parts]
-        scale = xp.concat(scales, axis=axis)
-    return Scaled(xp.concat([part.data for part in parts], axis=axis), scale)
 
 
 @contextmanager
@@ -178,7 +112,7 @@ def collected(
             else:
                 place = tuple(slice(0, 1) if i in axes else at[i] for i in range(len(shape)))
                 both = concatenated([total.mapped(itemgetter(place)), found], axes[0])
-                part = _contracted(both, np.ones(2), axes[0])
+                part = contracted(both, np.ones(2), axes[0])
                 total.data[place], total.scale[place] = part.data, part.scale
         values = values if total is None else plain_numbers(total, log)
         if room is not None and values is not room:
@@ -189,36 +123,12 @@ def collected(
     return float(values) if values.ndim == 0 and is_numpy(namespace(values)) else values
 
 
-def divided(values: Scaled, logs: Sequence[Any], at: Place) -> Scaled:
-    """Some of the values, divided by the probabilities of evidence, which are given as logs."""
-    data, scale = values.data, values.scale
-    xp = namespace(data)
-    for axis, shift in enumerate(logs):
-        if shift is not None:
-            shape = tuple(-1 if i == axis else 1 for i in range(data.ndim))
-            shift = xp.reshape(as_like(shift, data)[at[axis]], shape)
-            scale = xp.broadcast_to(-shift, data.shape) if scale is None else scale - shift
-    return Scaled(data, scale)
-
-
 def weighted_sums(values: Scaled, weights: Sequence[Any], at: Place) -> Scaled:
     """Some of the values, summed over weighted points."""
     for axis, share in enumerate(weights):
         if share is not None:
-            values = _contracted(values, as_like(share[at[axis]], values.data), axis)
+            values = contracted(values, as_like(share[at[axis]], values.data), axis)
     return values
-
-
-def _contracted(values: Scaled, share: Any, axis: int) -> Scaled:
-    """The weighted sum along an axis."""
-    data, scale, xp = values.data, values.scale, namespace(values.data)
-    if scale is not None:
-        size = safe_log(xp.abs(detach(data))) + detach(scale)
-        top = xp.max(size, axis=axis, keepdims=True)
-        top = xp.where(top > -inf, top, xp.zeros_like(top))
-        data, scale = _times_exp(data, scale - top), top
-    product = (share[None, :], data) if axis == 0 else (data, share[:, None])
-    return Scaled(xp.matmul(*product), scale)
 
 
 EXACT = 2.0**52

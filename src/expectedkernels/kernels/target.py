@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from expectedkernels.arrays import Array, RowsLike, VariableLike, to_numpy
+from expectedkernels.arrays import Array, RowsLike, VariableLike, spans, to_numpy
 from expectedkernels.checks import CircuitError, DataError, check_parameter, is_int, public
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.graph import Unit
@@ -50,41 +50,35 @@ def values_of(
     array([ 6., 20.])
     """
     if not vectorized:
-        return _one_by_one(f, rows, what, several)
+        found = [_floats(f(row.copy()), what) for row in rows]
+        shapes = sorted({values.shape for values in found})
+        if len(shapes) > 1 or not all(_is_one(values, several) for values in found):
+            rule = ", or a row of numbers that is always as long," if several else ""
+            raise DataError(
+                f"{what} with vectorized=False must give one number{rule} for one row. Got shape "
+                f"{', '.join(map(str, shapes))}."
+            )
+        return np.stack(found) if several else np.concatenate([v.reshape(-1) for v in found])
     # a function of one row would give as many values as there are columns: let it be seen
     asked = np.concatenate([rows, rows[-1:]]) if len(rows) == rows.shape[1] else rows.copy()
+    cause = None
+    try:
+        values = _floats(f(asked), what)
+        if values.ndim in (1, 1 + several) and len(values) == len(asked):
+            return values[: len(rows)]
+        problem = f"Got shape {values.shape} for {len(asked)} rows."
+    except Exception as error:
+        if not _takes_one_row(f, rows[0], several):
+            raise
+        cause, problem = error, f"It failed with {type(error).__name__}: {error}."
     advice = (
         " It seems to take one row at a time: write it for the columns of an array (X[:, 0] in "
         f"place of x[0]), or give {option}, which calls it row by row."
     )
-    try:
-        values = _floats(f(asked), what)
-    except Exception as error:
-        if _takes_one_row(f, rows[0], several):
-            raise DataError(
-                f"{what} gets an array of states, one per row, and this one failed with "
-                f"{type(error).__name__}: {error}.{advice}"
-            ) from error
-        raise
-    if values.ndim not in (1, 1 + several) or len(values) != len(asked):
-        hint = advice if _takes_one_row(f, rows[0], several) else ""
-        raise DataError(
-            f"{what} must give one number{' (or one row of numbers)' if several else ''} for each "
-            f"row of an array of states. Got shape {values.shape} for {len(asked)} rows.{hint}"
-        )
-    return values[: len(rows)]
-
-
-def _one_by_one(f: Callable[[Any], Any], rows: Any, what: str, several: bool) -> Any:
-    found = [_floats(f(row.copy()), what) for row in rows]
-    shapes = {values.shape for values in found}
-    if len(shapes) > 1 or not all(_is_one(values, several) for values in found):
-        wanted = "one number, or a row of numbers that is always as long," if several else ""
-        raise DataError(
-            f"{what} with vectorized=False must give {wanted or 'one number'} for one row. Got "
-            f"shape {', '.join(map(str, sorted(shapes)))}."
-        )
-    return np.stack(found) if several else np.concatenate([v.reshape(-1) for v in found])
+    raise DataError(
+        f"{what} must give one number{' (or one row of numbers)' if several else ''} for each row "
+        f"of an array of states. {problem}{advice if _takes_one_row(f, rows[0], several) else ''}"
+    ) from cause
 
 
 def _is_one(values: Any, several: bool) -> bool:
@@ -221,16 +215,17 @@ class Target:
                 f"Got {type(log_prob).__name__} instead."
             )
         self._function, self.vectorized = log_prob, bool(vectorized)
-        self.cardinalities = _cardinalities(cardinalities)
+        cards = tuple(cardinalities) if np.iterable(cardinalities) else ()
+        good = len(cards) > 0 and all(is_int(n) and n >= 1 for n in cards)
+        wanted = "a sequence of ints in [1, inf), one per variable"
+        check_parameter(good, "Target", "cardinalities", cardinalities, wanted, CircuitError)
+        self.cardinalities = tuple(map(int, cards))
         self.schema = Schema(
             self.cardinalities,
             None if names is None else tuple(names),
             None if states is None else tuple(map(tuple, states)),
         )
-        self._words, self._strides = _places(self.cardinalities)
-        self._sizes = np.asarray(self.cardinalities)
-        self._weights = np.zeros((self.n_variables, self._n_words), dtype=np.int64)
-        self._weights[np.arange(self.n_variables), self._words] = self._strides
+        self._weights = _radix(self.cardinalities)
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -281,7 +276,7 @@ class Target:
         >>> Target(lambda X: -1.0 * X.sum(axis=1), [2, 3]).log_prob([[0, 0], [1, 2]]).tolist()
         [0.0, -3.0]
         """
-        return self._values(self._keys(self._points(X)))
+        return self._values(self._points(X) @ self._weights)
 
     def log_score(self, X: RowsLike) -> Array:
         """The same as `log_prob`, under the name that it has for a `FactorGraph`.
@@ -342,65 +337,39 @@ class Target:
         points = self._points(X)
         chosen = range(self.n_variables) if variables is None else variables
         cards = [self.cardinalities[v] for v in chosen]
-        step = max(1, KEY_BYTES // (8 * self._n_words * max(1, sum(cards))))
-        tables = [np.zeros((len(points), n)) for n in cards]
-        for i in range(0, len(points), step):
-            some = points[i : i + step]
-            around = [self._around(some, v) for v in chosen]
-            values = self._values(np.concatenate(around)) if around else np.zeros(0)
-            ends = np.cumsum([0, *map(len, around)])
-            for table, first, last in zip(tables, ends[:-1], ends[1:], strict=True):
-                table[i : i + step] = values[first:last].reshape(len(some), -1)
-        return tables
+        column = np.repeat(np.asarray(chosen, dtype=np.intp), cards)
+        states = np.concatenate([np.zeros(0, dtype=np.intp), *map(np.arange, cards)])
+        values = np.zeros((len(points), len(column)))
+        size = 8 * self._weights.shape[1] * max(1, len(column))
+        for some in spans(len(points), max(1, KEY_BYTES // size)):
+            change = states - points[some][:, column]
+            keys = (points[some] @ self._weights)[:, None] + change[..., None] * self._weights[
+                column
+            ]
+            values[some] = self._values(keys.reshape(-1, keys.shape[2])).reshape(change.shape)
+        return [values[:, end - n : end] for end, n in zip(np.cumsum(cards), cards, strict=True)]
 
     def _points(self, X: Any) -> Any:
         return as_points(X, self.schema, "Points of a target").astype(np.intp)
 
-    @property
-    def _n_words(self) -> int:
-        return int(self._words[-1]) + 1
-
-    def _keys(self, points: Any) -> Any:
-        """Numbers that stand for whole rows, (n, words), so that equal ones are found quickly."""
-        return points @ self._weights
-
-    def _around(self, points: Any, variable: int) -> Any:
-        """The keys of points with one variable in every state, (n * cardinality, words)."""
-        n = self.cardinalities[variable]
-        keys = np.repeat(self._keys(points), n, axis=0)
-        change = np.arange(n)[None, :] - points[:, variable, None]
-        keys[:, self._words[variable]] += self._strides[variable] * change.reshape(-1)
-        return keys
-
-    def _rows(self, keys: Any) -> Any:
-        """The rows that keys stand for."""
-        return keys[:, self._words] // self._strides % self._sizes
-
     def _values(self, keys: Any) -> Any:
-        """The logs of rows given by keys, each distinct row asked once."""
-        if self._n_words == 1:
-            distinct, place = np.unique(keys[:, 0], return_inverse=True)
-            distinct = distinct[:, None]
-        else:
-            distinct, place = np.unique(keys, axis=0, return_inverse=True)
-        step = max(1, ASKED_BYTES // (8 * self.n_variables))
-        parts = [np.zeros(0)]
-        for i in range(0, len(distinct), step):
-            parts.append(self._asked(self._rows(distinct[i : i + step])))
-        return np.concatenate(parts)[place.reshape(-1)]
-
-    def _asked(self, rows: Any) -> Any:
-        """What the function says of rows, checked."""
-        option = "Target(..., vectorized=False)"
-        values = values_of(self._function, rows, LOG_PROB, self.vectorized, option=option)
-        bad = ~(values < np.inf)  # -inf is no mistake, NaN and inf are
-        if bad.any():
-            row = int(np.argmax(bad))
-            raise DataError(
-                f"{LOG_PROB} must be a number, or -inf for what is impossible. Got "
-                f"{values[row]} at the state {rows[row].tolist()}."
-            )
-        return values
+        """The logs of rows given by keys, (n, words), each distinct row asked once."""
+        n_words = keys.shape[1]
+        distinct, place = np.unique(keys, axis=0 if n_words > 1 else None, return_inverse=True)
+        distinct = distinct.reshape(-1, n_words)
+        words, strides = self._weights.argmax(axis=1), self._weights.max(axis=1)
+        logs = np.zeros(len(distinct))
+        for some in spans(len(distinct), max(1, ASKED_BYTES // (8 * self.n_variables))):
+            rows = distinct[some][:, words] // strides % np.asarray(self.cardinalities)
+            option = "Target(..., vectorized=False)"
+            logs[some] = values_of(self._function, rows, LOG_PROB, self.vectorized, option=option)
+            if not (logs[some] < np.inf).all():  # -inf is no mistake, NaN and inf are
+                row = int(np.argmin(logs[some] < np.inf))
+                raise DataError(
+                    f"{LOG_PROB} must be a number, or -inf for what is impossible. Got "
+                    f"{logs[some][row]} at the state {rows[row].tolist()}."
+                )
+        return logs[place.reshape(-1)]
 
     def __repr__(self) -> str:
         return f"<Target: a function of {self.n_variables} variables>"
@@ -410,16 +379,11 @@ TargetLike = Circuit | FactorGraph | Unit | Target | HasSiteLogs
 """What samples can stand for; models of other libraries are converted to one of these."""
 
 
-def _cardinalities(given: Any) -> tuple[int, ...]:
-    cards = tuple(given) if np.iterable(given) else ()
-    good = len(cards) > 0 and all(is_int(n) and n >= 1 for n in cards)
-    wanted = "a sequence of ints in [1, inf), one per variable"
-    check_parameter(good, "Target", "cardinalities", given, wanted, CircuitError)
-    return tuple(map(int, cards))
+def _radix(cardinalities: Sequence[int]) -> Any:
+    """Weights that make a few numbers of every row, (variables, words), equal for equal rows only.
 
-
-def _places(cardinalities: Sequence[int]) -> tuple[Any, Any]:
-    """Which number of a key holds each variable, and its stride there."""
+    A variable adds its state times a stride to one of the words.
+    """
     words, strides, word, size = [], [], 0, 1
     for n in cardinalities:
         if size * n > WORD:
@@ -427,4 +391,6 @@ def _places(cardinalities: Sequence[int]) -> tuple[Any, Any]:
         words.append(word)
         strides.append(size)
         size *= n
-    return np.asarray(words), np.asarray(strides, dtype=np.int64)
+    weights = np.zeros((len(words), word + 1), dtype=np.int64)
+    weights[np.arange(len(words)), words] = strides
+    return weights

@@ -15,7 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from expectedkernels.arrays import RngLike, as_generator, place_of, spans, to_numpy
+from expectedkernels.arrays import (
+    DEFAULT_MAX_BYTES,
+    RngLike,
+    as_generator,
+    check_max_bytes,
+    place_of,
+    spans,
+    to_numpy,
+)
 from expectedkernels.checks import (
     CircuitError,
     DataError,
@@ -28,26 +36,20 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.conditioning import evidence_chunks, levels_of, observed
 from expectedkernels.circuits.graph import Unit
 from expectedkernels.circuits.inputs import Real
+from expectedkernels.circuits.joint_pass import JointPass, NoKernel
 from expectedkernels.circuits.operands import (
-    CircuitSide,
-    check_single_root,
-    extent_of_operand,
-    with_patterns,
-)
-from expectedkernels.circuits.queries import (
     ENTRY,
-    certain,
-    conditional_units,
-    leaf_sums,
-    refuse_signed,
+    CircuitOperand,
+    check_single_root,
 )
+from expectedkernels.circuits.queries import certain, conditional_units, refuse_signed
 from expectedkernels.data.chunks import StreamLike, WeightsLike, naming
 from expectedkernels.data.evidence import Column, Evidence, EvidenceLike
 from expectedkernels.engine.layers import weight_cost
+from expectedkernels.engine.nodes import NodePass
 from expectedkernels.engine.passes import EdgeCounts, count, up, workspace
-from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes, products_at, upward
+from expectedkernels.engine.scaled import safe_log
 from expectedkernels.engine.torch_ops import TensorLevels, in_double
-from expectedkernels.engine.value import Value, Weights, to_log, weighted
 from expectedkernels.learning.minibatch import (
     CAPTURED,
     Batch,
@@ -84,14 +86,25 @@ product is that much faster per entry."""
 
 @dataclass(eq=False)
 class Flow:
-    """How often every unit of one vtree node is expected to take part."""
+    """How often every unit of one vtree node is expected to take part.
+
+    Attributes
+    ----------
+    node : int
+    flow : array of shape (units, patterns)
+        The posterior probability that a unit is used when the circuit is read as a generative
+        process, summed over the weighted rows of each pattern.
+    side : CircuitOperand
+    nodes : NodePass
+    values : list of NodeValues
+        Of all nodes.
+    """
 
     node: int
-    # (patterns, units): the posterior probability that a unit is used when the circuit is read as a
-    # generative process, summed over the weighted rows of each pattern
     flow: Any
-    side: CircuitSide
-    values: list[Value]  # the values of all nodes
+    side: CircuitOperand
+    nodes: NodePass
+    values: list[Any]
 
     @property
     def weights(self) -> Any:
@@ -100,57 +113,56 @@ class Flow:
 
     @property
     def logs(self) -> Any:
-        """The logs of the values of the units, shape (patterns, units)."""
-        return self._by_pattern(to_log(self.values[self.node]))
-
-    def _by_pattern(self, value: Value) -> Any:
-        return value.data.reshape(self.side.operand.copies(self.node), -1)
+        """The logs of the values of the units, (units, patterns)."""
+        value = self.values[self.node]
+        if self._is_log:
+            return value.data
+        logs = safe_log(value.data)
+        return logs if value.scale is None else logs + value.scale
 
     @property
-    def _weights(self) -> Weights:
-        return self.side.operand.weights(self.node)  # type: ignore[return-value]
+    def _is_log(self) -> bool:
+        return self.nodes.mode == "logs"
 
     @cached_property
-    def _inputs(self) -> Value:
-        return products_at([self.side.operand], self.values, self.node)
+    def _inputs(self) -> Any:
+        vtree = self.side.circuit.vtree
+        children = (self.values[int(x[self.node])] for x in (vtree.left, vtree.right))
+        return self.nodes.products(self.node, *children)
 
     @cached_property
     def _share(self) -> Any:
-        """Flow over value of every unit, on the scale of the (plain) inputs."""
+        """Flow over value of every unit, on the scale of the inputs."""
         inputs, value = self._inputs, self.values[self.node]
         same = value.scale is inputs.scale or (
-            value.scale is not None
-            and inputs.scale is not None
-            and np.array_equal(value.scale, inputs.scale)
+            inputs.scale is not None and np.array_equal(value.scale, inputs.scale)
         )
-        if value.is_log or not same:
-            value = weighted(inputs, self._weights, 1)
-        sums = self._by_pattern(value)
+        sums = value.data if same else self.weights @ inputs.data
         return np.divide(self.flow, sums, out=np.zeros_like(self.flow), where=sums != 0)
 
     def below(self, side: str) -> Flow:
         """What the products send to the left (or right) child."""
-        circuit, found = self.side.circuit, self.side.operand.patterns
+        circuit, found = self.side.circuit, self.side.batch
         child = int(getattr(circuit.vtree, side)[self.node])
         index = getattr(circuit.blocks[self.node], side)
         step = getattr(found, side)[self.node]
         sent = self.products
-        if step is not None:
-            sent = _incidence(step, found.count[child]).T @ sent  # type: ignore[union-attr]
         if index is not None:
-            sent = sent @ _incidence(index, circuit.blocks[child].n_units)
-        return Flow(child, sent, self.side, self.values)
+            sent = _incidence(index, circuit.blocks[child].n_units).T @ sent
+        if step is not None:
+            sent = sent @ _incidence(step, found.count[child])  # type: ignore[union-attr]
+        return Flow(child, sent, self.side, self.nodes, self.values)
 
     @cached_property
     def products(self) -> Any:
-        """The flow of the product units, shape (patterns, products)."""
+        """The flow of the product units, (products, patterns)."""
         if self.weights is None:
             return self.flow
-        if self._inputs.is_log:
+        if self._is_log:
             return self._edge_by_edge[0]
-        H = self._by_pattern(self._inputs)
+        H = self._inputs.data
         with np.errstate(over="ignore", invalid="ignore"):  # where the product is zero
-            return np.where(H != 0, (self._share @ self.weights) * H, 0.0)
+            return np.where(H != 0, (self.weights.T @ self._share) * H, 0.0)
 
     @property
     def edges(self) -> Any:
@@ -158,21 +170,20 @@ class Flow:
 
         A matrix for dense weights, one number per stored entry for sparse ones.
         """
-        if self._inputs.is_log:
+        if self._is_log:
             return self._edge_by_edge[1]
-        weights, H = self.weights, self._by_pattern(self._inputs)
+        weights, H = self.weights, self._inputs.data
         if not sparse.issparse(weights):
             with np.errstate(over="ignore", invalid="ignore"):  # where there is no edge
-                return np.where(weights != 0, weights * (self._share.T @ H), 0.0)
+                return np.where(weights != 0, weights * (self._share @ H.T), 0.0)
         unit = np.repeat(np.arange(weights.shape[0]), np.diff(weights.indptr))
         if np.prod(weights.shape) <= GATHER_ABOVE * weights.nnz:
             with np.errstate(over="ignore"):
-                return weights.data * (self._share.T @ H)[unit, weights.indices]
-        share, H = np.ascontiguousarray(self._share.T), np.ascontiguousarray(H.T)
-        step = max(1, CHUNK // max(1, len(self.flow)))
+                return weights.data * (self._share @ H.T)[unit, weights.indices]
+        step = max(1, CHUNK // max(1, H.shape[1]))
         parts = [
-            np.einsum("en,en->e", share[unit[i : i + step]], H[weights.indices[i : i + step]])
-            for i in range(0, weights.nnz, step)
+            np.einsum("en,en->e", self._share[unit[some]], H[weights.indices[some]])
+            for some in spans(weights.nnz, step)
         ]
         return weights.data * np.concatenate(parts)
 
@@ -181,23 +192,21 @@ class Flow:
         """The flow of products and of weights where values are out of range for plain numbers."""
         csr = sparse.csr_array(self.weights)
         unit = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
-        sums = self._by_pattern(to_log(weighted(self._inputs, self._weights, 1)))
-        H, to_products = self._by_pattern(self._inputs), _incidence(csr.indices, csr.shape[1])
+        sums, H = self.values[self.node].data, self._inputs.data
+        to_products = _incidence(csr.indices, csr.shape[1]).T
         with np.errstate(divide="ignore"):
-            logs = np.log(np.abs(csr.data))
+            logs = np.log(np.abs(csr.data))[:, None]
         total, products = np.zeros(csr.nnz), []
-        step = max(1, CHUNK // max(1, csr.nnz))
-        for i in range(0, len(self.flow), step):
-            few = slice(i, i + step)
-            below = sums[few][:, unit]
+        for few in spans(self.flow.shape[1], max(1, CHUNK // max(1, csr.nnz))):
+            below = sums[unit, few]
             with np.errstate(invalid="ignore"):
-                share = np.exp(logs + H[few][:, csr.indices] - below)
-            share = np.where(below > -inf, share, 0.0) * self.flow[few][:, unit]
-            total += share.sum(axis=0)
-            products.append(share @ to_products)
+                share = np.exp(logs + H[csr.indices, few] - below)
+            share = np.where(below > -inf, share, 0.0) * self.flow[unit, few]
+            total += share.sum(axis=1)
+            products.append(to_products @ share)
         if not sparse.issparse(self.weights):
             total = sparse.csr_array((total, csr.indices, csr.indptr), csr.shape).toarray()
-        return np.concatenate(products), total
+        return np.concatenate(products, axis=1), total
 
 
 def flows(circuit: Circuit, evidence: Evidence, weights: Any) -> Iterator[Flow]:
@@ -218,7 +227,7 @@ def flows(circuit: Circuit, evidence: Evidence, weights: Any) -> Iterator[Flow]:
 def flow_at(circuit: Circuit, evidence: Evidence, weights: Any, node: int) -> tuple[Flow, Any]:
     """What `flows` gives for one node, and a row of every pattern there."""
     here = _at_root(circuit, evidence, weights)
-    patterns: Any = here.side.operand.patterns
+    patterns: Any = here.side.batch
     rows = np.arange(evidence.n_rows)
     if patterns.rows is not None:
         rows = np.unique(patterns.rows, return_index=True)[1]
@@ -234,13 +243,13 @@ def flow_at(circuit: Circuit, evidence: Evidence, weights: Any, node: int) -> tu
 
 
 def _at_root(circuit: Circuit, evidence: Evidence, weights: Any) -> Flow:
-    side = CircuitSide(circuit, evidence)
-    rows = side.operand.patterns.rows  # type: ignore[union-attr]
-    total: Any = np.asarray(weights, dtype=np.float64).reshape(len(weights), -1)
+    side = CircuitOperand(circuit, evidence)
+    rows = side.batch.rows  # type: ignore[union-attr]
+    total: Any = np.asarray(weights, dtype=np.float64).reshape(len(weights), -1).T
     if rows is not None:
-        total = np.stack([np.bincount(rows, column) for column in total.T], axis=1)
-    values = upward([side.operand], leaf_sums(side))
-    return Flow(circuit.vtree.root, total, side, values)
+        total = np.stack([np.bincount(rows, column) for column in total])
+    nodes, values = JointPass((side,), NoKernel()).node_values()
+    return Flow(circuit.vtree.root, total, side, nodes, values)
 
 
 def _incidence(index: Any, n: int) -> sparse.csr_array:
@@ -347,9 +356,7 @@ def pattern_counts(
     """What `expected_counts` gives, by a pass up and down for patterns of rows at every node."""
     total = 0.0
     counts: Counts = [None] * circuit.vtree.n_nodes
-    rows.parts = chunks_of(circuit, rows.evidence, max_bytes) if rows.parts is None else rows.parts
-    for part in rows.parts:
-        chunk = rows.evidence if len(rows.parts) == 1 else rows.evidence.rows(part)
+    for part, chunk in pattern_chunks(circuit, rows.evidence, max_bytes):
         by_row = chunk.patterns(circuit.vtree).is_uniform
         for found in flows(circuit, chunk, rows.weights[part]):
             node = found.node
@@ -379,9 +386,9 @@ def _log_likelihood(root: Flow, numbers: Any) -> float:
     """The weighted sum of the log-likelihoods of rows with these numbers; raises if one is -inf."""
     logs, weights = root.logs, root.flow
     used = weights > 0
-    lost = (used & (logs == -inf)).any(axis=1)
+    lost = (used & (logs == -inf)).any(axis=0)
     if lost.any():
-        patterns: Any = root.side.operand.patterns
+        patterns: Any = root.side.batch
         first = numbers[np.argmax(lost if patterns.rows is None else lost[patterns.rows])]
         raise DataError(
             f"Row {first} of the data has probability zero under the circuit, whatever its "
@@ -513,22 +520,15 @@ def em(
         dtype = dtype or kind
     plain = batch_size is None and device is None and dtype is None and step is None
     data = X if isinstance(X, Data) else Data(current.schema, X, sample_weight, NEEDED)
-    result = fit(
-        current,
-        data,
-        [Phase(iterations, batch_size, steps)],
-        pseudocount,
-        device=None if plain else device or "numpy",
-        dtype=dtype,
-        generator=as_generator(rng),
-        valid=valid_rows(current, X_valid),
-        patience=patience,
-        tolerance=tolerance,
-        callback=callback,
-        bar=progress_bar(iterations, "EM", not progress, "iteration"),
-        max_bytes=max_bytes,
-    )
-    return circuit_of(result.state)
+    if plain:
+        states: Any = full_passes(current, data, iterations, pseudocount, max_bytes)
+    else:
+        phases, place = [Phase(iterations, batch_size, steps)], (device or "numpy", dtype)
+        states = epochs(current, data, phases, pseudocount, place, as_generator(rng))
+    bar = progress_bar(iterations, "EM", not progress, "iteration")
+    stopping: Any = {"patience": patience, "tolerance": tolerance}
+    valid = valid_rows(current, X_valid)
+    return circuit_of(fit(current, data, states, bar, valid, callback, **stopping).state)
 
 
 def valid_rows(circuit: Circuit, X_valid: Any) -> Rows | None:
@@ -539,42 +539,19 @@ def valid_rows(circuit: Circuit, X_valid: Any) -> Rows | None:
 
 
 def fit(
-    start: Circuit,
-    data: Data,
-    phases: Sequence[Phase],
-    pseudocount: float,
-    *,
-    device: str | None,
-    dtype: str | None,
-    generator: np.random.Generator,
-    valid: Rows | None,
-    patience: int,
-    callback: Callable[[Circuit, float], object] | None,
-    bar: Any,
-    tolerance: float | None = None,
-    max_bytes: int = DEFAULT_MAX_BYTES,
+    start: Circuit, data: Data, states: Any, bar: Any, valid: Any, callback: Any, **stopping: Any
 ) -> Result:
-    """EM from a normalised circuit: the last state, or the one that fits validation rows best.
+    """Run EM: the last state, or the one that fits validation rows best.
 
-    Without a device, all rows are counted for every update, in memory and in chunks, by workers.
+    `states` are triples: the circuit after an iteration, the mean log-likelihood that was found in
+    it, and whether patience counts anew.
     """
-    states: Any
-    if device is None:
-        states = _iterations(start, data, phases[0].n, pseudocount, max_bytes)
-    else:
-        n_rows, weight, largest, sizes = data.totals
-        beta = pseudocount * weight / n_rows
-        n = sum(sizes)
-        size = min(phases[-1].size or n, n)
-        trained = start_of(start, device, dtype, beta * size / n, size * largest)
-        states = epochs(trained, data, phases, beta, generator)
-    firsts = np.cumsum([0, *(phase.n for phase in phases)])[:-1].tolist()
     begun, n_known = perf_counter(), 0 if data.X is not None else len(data.held.weights)
 
     def steps() -> Iterator[Step]:
-        for i, (state, mean) in enumerate(states):
+        for state, mean, begins in states:
             score = None if valid is None else mean_log_likelihood(state, valid)
-            yield Step(state, mean, score, begins=i in firsts)
+            yield Step(state, mean, score, begins=begins)
 
     def text(number: int, step: Step) -> str:
         seconds = perf_counter() - begun
@@ -584,8 +561,7 @@ def fit(
         if callback is not None:
             callback(circuit_of(step.state), step.mean if step.valid is None else step.valid)
 
-    options: Any = {"patience": patience, "tolerance": tolerance}
-    return train(steps(), start, bar, callback=tell, text=text, **options)
+    return train(steps(), start, bar, callback=tell, text=text, **stopping)
 
 
 def _place(circuit: Circuit) -> tuple[str | None, str | None]:
@@ -607,10 +583,10 @@ def checked_steps(name: str, batch_size: Any, step: Any) -> tuple[float, float]:
     return first, last
 
 
-def _iterations(
-    current: Circuit, data: Data, n: int, beta: float, max_bytes: int
-) -> Iterator[tuple[Circuit, float]]:
-    """The circuit after every iteration, and the mean log-likelihood before it."""
+def full_passes(
+    current: Circuit, data: Data, n: int, beta: float, max_bytes: int = DEFAULT_MAX_BYTES
+) -> Iterator[tuple[Circuit, float, bool]]:
+    """What `fit` takes, where all rows are counted for every update, by workers if in chunks."""
     floors = _variance_floors(current, data)
     for i in range(n):
         found = data.summed(partial(_chunk_counts, current, max_bytes), _added)
@@ -619,7 +595,7 @@ def _iterations(
         n_rows, weight, total, counts = found
         require_weight(weight)
         current = maximized(current, counts, beta * weight / n_rows, floors)
-        yield current, total / weight
+        yield current, total / weight, i == 0
 
 
 def _chunk_counts(circuit: Circuit, max_bytes: int, rows: Rows) -> tuple[int, float, float, Counts]:
@@ -642,19 +618,22 @@ class Phase(NamedTuple):
 
 
 def epochs(
-    trained: Trained,
+    start: Circuit,
     data: Data,
-    phases: Iterable[tuple[int, int | None, tuple[float, float]]],
-    beta: float,
+    phases: Sequence[Phase],
+    pseudocount: float,
+    place: tuple[str, str | None],
     generator: np.random.Generator,
-) -> Iterator[tuple[Trained, float]]:
-    """The circuit after every pass over the data, and the mean log-likelihood in it.
+) -> Iterator[tuple[Trained, float, bool]]:
+    """What `fit` takes, in layers at a place: a device, and the type of numbers there.
 
     Phases follow one another: see `Phase`. Rows come in random order within their chunk, which no
-    batch goes beyond. `beta` is what sums get in advance for all of the data.
+    batch goes beyond.
     """
-    _, weight, _, sizes = data.totals
-    n_rows, in_memory = sum(sizes), data.X is None
+    n_given, weight, largest, sizes = data.totals
+    n_rows, in_memory, beta = sum(sizes), data.X is None, pseudocount * weight / n_given
+    most = min(phases[-1].size or n_rows, n_rows)
+    trained = start_of(start, *place, beta * most / n_rows, most * largest)
     # over a power of two of about their size, weights keep to the range of floats
     unit = 2.0 ** (frexp(weight / n_rows)[1] - 1)
     beta /= unit
@@ -663,7 +642,7 @@ def epochs(
         per_pass = 1 if size is None else sum(-(-rows // size) for rows in sizes)
         every = chain(np.linspace(*steps, n * per_pass).tolist(), repeat(steps[1]))
         card = None
-        for _ in range(n):
+        for i in range(n):
             total, weight, counts = 0.0, 0.0, None
             for name, rows in data.chunks():
                 if not len(rows.weights):
@@ -682,7 +661,7 @@ def epochs(
                 weight += float(rows.weights.sum())
             if counts is not None:
                 trained = stepped(trained, counts, beta, next(every))
-            yield trained, total / weight if weight else used_up()
+            yield trained, total / weight if weight else used_up(), i == 0
 
 
 def _pass(
@@ -776,38 +755,25 @@ def stored_alike(old: Any, new: Any) -> Any:
     return new.with_numbers(new.numbers.toarray()) if spread else new
 
 
-def chunks_of(circuit: Circuit, evidence: Evidence, max_bytes: int) -> list[slice]:
-    """The rows in parts whose values, in a pass up and down, fit into memory."""
-    n = evidence.n_rows
-    per_row = 16 * circuit.vtree.n_nodes  # what it takes to list the patterns
-    most = max(1, min(n, max_bytes // per_row))
-    waiting = spans(n, most)[::-1]
-    chunks: list[slice] = []
-    while waiting:
-        rows = waiting.pop()
-        size = rows.stop - rows.start
-        part = evidence if size == n else evidence.rows(rows)
-        if size > 1 and _pass_bytes(circuit, part) > max_bytes:
-            middle = rows.start + size // 2
-            waiting += [slice(middle, rows.stop), slice(rows.start, middle)]
-        else:
-            chunks.append(rows)
-    return chunks
-
-
-def _pass_bytes(circuit: Circuit, evidence: Evidence) -> int:
-    """How much memory a pass up and down takes: all values, and flows at one node."""
-    size = with_patterns(extent_of_operand(circuit.operand), evidence.patterns(circuit.vtree))
-    return 8 * int(size.units.sum() + (3 * size.units + 4 * size.products).max())
+def pattern_chunks(
+    circuit: Circuit, evidence: Evidence, max_bytes: int = DEFAULT_MAX_BYTES
+) -> Iterator[tuple[slice, Evidence]]:
+    """Rows in parts whose values, in a pass up and down, fit into memory, and which these are."""
+    units, products = np.array([(b.n_units, b.width) for b in circuit.blocks]).T
+    # all values, the flows at one node, and what it takes to list the patterns
+    size = 8 * int(units.sum() + (3 * units + 4 * products).max()) + 16 * len(units)
+    for rows in spans(evidence.n_rows, max(1, max_bytes // size)):
+        whole = rows.stop - rows.start == evidence.n_rows
+        yield rows, evidence if whole else evidence.rows(rows)
 
 
 def _table_counts(block: Any, column: Column, statement: Any, found: Flow) -> tuple[Any]:
     """The expected counts of the states in every unit."""
     allowed = column.weights[statement]
     allowed = allowed / np.maximum(allowed.max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
-    sums = allowed @ block.table.T
+    sums = block.table @ allowed.T
     share = np.divide(found.flow, sums, out=np.zeros_like(found.flow), where=sums > 0)
-    return (block.table * (share.T @ allowed),)
+    return (block.table * (share @ allowed),)
 
 
 def _normal_counts(block: Any, column: Column, statement: Any, found: Flow) -> tuple[Any, Any]:
@@ -823,9 +789,9 @@ def _normal_counts(block: Any, column: Column, statement: Any, found: Flow) -> t
     moments = np.zeros((3, len(block.mean)))
     for unit in range(block.n_units):
         used = np.flatnonzero(block.weights[unit])
-        rows = np.flatnonzero(found.flow[:, unit] > 0)
+        rows = np.flatnonzero(found.flow[unit] > 0)
         terms = np.log(block.weights[unit, used]) + log_density[np.ix_(rows, used)]
-        share = np.exp(terms - logs[rows, unit, None]) * found.flow[rows, unit, None]
+        share = np.exp(terms - logs[unit, rows, None]) * found.flow[unit, rows, None]
         counts[unit, used] = share.sum(axis=0)
         moments[0, used] += counts[unit, used]
         moments[1, used] += (share * away[np.ix_(rows, used)]).sum(axis=0)

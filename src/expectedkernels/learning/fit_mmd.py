@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isclose, isfinite
 from operator import attrgetter
 from typing import Any
@@ -11,18 +11,27 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from expectedkernels.arrays import RowsLike, as_like, is_on_card, place_of, to_numpy
+from expectedkernels.arrays import (
+    DEFAULT_MAX_BYTES,
+    RowsLike,
+    as_like,
+    check_max_bytes,
+    is_on_card,
+    place_of,
+    to_numpy,
+)
 from expectedkernels.checks import DataError, check_count, check_real, progress_bar
 from expectedkernels.circuits.block_circuit import renumbered
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.operands import CircuitSide, PointSide
+from expectedkernels.circuits.joint_pass import array_in
+from expectedkernels.circuits.operands import CircuitOperand, PointOperand
 from expectedkernels.data.evidence import as_points
 from expectedkernels.engine.replay import steady_step
-from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
+from expectedkernels.engine.scaled import Scaled
 from expectedkernels.kernels.empirical import Empirical, default_kernel
-from expectedkernels.kernels.gram import KernelBlocks, array_in, gram, parts
+from expectedkernels.kernels.gram import KernelBlocks, gram, parts
 from expectedkernels.kernels.kernel import Kernel, refuse_gradients, require_kernel
-from expectedkernels.kernels.points import Scaled, weighted_sums
+from expectedkernels.kernels.points import weighted_sums
 from expectedkernels.learning.em import normalized
 from expectedkernels.learning.training_data import Step, train
 
@@ -34,7 +43,7 @@ AGREEMENT = {8: 1e-9, 4: 1e-4}
 """How far, relative to itself, the discrepancy of a step that measures nothing may be from that of
 a plain one, by the bytes of a number."""
 
-Points = list[tuple[PointSide, Any]]
+Points = list[tuple[PointOperand, Any]]
 """Distinct rows in groups that fit into memory, with their shares of all rows."""
 
 
@@ -70,7 +79,7 @@ class Fitted:
 
     def objective(self, points: Points) -> Any:
         """The squared discrepancy to points, less the part that does not depend on the circuit."""
-        side = CircuitSide(self.current())
+        side = CircuitOperand(self.current())
         own = _number(gram((side, side), self.kernel, self.max_bytes))
         for some, shares in points:
             values = gram((side, some), self.kernel, self.max_bytes)
@@ -165,7 +174,7 @@ def fit_mmd(
     if device is None:
         device = "torch" if circuit.is_on_host else place_of(array_in(circuit))
     refuse_gradients("fit_mmd", kernel)
-    blocks = replace(kernel.blocks(start.vtree, start.cardinalities), kept={})
+    blocks = kernel.blocks(start.vtree, start.cardinalities)
     fitted = _fitted(start.to(device, dtype), blocks, max_bytes)
     if not fitted.logits or steps == 0:
         return start
@@ -219,10 +228,11 @@ def _fitted(circuit: Circuit, kernel: KernelBlocks, max_bytes: int) -> Fitted:
 def _groups(fitted: Fitted, rows: Empirical) -> Points:
     """The rows in groups that fit into memory."""
     circuit, like = fitted.circuit, array_in(fitted.circuit)
-    side = PointSide(rows.X, circuit.vtree, circuit.cardinalities)
+    side = PointOperand(rows.X, circuit.vtree, circuit.cardinalities)
     found = []
-    axes = (CircuitSide(circuit), side)
-    for (_, points), _, (_, first) in parts(axes, fitted.kernel, fitted.max_bytes):
+    axes = (CircuitOperand(circuit), side)
+    for joint, (_, first) in parts(axes, fitted.kernel, fitted.max_bytes):
+        points = joint.axes[1]
         shares = as_like(rows.weights[first : first + points.n_rows], like)
         found.append((points, shares.to(like.dtype)))
     return found

@@ -21,7 +21,6 @@ from expectedkernels.engine.passes import (
     Atoms,
     EdgeCounts,
     Up,
-    by_node,
     down,
     operations,
     up,
@@ -79,7 +78,7 @@ def start_of(
         )
     levels: Levels = circuit.levels
     widest = max(int(np.diff(level.all_edges.starts).max()) for level in circuit.levels.levels)
-    lowest = min(float(np.exp(level.bounds[0].min())) for level in circuit.levels.levels)
+    lowest = float(np.exp(circuit.levels.bounds[0].min()))
     least = min(lowest, beta / (widest * (largest + beta)) if beta > 0 else 0.0)
     floor = max(SMALLEST[kind], least * (1 - 1e-3))
     if not is_numpy(place.xp):
@@ -152,7 +151,7 @@ def circuit_of(trained: Trained | Circuit) -> Circuit:
         return trained.circuit
     every: Any = trained.levels.levels
     numbers = [([s.weights for s in level.stacks], level.edges.weights) for level in every]
-    found = by_node(trained.levels.host, numbers)
+    found = trained.levels.by_node(numbers)
     circuit = trained.circuit
     blocks = tuple(map(_normalised, circuit.blocks, found))
     return Circuit(circuit.vtree, blocks, circuit.names, circuit.states)
@@ -295,7 +294,7 @@ class Card:
         xp = namespace(flat)
         for part, width in self.groups:
             old, own, new = (x[part].view(-1, width) for x in (flat, dots, after))
-            fused = torch_ops.fused_at(old)
+            fused = torch_ops.fused_at(old, 1)
             if fused is not None and width <= fused.WIDEST:
                 fused.move(old, own, good, beta, step, floor, new)
             else:

@@ -1,8 +1,4 @@
-"""Mixtures of normal distributions with full covariances: conditionals, and learning with holes.
-
-Given the other columns, the missing ones have the inverse of their part of the precision matrix as
-covariance.
-"""
+"""Mixtures of normal distributions with full covariances: conditionals, and EM."""
 
 from __future__ import annotations
 
@@ -15,14 +11,15 @@ from threading import Lock
 from typing import Any, cast
 
 import numpy as np
-from scipy.spatial.distance import cdist
+from scipy.special import logsumexp
 from sklearn.cluster import KMeans
 from threadpoolctl import ThreadpoolController
 
-from expectedkernels.arrays import chosen_rows, content_keys, normal_numbers, row_keys
+from expectedkernels.arrays import chosen_rows, content_keys, normal_numbers, row_keys, spans
 
 CHUNK_ENTRIES = 2**21
 """How many entries of stacked matrices are worked on at once, about."""
+LOG_TAU = float(np.log(2.0 * np.pi))
 RIDGE, LEAST = 1e-6, 1e-12
 """What is added to variances, those of columns that vary and of others."""
 PRIOR_ROWS = 2.0
@@ -80,77 +77,133 @@ one_thread = OneThread()
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """Some rows of one pattern, and the mixture given what they show.
+    """Some rows, in the order of their patterns of missing values, and the mixture given each.
+
+    Patterns with about as many missing columns come together. What has fewer is filled up with a
+    column behind the last, of which everything is zero.
 
     Attributes
     ----------
     rows : array of int
-    columns : array of int
-        Those that are missing.
-    shares : array of shape (rows, components)
+    pattern : array of int
+        The pattern of every row.
+    columns : array of shape (patterns, missing)
+        The missing columns, filled up with the number of columns.
+    responsibilities : array of shape (rows, components)
         The posterior weights of the components.
     means : array of shape (rows, components, missing)
         Of the components given the row.
-    covariances : array of shape (components or 1, missing, missing)
+    covariances : array of shape (components or 1, patterns, missing, missing)
     logs : array of shape (rows,)
         Log-densities of what is observed.
     """
 
     rows: Any
+    pattern: Any
     columns: Any
-    shares: Any
+    responsibilities: Any
     means: Any
     covariances: Any
     logs: Any
 
+    def by_pattern(self) -> Iterator[tuple[int, Any]]:
+        """Every pattern, and the places of its rows among these."""
+        stops = np.searchsorted(self.pattern, np.arange(1, len(self.columns)))
+        return enumerate(np.split(np.arange(len(self.rows)), stops))
 
-def given(mixture: NormalMixture, Z: Any) -> Iterator[Given]:
-    """The mixture given the observed columns of rows, pattern by pattern, not too many rows."""
+    def filled(self, Z: Any, values: Any) -> Any:
+        """The rows of a table with values, (..., rows, missing), in their missing columns."""
+        wide = np.zeros((*values.shape[:-1], Z.shape[1] + 1))
+        wide[..., :-1] = Z[self.rows]
+        at = np.broadcast_to(self.columns[self.pattern], values.shape)
+        np.put_along_axis(wide, at, values, axis=-1)
+        return wide[..., :-1]
+
+
+Group = tuple[Any, Any, Any]
+"""Rows, their patterns, and the missing columns of these, as in `Given`."""
+
+
+def pattern_groups(Z: Any) -> list[Group]:
+    """Rows by their patterns of missing values, of about as many missing columns each."""
+    d = Z.shape[1]
+    patterns, of = np.unique(np.isnan(Z), axis=0, return_inverse=True)
+    order, sizes = np.argsort(of.ravel(), kind="stable"), patterns.sum(axis=1)
+    bounds = [0, 1]
+    while bounds[-1] <= sizes.max(initial=0):  # each at most a third above the first
+        bounds.append(bounds[-1] + 1 + bounds[-1] // 3)
+    found = []
+    for low, high in itertools.pairwise(bounds):
+        chosen = np.flatnonzero((sizes >= low) & (sizes < high))
+        if len(chosen):
+            columns = np.sort(np.where(patterns[chosen], np.arange(d), d), axis=1)
+            pattern = np.searchsorted(chosen, of.ravel()[order])
+            there = chosen[np.minimum(pattern, len(chosen) - 1)] == of.ravel()[order]
+            found.append((order[there], pattern[there], columns[:, : sizes[chosen].max()]))
+    return found
+
+
+def given(mixture: NormalMixture, Z: Any, groups: list[Group] | None = None) -> Iterator[Given]:
+    """The mixture given the observed columns of rows, not too many rows at once."""
     Z = np.asarray(Z, dtype=np.float64)
-    patterns, pattern = np.unique(np.isnan(Z), axis=0, return_inverse=True)
-    order = np.argsort(pattern.ravel(), kind="stable")
-    stops = np.cumsum(np.bincount(pattern.ravel(), minlength=len(patterns)))
     forms = [_precision(S) for S in mixture.covariances]
-    n_rows = max(1, CHUNK_ENTRIES // max(1, mixture.means.size))
-    for missing, members in zip(patterns, np.split(order, stops[:-1]), strict=True):
-        for start in range(0, len(members), n_rows):
-            rows = members[start : start + n_rows]
-            yield _of_pattern(mixture, forms, Z[rows], rows, missing)
+    for rows, pattern, columns in pattern_groups(Z) if groups is None else groups:
+        size = max(mixture.means.size, len(forms) * columns.shape[1] ** 2, 1)
+        for span in spans(len(rows), max(1, CHUNK_ENTRIES // size)):
+            first, last = pattern[span][0], pattern[span][-1]
+            group = rows[span], pattern[span] - first, columns[first : last + 1]
+            yield _condition(mixture, forms, Z[rows[span]], group)
 
 
-def _of_pattern(mixture: NormalMixture, forms: list[Any], Z: Any, rows: Any, missing: Any) -> Given:
-    u, o = np.flatnonzero(missing), np.flatnonzero(~missing)
-    means = np.empty((len(Z), len(mixture.means), len(u)))
+def _condition(mixture: NormalMixture, forms: list[Any], X: Any, group: Group) -> Given:
+    """The mixture given rows of a group.
+
+    Given the rest, the missing columns have the inverse of their part of the precision matrix as
+    covariance. Completed by their means, deviations have the density of what is observed.
+    """
+    (_, pattern, columns), (n, d) = group, X.shape
+    at, every = columns[pattern], np.arange(columns.shape[1])
+    missing = np.zeros((len(columns), d + 1), dtype=np.bool_)
+    np.put_along_axis(missing, columns, True, axis=1)
+    x = np.zeros((n, d + 1))
+    x[:, :d] = np.where(missing[pattern, :d], 0.0, X)
+    means = np.empty((n, len(mixture.means), len(every)))
     logs, covariances = np.empty(means.shape[:2]), []
     for i, (precision, root, log_det) in enumerate(forms):
         of = slice(None) if len(forms) == 1 else slice(i, i + 1)
-        block = precision[u][:, u]
-        covariances.append(np.linalg.inv(block))
-        turn = precision[o][:, u] @ -covariances[-1]
-        x, centres = (y[:, o] @ turn for y in (Z, mixture.means[of]))
-        means[:, of] = mixture.means[of][:, u] - centres + x[:, None]
-        # completed by what is expected, deviations have the density of what is observed
-        full = (
-            y[:, o] @ root[o] + filled @ root[u]
-            for y, filled in ((Z, x), (mixture.means[of], centres))
-        )
-        size = log_det + np.linalg.slogdet(block)[1] + len(o) * np.log(2.0 * np.pi)
-        logs[:, of] = -0.5 * (cdist(*full, "sqeuclidean") + size)
+        P, m = np.pad(precision, (0, 1)), np.pad(mixture.means[of], ((0, 0), (0, 1)))
+        blocks = P[columns[:, :, None], columns[:, None]]
+        blocks[:, every, every] += columns == d
+        left = np.linalg.inv(blocks)
+        own = -(left[pattern] @ np.take_along_axis(x @ P, at, 1)[:, :, None])[:, :, 0]
+        centres, places = np.where(missing[:, None], 0.0, m), columns[:, None]
+        shift = -np.take_along_axis(centres @ P, places, 2) @ left
+        means[:, of] = (m[:, columns].swapaxes(0, 1) - shift)[pattern] + own[:, None]
+        np.put_along_axis(x, at, own, 1)
+        np.put_along_axis(centres, np.broadcast_to(places, shift.shape), shift, 2)
+        away = (x[:, :d] @ root)[:, None] - (centres[..., :d] @ root)[pattern]
+        size = log_det + np.linalg.slogdet(blocks)[1] - missing[:, :d].sum(1) * LOG_TAU
+        logs[:, of] = -0.5 * (np.einsum("ncd,ncd->nc", away, away) + size[pattern, None])
+        np.put_along_axis(x, at, 0.0, 1)
+        left[:, every, every] -= columns == d
+        covariances.append(left)
     with np.errstate(divide="ignore"):
-        shares, total = _posterior(logs + np.log(mixture.weights))
-    return Given(rows, u, shares, means, np.array(covariances), total)
+        logs += np.log(mixture.weights) - 0.5 * d * LOG_TAU
+    total = logsumexp(logs, axis=1)
+    shares = np.exp(logs - total[:, None])
+    shares /= shares.sum(axis=1, keepdims=True)
+    return Given(*group, shares, means, np.stack(covariances), total)
 
 
-def _posterior(logs: Any) -> tuple[Any, Any]:
-    """The shares of numbers given by logs, (rows, components), and the logs of their sums."""
-    top = logs.max(axis=1, keepdims=True)
-    numbers = np.exp(logs - top)
-    total = numbers.sum(axis=1, keepdims=True)
-    return numbers / total, (top + np.log(total))[:, 0]
+def _precision(S: Any) -> tuple[Any, Any, float]:
+    """The inverse P of a covariance, a root R with R R' = P, and the log-determinant of S."""
+    factor = np.linalg.cholesky(S)
+    root = np.linalg.inv(factor).T
+    return root @ root.T, root, 2.0 * float(np.log(np.diag(factor)).sum())
 
 
 def log_likelihood(mixture: NormalMixture, Z: Any) -> Any:
-    """The log-densities of what the rows show; holes are integrated out."""
+    """The log-densities of the observed values of rows."""
     logs = np.empty(len(Z))
     for part in given(mixture, Z):
         logs[part.rows] = part.logs
@@ -158,40 +211,49 @@ def log_likelihood(mixture: NormalMixture, Z: Any) -> Any:
 
 
 def conditional_means(mixture: NormalMixture, Z: Any) -> Any:
-    """The rows with the conditional means in their holes."""
-    filled = np.array(Z, dtype=np.float64)
+    """The rows with the conditional means of their missing values."""
+    found = np.array(Z, dtype=np.float64)
     for part in given(mixture, Z):
-        expected = np.einsum("nc,ncu->nu", part.shares, part.means)
-        filled[np.ix_(part.rows, part.columns)] = expected
-    return filled
+        found[part.rows] = part.filled(
+            found, np.einsum("nc,ncu->nu", part.responsibilities, part.means)
+        )
+    return found
 
 
 def draws(mixture: NormalMixture, Z: Any, n: int, rng: Any) -> Any:
     """Completions of the rows, (n, rows, columns)."""
     Z = np.asarray(Z, dtype=np.float64)
-    found = np.repeat(Z[None], n, axis=0)
+    uniform, normal = np.empty((n, len(Z))), np.empty((n, *Z.shape))
+    _, pattern = np.unique(np.isnan(Z), axis=0, return_inverse=True)
+    for number in np.unique(pattern):
+        rows = np.flatnonzero(pattern.ravel() == number)
+        uniform[:, rows] = rng.random((n, len(rows)))
+        normal[:, rows] = rng.standard_normal((n, len(rows), Z.shape[1]))
+    return _completions(mixture, Z, uniform, normal, np.arange(Z.shape[1]))
+
+
+def _completions(mixture: NormalMixture, Z: Any, uniform: Any, normal: Any, keys: Any) -> Any:
+    """Completions of rows by uniform and normal numbers; columns of equal keys share theirs."""
+    found = np.repeat(Z[None], len(normal), axis=0)
+    normal, same = np.pad(normal, ((0, 0), (0, 0), (0, 1))), np.pad(keys[:, None] == keys, (0, 1))
     for part in given(mixture, Z):
-        size, d = len(part.rows), Z.shape[1]
-        bounds = np.cumsum(part.shares, axis=1)
-        uniform = rng.random((n, size)) * bounds[:, -1]
-        component = (uniform[..., None] >= bounds).sum(axis=2).clip(max=bounds.shape[1] - 1)
-        normal = rng.standard_normal((n, size, d))[..., part.columns]
-        roots = np.stack([_root(S) for S in part.covariances])
-        at = component if len(roots) > 1 else np.zeros_like(component)
-        shift = np.einsum("nrde,nre->nrd", roots[at], normal)
-        drawn = part.means[np.arange(size), component] + shift
-        found[:, part.rows[:, None], part.columns] = drawn
+        bounds = np.cumsum(part.responsibilities, axis=1)
+        component = (uniform[:, part.rows, None] * bounds[:, -1:] >= bounds).sum(axis=2)
+        component = component.clip(max=bounds.shape[1] - 1)
+        alike = same[part.columns[:, :, None], part.columns[:, None]].sum(axis=1).clip(min=1)
+        values, vectors = np.linalg.eigh(part.covariances)
+        roots = (vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]) @ vectors.swapaxes(2, 3)
+        roots = roots / np.sqrt(alike)[:, None]
+        at = component if len(roots) > 1 else np.zeros((1, 1), dtype=np.intp)
+        numbers = normal[:, part.rows[:, None], part.columns[part.pattern]]
+        shift = (roots[at, part.pattern] @ numbers[..., None])[..., 0]
+        means = part.means[np.arange(len(part.rows)), component]
+        found[:, part.rows] = part.filled(Z, means + shift)
     return found
 
 
-def _root(S: Any) -> Any:
-    """The symmetric square root of a covariance that may be singular."""
-    values, vectors = np.linalg.eigh(S)
-    return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-
-
 def fit_normal(Z: Any, *, steps: int = 25, tolerance: float = 1e-3) -> NormalMixture:
-    """The normal distribution of rows with holes, by exact EM, drawn a little to independence.
+    """The normal distribution of incomplete rows, by exact EM, drawn a little to independence.
 
     Parameters
     ----------
@@ -210,10 +272,9 @@ def fit_normal(Z: Any, *, steps: int = 25, tolerance: float = 1e-3) -> NormalMix
 
 @one_thread
 def _em(Z: Any, mixture: NormalMixture, spread: Any, steps: int, tolerance: float) -> NormalMixture:
-    holes = find_holes(Z)
-    before = -np.inf
+    groups, before = pattern_groups(Z), -np.inf
     for _ in range(steps):
-        total, counts, first, second = _expected_sums(mixture, Z, holes)
+        total, counts, first, second = _expected_sums(mixture, Z, groups)
         mixture = _maximised(mixture.means, counts, first, second, spread)
         if total - before < tolerance * len(Z) or (len(counts) == 1 and not np.isnan(Z).any()):
             break
@@ -221,126 +282,26 @@ def _em(Z: Any, mixture: NormalMixture, spread: Any, steps: int, tolerance: floa
     return mixture
 
 
-@dataclass(frozen=True, eq=False)
-class Holes:
-    """Rows whose patterns have about as many missing columns.
-
-    Attributes
-    ----------
-    rows : array of int
-    pattern : array of int
-        The pattern of every row.
-    columns : array of shape (patterns, most missing)
-        The missing columns, filled up with the number of columns.
-    """
-
-    rows: Any
-    pattern: Any
-    columns: Any
-
-
-def find_holes(Z: Any) -> list[Holes]:
-    """The patterns of missing values of rows, in groups of about equal size."""
-    d = Z.shape[1]
-    patterns, of = np.unique(np.isnan(Z), axis=0, return_inverse=True)
-    sizes = patterns.sum(axis=1)
-    found = []
-    for low, high in itertools.pairwise(_bounds(int(sizes.max(initial=0)))):
-        chosen = np.flatnonzero((sizes >= low) & (sizes < high))
-        if not len(chosen):
-            continue
-        most = int(sizes[chosen].max())
-        columns = np.sort(np.where(patterns[chosen], np.arange(d), d), axis=1)[:, :most]
-        place = np.full(len(patterns), -1)
-        place[chosen] = np.arange(len(chosen))
-        rows = np.flatnonzero(place[of.ravel()] >= 0)
-        found.append(Holes(rows, place[of.ravel()[rows]], columns))
-    return found
-
-
-def _bounds(most: int) -> list[int]:
-    """Numbers of missing columns that are treated alike: each at most a third above the first."""
-    bounds = [0, 1]
-    while bounds[-1] <= most:
-        bounds.append(bounds[-1] + 1 + bounds[-1] // 3)
-    return bounds
-
-
-def _expected_sums(mixture: NormalMixture, Z: Any, holes: list[Holes]) -> Any:
+def _expected_sums(mixture: NormalMixture, Z: Any, groups: list[Group]) -> Any:
     """The log-likelihood; expected counts and moments about the means, of every component."""
     c, d = mixture.means.shape
     total, counts = 0.0, np.zeros(c)
     first, second = np.zeros((c, d)), np.zeros((c, d, d))
-    forms = [_precision(S) for S in mixture.covariances]
-    for group in holes:
-        size = max(1, CHUNK_ENTRIES // max(d, group.columns.shape[1] ** 2) // c)
-        for start in range(0, len(group.rows), size):
-            part = _slice(group, start, start + size)
-            X = Z[part.rows]
-            found = [_completed(X - m, part, form)
-                     for m, form in zip(mixture.means, forms, strict=True)]  # fmt: skip
-            logs = np.stack([f[0] for f in found], axis=1) + np.log(mixture.weights)
-            shares, totals = _posterior(logs)
-            total += float(totals.sum())
-            counts += shares.sum(axis=0)
-            for i, (_, full, left) in enumerate(found):
-                weighed = full * shares[:, i : i + 1]
-                first[i] += weighed.sum(axis=0)
-                second[i] += weighed.T @ full
-                by_pattern = np.bincount(part.pattern, shares[:, i], len(part.columns))
-                second[i] += _scattered(left * by_pattern[:, None, None], part.columns, d)
+    for part in given(mixture, Z, groups):
+        total += float(part.logs.sum())
+        counts += part.responsibilities.sum(axis=0)
+        places = part.columns[:, :, None] * (d + 1) + part.columns[:, None]
+        for i, (share, left) in enumerate(
+            zip(part.responsibilities.T, part.covariances, strict=True)
+        ):
+            away = part.filled(Z, part.means[:, i]) - mixture.means[i]
+            weighed = away * share[:, None]
+            first[i] += weighed.sum(axis=0)
+            by_pattern = np.bincount(part.pattern, share, len(left))
+            left = left * by_pattern[:, None, None]
+            scattered = np.bincount(places.ravel(), left.ravel(), (d + 1) ** 2)
+            second[i] += weighed.T @ away + scattered.reshape(d + 1, d + 1)[:d, :d]
     return total, counts, first, second
-
-
-def _slice(group: Holes, start: int, stop: int) -> Holes:
-    used, pattern = np.unique(group.pattern[start:stop], return_inverse=True)
-    return Holes(group.rows[start:stop], pattern.ravel(), group.columns[used])
-
-
-def _precision(S: Any) -> tuple[Any, Any, float]:
-    """The inverse P of a covariance, a root R with R R' = P, and the log-determinant of S."""
-    factor = np.linalg.cholesky(S)
-    root = np.linalg.inv(factor).T
-    return root @ root.T, root, 2.0 * float(np.log(np.diag(factor)).sum())
-
-
-def _completed(away: Any, holes: Holes, form: Any) -> tuple[Any, Any, Any]:
-    """Log-densities, expected deviations, and the covariances that are left for each pattern.
-
-    Given the rest, the missing columns have the inverse of their part of the precision as
-    covariance.
-    """
-    precision, _, log_det = form
-    n, d = away.shape
-    seen = ~np.isnan(away)
-    full = np.where(seen, away, 0.0)
-    columns = holes.columns
-    filler = columns == d
-    inside = np.minimum(columns, d - 1)
-    blocks = precision[inside[:, :, None], inside[:, None, :]]
-    blocks = np.where(filler[:, :, None] | filler[:, None, :], np.eye(columns.shape[1]), blocks)
-    left = np.linalg.inv(blocks)
-    log_blocks = np.linalg.slogdet(blocks)[1]
-    wide = np.zeros((n, d + 1))
-    wide[:, :d] = full
-    pulls = np.zeros((n, d + 1))
-    pulls[:, :d] = full @ precision
-    at = columns[holes.pattern]
-    rows = np.arange(n)[:, None]
-    shift = (left[holes.pattern] @ pulls[rows, at][:, :, None])[:, :, 0]
-    wide[rows, at] = -shift
-    full = wide[:, :d]
-    square = np.einsum("nd,nd->n", full @ precision, full)
-    known = seen.sum(axis=1)
-    logs = -0.5 * (square + log_det + log_blocks[holes.pattern] + known * np.log(2.0 * np.pi))
-    return logs, full, np.where(filler[:, :, None] | filler[:, None, :], 0.0, left)
-
-
-def _scattered(left: Any, columns: Any, d: int) -> Any:
-    """Matrices over missing columns, added up in their places."""
-    flat = columns[:, :, None] * (d + 1) + columns[:, None, :]
-    total = np.bincount(flat.ravel(), left.ravel(), (d + 1) ** 2)
-    return total.reshape(d + 1, d + 1)[:d, :d]
 
 
 def _moments(Z: Any) -> tuple[Any, Any]:
@@ -361,7 +322,7 @@ def kernel_mixture(Z: Any, normal: NormalMixture, width: float, rng: Any) -> Nor
     Parameters
     ----------
     Z : array of shape (rows, columns)
-        A row with holes enters as a few draws of what is missing. What is drawn does not depend on
+        An incomplete row enters as a few draws of what is missing. What is drawn does not depend on
         the order of rows and columns.
     normal : NormalMixture
         One component.
@@ -376,24 +337,14 @@ def kernel_mixture(Z: Any, normal: NormalMixture, width: float, rng: Any) -> Nor
     centres, weights = [Z[~gaps]], [np.ones(int((~gaps).sum()))]
     if gaps.any():
         rows, columns = row_keys(Z, seed)[gaps], content_keys(Z)[1]
-        drawn = _completions(normal, Z[gaps], normal_numbers(rows, columns, n_draws), columns)
+        numbers = normal_numbers(rows, columns, n_draws)
+        drawn = _completions(normal, Z[gaps], np.zeros(numbers.shape[:2]), numbers, columns)
         centres.append(drawn.reshape(-1, Z.shape[1]))
         weights.append(np.full(len(centres[-1]), 1.0 / n_draws))
     mean = normal.means[0]
     rows, shares = np.concatenate(centres), np.concatenate(weights)
     means = mean + np.sqrt(1.0 - width**2) * (rows - mean)
     return NormalMixture(shares / shares.sum(), means, width**2 * normal.covariances)
-
-
-def _completions(normal: NormalMixture, Z: Any, numbers: Any, columns: Any) -> Any:
-    """Completions of rows by normal numbers, (n, rows, columns), that alike columns share."""
-    found = np.repeat(Z[None], len(numbers), axis=0)
-    for part in given(normal, Z):
-        at = part.rows[:, None], part.columns
-        alike = (columns[part.columns, None] == columns[part.columns]).sum(axis=1)
-        root = _root(part.covariances[0]) / np.sqrt(alike)
-        found[:, *at] = part.means[:, 0] + numbers[:, *at] @ root.T
-    return found
 
 
 def fit_mixture(
@@ -404,7 +355,7 @@ def fit_mixture(
     tolerance: float = 1e-3,
     rng: Any,
 ) -> NormalMixture:
-    """A mixture of normal distributions of rows with holes, by exact EM.
+    """A mixture of normal distributions of incomplete rows, by exact EM.
 
     Parameters
     ----------

@@ -1,24 +1,43 @@
-"""Strudel: circuits grown by splits, with and without missing values."""
+"""Strudel: circuits grown by splits, with and without missing values, and mixtures of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
+from math import inf
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from scipy.special import xlogy
+from scipy.special import logsumexp, xlogy
 
-from expectedkernels.arrays import RowsLike
-from expectedkernels.checks import check_callback, check_count, check_real, progress_bar, removed
+from expectedkernels.arrays import (
+    DEFAULT_MAX_BYTES,
+    RngLike,
+    RowsLike,
+    as_generator,
+    require_memory,
+)
+from expectedkernels.checks import (
+    CircuitError,
+    DataError,
+    check_callback,
+    check_count,
+    check_real,
+    progress_bar,
+    removed,
+)
+from expectedkernels.circuits.build import blocks_beside, mixture, with_root_weights
 from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.conditioning import chunks, flat_edges, reached_edges
 from expectedkernels.circuits.inputs import Input
+from expectedkernels.circuits.queries import log_values
+from expectedkernels.circuits.sample_map import deterministic
+from expectedkernels.data.evidence import as_evidence
 from expectedkernels.data.schema import Schema
 from expectedkernels.engine.blocks import Inner
-from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.learning.chow_liu import (
     EM_ITERATIONS,
     EM_TOLERANCE,
@@ -26,7 +45,14 @@ from expectedkernels.learning.chow_liu import (
     flow_blocks,
     tree_of,
 )
-from expectedkernels.learning.em import chunks_of, em, expected_counts, flow_at
+from expectedkernels.learning.em import (
+    em,
+    expected_counts,
+    flow_at,
+    maximized,
+    normalized,
+    pattern_chunks,
+)
 from expectedkernels.learning.structure_search import (
     NOTHING,
     Level,
@@ -39,11 +65,14 @@ from expectedkernels.learning.structure_search import (
 )
 from expectedkernels.learning.training_data import (
     MAX_STATES,
+    VALID,
     Data,
     FloatArray,
     IntArray,
     PairCounts,
+    Rows,
     Step,
+    as_rows,
     as_states,
     distinct_rows,
     group_sums,
@@ -246,7 +275,6 @@ class IncompleteSearch:
         """One step of EM, which gives flows on the way."""
         self._plan = plan(self.circuit)
         model = weighted_circuit(self.circuit, self._plan, self._theta)
-        self.rows.parts = chunks_of(model, self.rows.evidence, DEFAULT_MAX_BYTES)
         _, counts = expected_counts(model, self.rows)
         flow = np.zeros(len(self.circuit.sum_of))
         for part, found in zip(self._plan, counts, strict=True):
@@ -272,12 +300,10 @@ class IncompleteSearch:
         node = self.circuit.node[self.circuit.sum_of[edge]]
         column = int(np.flatnonzero(self._plan[node].edges == edge)[0])
         states, weights = [], []
-        every: Any = self.rows.parts
-        for part in every:
-            chunk = self.rows.evidence if len(every) == 1 else self.rows.evidence.rows(part)
+        for part, chunk in pattern_chunks(self._model, self.rows.evidence):
             found, first = flow_at(self._model, chunk, self.rows.weights[part], node)
             states.append(as_states(chunk.values[first]))
-            weights.append(found.products[:, column])
+            weights.append(found.products[column])
         return np.concatenate(states), np.concatenate(weights)
 
     def split(self, edge: int, variable: int) -> None:
@@ -546,3 +572,276 @@ def learn_strudel(
     circuit = search.circuit_at(result.state)
     circuit = Circuit.from_blocks(circuit.vtree, circuit.blocks) if minimize else circuit
     return circuit.with_schema(data.schema)
+
+
+CERTAINTY = 0.9
+"""How sure EM is at the start that a row belongs to the component of its cluster."""
+
+
+@removed(method="components come from EM")
+def learn_mixture(
+    X: RowsLike,
+    n_components: int,
+    *,
+    iterations: int = 100,
+    splits: int = 100,
+    structure: Circuit | None = None,
+    X_valid: RowsLike | None = None,
+    pseudocount: float = 1.0,
+    sample_weight: ArrayLike | None = None,
+    tolerance: float | None = None,
+    rng: RngLike = None,
+    progress: bool = True,
+    **options: Any,
+) -> Circuit:
+    """The mixture of circuits of one structure, each with its own parameters, that fits data.
+
+    The structure is learned once by `learn_strudel` (or given). Every component weights it in
+    its own way: by EM, which starts at the clusters of k-means and alternates between how far
+    each component is responsible for each row and the parameters that fit these rows. A mixture is
+    not deterministic, but structured-decomposable, and compatible with all circuits on its vtree.
+
+    Parameters
+    ----------
+    X : array of shape (n, variables), or data frame
+        States coded as integers 0, 1, 2, ...; NaN for missing values. The columns of a data frame
+        name the variables, and may hold text, categories, booleans or other integers, which
+        become labelled states.
+    n_components : int
+    iterations : int
+        How many iterations of EM follow.
+    splits : int
+        How often `learn_strudel` splits the structure.
+    structure : Circuit, optional
+        The circuit to reweight instead of learning one. Its zeros stay zero.
+    X_valid : array of shape (m, variables), optional
+        Validation data. The structure and the iteration of EM are those that fit it best.
+    pseudocount : float
+        How many rows' worth of counts every sum unit of a component gets in advance, spread
+        evenly over its inputs. With zero the likelihood never decreases during EM.
+    sample_weight : array of shape (n,), optional
+        How much every row counts. The pseudocount is multiplied by the mean weight.
+    tolerance : float, optional
+        Stop when the mean log-likelihood improves by less than this.
+    rng : int, Generator or None
+        For k-means.
+    progress : bool
+        Whether to show bars with the log-likelihood. Ctrl-C returns the best circuit so far:
+        before EM starts, that is the structure.
+    **options
+        Further options of `learn_strudel`.
+
+    Returns
+    -------
+    Circuit
+        Normalised, with one root.
+
+    Raises
+    ------
+    CircuitError
+        If a structure is given and also options for learning one.
+
+    Notes
+    -----
+    On complete data and a deterministic structure the edges that a row uses do not depend on the
+    parameters. They are found once, and an iteration is two products with a sparse matrix of
+    one entry per row and vtree node. Otherwise one costs two passes over all components.
+
+    References
+    ----------
+    Dang, M., Vergari, A. and Van den Broeck, G. (2020). Strudel: Learning structured-decomposable
+    probabilistic circuits. PGM.
+
+    Examples
+    --------
+    >>> X = [[0, 0], [0, 0], [1, 1], [1, 1], [0, 1]]
+    >>> p = learn_mixture(X, 2, splits=1, rng=0, progress=False)
+    >>> p.n_roots, round(p.log_partition(), 9)
+    (1, 0.0)
+    """
+    name = "learn_mixture"
+    check_count(name, "n_components", n_components, low=1)
+    check_count(name, "splits", splits)
+    check_count(name, "iterations", iterations)
+    check_real(name, "pseudocount", pseudocount)
+    if tolerance is not None:
+        check_real(name, "tolerance", tolerance)
+    generator = as_generator(rng)
+    if structure is None:
+        chosen: dict[str, Any] = {
+            "pseudocount": pseudocount,
+            "sample_weight": sample_weight,
+            "minimize": False,  # units are equal for one component only
+            "progress": progress,
+        }
+        structure = learn_strudel(X, X_valid, splits, **chosen, **options)
+        sets = _read(structure, X, X_valid, sample_weight)
+        is_deterministic = True
+    else:
+        if options:
+            raise CircuitError(
+                "Options of learn_strudel mean nothing when the structure is given. "
+                f"Got {', '.join(sorted(options))}."
+            )
+        structure = normalized(structure)
+        sets = _read(structure, X, X_valid, sample_weight)
+        for rows, what in zip(sets, ("X", "X_valid"), strict=False):
+            impossible = structure.log_likelihood(rows.evidence) == -inf
+            if impossible.any():
+                raise DataError(
+                    f"Row {rows.numbers[np.argmax(impossible)]} of {what} has probability zero "
+                    "under the structure, whatever its weights: zeros stay zero. Use a structure "
+                    "with larger support, or drop the row."
+                )
+        is_deterministic = bool(deterministic(structure))
+    X, weights = distinct_rows(sets, structure.cardinalities)
+    beta = pseudocount * float(weights[0].sum()) / sets[0].n_given
+    quick = is_deterministic and not np.isnan(X).any()
+    try:
+        family: _Family = (_ByUses if quick else _ByPasses)(structure, X, beta)
+        needed = 8.0 * n_components * len(X)
+        require_memory(needed, f"A mixture of {n_components} components", "Take fewer components.")
+        R = _clusters(X, weights[0], structure.cardinalities, n_components, generator)
+        start = _updated(family, R * weights[0][:, None])
+    except KeyboardInterrupt:  # there is no mixture yet
+        alone = Circuit.from_blocks(structure.vtree, structure.blocks)
+        return alone.with_schema(structure.schema)
+    bar = progress_bar(iterations, "EM of the mixture", not progress, "iteration")
+    steps = _steps(start, family, weights, iterations)
+    log_weights, parameters = train(steps, start, bar, tolerance=tolerance).state
+    return family.mixed(parameters, np.exp(log_weights)).with_schema(structure.schema)
+
+
+def _read(structure: Circuit, X: Any, X_valid: Any, sample_weight: Any) -> list[Rows]:
+    """The rows to learn from, and those for validation if there are any."""
+    cards = structure.cardinalities
+    if None in cards:
+        raise CircuitError(
+            "A mixture is learned over discrete variables. The structure has the real variable "
+            f"{cards.index(None)}; see `em` for circuits with normal inputs."
+        )
+    needed = "A mixture needs at least one row of data"
+    sets = [Data(structure.schema, as_rows(X, "X"), sample_weight, needed).held]
+    if X_valid is not None:
+        sets.append(Data(structure.schema, as_rows(X_valid, "X_valid"), None, VALID).held)
+    return sets
+
+
+def _clusters(
+    X: FloatArray, weights: FloatArray, cardinalities: Any, n: int, generator: np.random.Generator
+) -> FloatArray:
+    """How far each component is responsible for each row at the start, (rows, components)."""
+    from sklearn.cluster import KMeans  # heavy, and needed only here
+
+    train = np.flatnonzero(weights)
+    own, parts = weights[train], []
+    for x, card in zip(X[train].T, cardinalities, strict=True):
+        bits = (x[:, None] == np.arange(card)).astype(np.float64)
+        frequency = own @ bits
+        bits[np.isnan(x)] = frequency / max(frequency.sum(), 1.0)
+        parts.append(bits[:, 1:] if card == 2 else bits)
+    points = np.concatenate(parts, axis=1)
+    R = np.full((len(X), n), (1.0 - CERTAINTY) / n)
+    seed = int(generator.integers(2**31))
+    n_points = len(np.unique(points, axis=0))  # rows with missing values can look the same
+    means = KMeans(min(n, n_points), n_init=4, random_state=seed)
+    R[train, means.fit_predict(points, sample_weight=own)] += CERTAINTY
+    return R
+
+
+class _ByPasses:
+    """Components of any structure, on rows with missing values: a pass up and down for all.
+
+    They are side by side in one circuit, with a root each.
+    """
+
+    def __init__(self, structure: Circuit, X: FloatArray, beta: float):
+        self.structure, self.beta = normalized(structure), beta
+        every = np.arange(len(X))
+        self.rows = Rows(as_evidence(X, structure.cardinalities), every, every, len(X))
+
+    def update(self, parameters: Any, weights: FloatArray) -> Any:
+        vtree, self.rows.weights = self.structure.vtree, weights
+        if parameters is None:
+            copies = [self.structure] * weights.shape[1]
+            parameters = Circuit(vtree, tuple(blocks_beside(vtree, copies)))
+        return maximized(parameters, expected_counts(parameters, self.rows)[1], self.beta)
+
+    def logs(self, parameters: Any) -> FloatArray:
+        found: FloatArray = log_values(parameters, self.rows.evidence)[0]
+        return found
+
+    def mixed(self, parameters: Any, weights: FloatArray) -> Circuit:
+        return with_root_weights(parameters, weights[None, :], "The mixture")
+
+
+class _ByUses:
+    """Components of a deterministic structure, on complete rows: which edges these use is fixed.
+
+    Parameters are the weights of all edges, (edges, components).
+    """
+
+    def __init__(self, structure: Circuit, X: FloatArray, beta: float):
+        self.structure, self.beta, self.flat = structure, beta, flat_edges(structure)
+        evidence, units, found = as_evidence(X, structure.cardinalities), self.flat.units, []
+        for part in chunks(structure.levels, len(X), DEFAULT_MAX_BYTES):
+            used = reached_edges(structure, evidence.rows(part), alike=False)
+            found.append((used.rows + part.start, used.edges))
+        row, edge = (np.concatenate(each) for each in zip(*found, strict=True))
+        kept = (np.bincount(units)[units] > 1)[edge]  # edges that are alone have the weight one
+        row, edge, n = row[kept], edge[kept], len(units)
+        self.uses = sparse.csr_array((np.ones(len(row)), (row, edge)), (len(X), n))
+        self.users = sparse.csr_array(self.uses.T)
+        sums = sparse.csr_array((np.ones(n), (units, np.arange(n))))
+        self.sums = lambda x: (sums @ x)[units]
+
+    def update(self, parameters: Any, weights: FloatArray) -> Any:
+        return shares(self.users @ weights, self.beta, self.sums)
+
+    def logs(self, parameters: Any) -> FloatArray:
+        with np.errstate(divide="ignore"):
+            return self.uses @ np.log(parameters)
+
+    def mixed(self, parameters: Any, weights: FloatArray) -> Circuit:
+        nodes, components = self.flat.nodes[self.flat.units], []
+        cuts = np.flatnonzero(np.diff(nodes)) + 1
+        for every in parameters.T:
+            blocks = list(self.structure.blocks)
+            for node, own in zip(nodes[[0, *cuts]], np.split(every, cuts), strict=True):
+                block: Any = blocks[node]
+                if sparse.issparse(block.numbers):
+                    blocks[node] = block.refilled(own)
+                elif block.numbers is not None:
+                    numbers = np.zeros_like(block.numbers)
+                    numbers[block.numbers != 0] = own
+                    blocks[node] = block.with_numbers(numbers)
+            components.append(Circuit(self.structure.vtree, tuple(blocks)))
+        return mixture(components, weights)
+
+
+_Family = _ByUses | _ByPasses
+"""Circuits of one structure: their parameters from weighted rows, and their likelihoods."""
+
+
+def _updated(family: _Family, R: FloatArray, old: Any = None) -> tuple[FloatArray, Any]:
+    """The logs of the weights of components, and their parameters, given weighted rows for each."""
+    with np.errstate(divide="ignore"):
+        return np.log(R.sum(axis=0) / R.sum()), family.update(old, R)
+
+
+def _steps(state: Any, family: _Family, weights: FloatArray, iterations: int) -> Iterator[Step]:
+    """The mixture to start from, and those after every iteration of EM."""
+    for number in range(iterations + 1):
+        log_weights, parameters = state
+        joint = family.logs(parameters) + log_weights
+        total = logsumexp(joint, axis=1)
+        # rows that are impossible are not among those with weights
+        possible = np.where(total > -inf, total, 0.0)
+        means = [
+            float(own @ possible / own.sum()) if (total > -inf)[own > 0].all() else -inf
+            for own in weights
+        ]
+        yield Step(state, *means, size=min(number, 1))
+        if number < iterations:
+            R = np.exp(joint - possible[:, None]) * weights[0][:, None]
+            state = _updated(family, R, parameters)

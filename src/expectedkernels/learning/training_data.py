@@ -52,7 +52,6 @@ class Rows:
     weights: Any
     numbers: Any  # in the data as given
     n_given: int  # how many rows there were with those of weight zero
-    parts: list[slice] | None = None  # those that the E-step takes at once
 
     @cached_property
     def states(self) -> IntArray:
@@ -70,13 +69,13 @@ class Data:
         self.schema, self.needed = schema, needed
         self.X = X if is_stream(X) else None
         if self.X is not None:
-            check_weighing(sample_weight)
-            self._read = partial(_chunk_rows, schema, sample_weight)
+            self._read = partial(_chunk_rows, schema, check_weighing(sample_weight))
             return
-        evidence = as_evidence(X, schema, single=False)
+        self.held = _rows(schema, X, sample_weight)
         if needed:
-            require_rows(evidence.n_rows, needed)
-        self.held = _weighted_rows(evidence, as_weights(sample_weight, evidence.n_rows))
+            require_rows(self.held.n_given, needed)
+        if self.held.n_given:
+            require_weight(float(self.held.weights.sum()))
 
     def in_memory(self, what: str) -> Rows:
         """All rows; raises if they come in chunks."""
@@ -115,16 +114,16 @@ class Data:
         return found
 
 
-def _weighted_rows(evidence: Evidence, weights: FloatArray) -> Rows:
+def _rows(schema: Schema, X: Any, sample_weight: Any) -> Rows:
+    evidence = as_evidence(X, schema, single=False)
+    weights = as_weights(sample_weight, evidence.n_rows)
     numbers, n = np.flatnonzero(weights), evidence.n_rows
     some = evidence if len(numbers) == n else evidence.rows(numbers)
     return Rows(some, weights[numbers], numbers, n)
 
 
 def _chunk_rows(schema: Schema, sample_weight: Any, chunk: Any) -> Rows:
-    chunk, weights = weighed(sample_weight, chunk)
-    evidence = as_evidence(chunk, schema, single=False)
-    return _weighted_rows(evidence, rounded_weights(weights, evidence.n_rows))
+    return _rows(schema, *weighed(sample_weight, chunk))
 
 
 def _of_chunk(function: Any, read: Any, chunk: Any) -> Any:
@@ -266,8 +265,7 @@ def read_data(
     """
     check_count("learning from data frames", "max_states", max_states, 2)
     if is_stream(X):
-        check_weighing(sample_weight)
-        seen: _Seen | None = summed(partial(_seen_in_chunk, sample_weight), X, _joined)
+        seen = summed(partial(_seen_in_chunk, check_weighing(sample_weight)), X, _joined)
         if seen is None:
             raise DataError(f"{name} needs at least one chunk of data. Got none.")
     else:
@@ -302,22 +300,22 @@ def _seen_in_chunk(sample_weight: Any, chunk: Any) -> _Seen:
 
 def _seen(X: Any, what: str) -> _Seen:
     """What the columns of a data frame, or of a matrix, hold; raises if some are no states."""
-    in_frame, names = is_frame(X), None
-    if in_frame:
-        columns, names = frame_columns(X), column_names(X)
-    else:
-        every = enumerate(np.ascontiguousarray(X.T))
-        columns = [FrameColumn(str(v), "number", x) for v, x in every]
+    framed, complete, distinct = is_frame(X), True, []
+    columns = (
+        frame_columns(X)
+        if framed
+        else [FrameColumn(str(v), "number", x) for v, x in enumerate(np.ascontiguousarray(X.T))]
+    )
     if not columns:
         raise DataError(f"{what} must have at least one column. Got a data frame without columns.")
-    complete = True
     for v, column in enumerate(columns):
         if column.kind == "number":
-            _check_states(column, v, what, in_frame)
-            complete &= not np.isnan(column.values).any()
-        else:
-            complete &= None not in column.values
-    return _Seen([_distinct(column) for column in columns], names, in_frame, complete)
+            _check_states(
+                column.values, what, f"column {v}" + f" ({column.name!r})" * framed, framed
+            )
+        complete &= not column.missing.any()
+        distinct.append(_distinct(column))
+    return _Seen(distinct, column_names(X) if framed else None, framed, complete)
 
 
 def _distinct(column: FrameColumn) -> FrameColumn:
@@ -327,12 +325,10 @@ def _distinct(column: FrameColumn) -> FrameColumn:
     return FrameColumn(column.name, column.kind, values, column.categories)
 
 
-def _check_states(column: FrameColumn, number: int, what: str, in_frame: bool) -> None:
+def _check_states(x: Any, what: str, place: str, framed: bool) -> None:
     """Raise if numbers are no integers, or (of arrays, which have no labels) no codes of states."""
-    x = column.values
-    low, high = (-inf, inf) if in_frame else (0, 2**31)
-    bad = (x != np.floor(x)) | np.isinf(x) | (x < low) | (x >= high)
-    bad &= ~np.isnan(x)
+    low, high = (-inf, inf) if framed else (0, 2**31)
+    bad = ~np.isnan(x) & ((x != np.floor(x)) | np.isinf(x) | (x < low) | (x >= high))
     if not bad.any():
         return
     row = int(np.argmax(bad))
@@ -344,7 +340,6 @@ def _check_states(column: FrameColumn, number: int, what: str, in_frame: bool) -
         advice = "Codes start at 0, and a missing value is written as NaN."
     elif x[row] == np.floor(x[row]) < inf:
         advice = "That is too large for a code of a state."
-    place = f"column {number}" + (f" ({column.name!r})" if in_frame else "")
     raise DataError(
         f"{what} must hold the states of discrete variables, coded as integers 0, 1, 2, ... "
         f"(NaN: missing). Got {x[row]:.15g} in row {row}, {place}. {advice}"
@@ -396,15 +391,16 @@ def _schema(seen: _Seen, cardinalities: Any, max_states: int) -> Schema:
     else:
         schema = Schema(tuple(_inferred([x.values for x in columns]) if cards is None else cards))
     for v, (card, column) in enumerate(zip(schema.cardinalities, columns, strict=True)):
+        name = f"Column {v}" + f" ({column.name!r})" * seen.is_frame + " of X"
         if card is None:
             raise DataError(
-                f"Column {v} ({column.name!r}) of X has no values, so the number of its states is "
-                "unknown. Give it with cardinalities=, or drop the column."
+                f"{name} has no values, so the number of its states is unknown. Give it with "
+                "cardinalities=, or drop the column."
             )
         is_code = column.kind == "number" and schema.labels(v) is None and len(column.values)
         if is_code and column.values[-1] >= card:
             raise DataError(
-                f"Column {v} of X must hold integers in 0..{card - 1}, by its cardinality. "
+                f"{name} must hold integers in 0..{card - 1}, by its cardinality. "
                 f"Got {column.values[-1]:g}."
             )
     return schema
@@ -434,6 +430,14 @@ def _inferred(columns: list[Any]) -> list[int | None]:
     return [None if most < 0 else max(2, most + 1) for most in largest]
 
 
+def require_weight(total: float) -> None:
+    """Raise unless weights have a sum that can be divided by."""
+    if not 0 < total < inf:
+        raise DataError(
+            f"The 'sample_weight' parameter must have a positive, finite sum. Got {total}."
+        )
+
+
 def as_weights(sample_weight: Any, n_rows: int) -> FloatArray:
     """The weights of the rows, ones by default, rounded so that their sums are exact.
 
@@ -446,22 +450,6 @@ def as_weights(sample_weight: Any, n_rows: int) -> FloatArray:
     >>> as_weights(None, 3).tolist()
     [1.0, 1.0, 1.0]
     """
-    weights = rounded_weights(sample_weight, n_rows)
-    if n_rows:
-        require_weight(float(weights.sum()))
-    return weights
-
-
-def require_weight(total: float) -> None:
-    """Raise unless weights have a sum that can be divided by."""
-    if not 0 < total < inf:
-        raise DataError(
-            f"The 'sample_weight' parameter must have a positive, finite sum. Got {total}."
-        )
-
-
-def rounded_weights(sample_weight: Any, n_rows: int) -> FloatArray:
-    """What `as_weights` gives, of some rows of all: they may all have the weight zero."""
     if sample_weight is None:
         return np.ones(n_rows)
     try:
@@ -482,14 +470,15 @@ def rounded_weights(sample_weight: Any, n_rows: int) -> FloatArray:
     return np.round(weights / unit) * unit
 
 
-def check_weighing(sample_weight: Any) -> None:
-    """Raise unless the weights of rows can be found chunk by chunk."""
+def check_weighing(sample_weight: Any) -> Any:
+    """The weights of rows of chunks; raises unless they can be found chunk by chunk."""
     if not (sample_weight is None or isinstance(sample_weight, str) or callable(sample_weight)):
         raise DataError(
             "With data in chunks the 'sample_weight' parameter is the name of a column of data "
             "frames, or a function from a chunk to the weights of its rows. "
             f"Got {type(sample_weight).__name__} instead."
         )
+    return sample_weight
 
 
 def weighed(sample_weight: str | Callable[[Any], Any] | None, chunk: Any) -> tuple[Any, Any]:
@@ -513,13 +502,12 @@ def weighed(sample_weight: str | Callable[[Any], Any] | None, chunk: Any) -> tup
             "columns. Give data frames, or a function from a chunk to weights as 'sample_weight'."
         )
     columns, names = frame_columns(chunk), column_names(chunk)
-    own = next((column for column in columns if column.name == sample_weight), None)
-    if own is None:
+    rest = tuple(column for column in columns if column.name != sample_weight)
+    if len(rest) == len(columns):
         found = ", ".join(repr(column.name) for column in columns[:20])
         raise DataError(f"There is no column {sample_weight!r} of weights. Columns are {found}.")
-    rest = tuple(column for column in columns if column is not own)
     kept = None if names is None else tuple(column.name for column in rest)
-    return Columns(rest, kept), own.values
+    return Columns(rest, kept), next(x.values for x in columns if x.name == sample_weight)
 
 
 def distinct_rows(

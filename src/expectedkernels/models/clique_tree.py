@@ -159,14 +159,6 @@ METHODS = ("context", "boundary")
 
 
 @dataclass(frozen=True, eq=False)
-class LogFactor:
-    """The logarithms of a table over some variables, in increasing order."""
-
-    scope: tuple[int, ...]
-    logs: Any
-
-
-@dataclass(frozen=True, eq=False)
 class Potential:
     """A product of factors with different scopes, and a constant.
 
@@ -185,11 +177,6 @@ class Potential:
     tables: dict[tuple[int, ...], Scaled]
     constant: float
 
-    @cached_property
-    def factors(self) -> tuple[LogFactor, ...]:
-        """The tables as logarithms."""
-        return tuple(LogFactor(scope, table.logs) for scope, table in self.tables.items())
-
     def placed(self, scopes: Iterable[tuple[int, ...]], axes: Sequence[int]) -> list[Scaled]:
         """The tables of some scopes with an axis for every variable of these axes."""
         return [self.tables[scope].placed(scope, axes) for scope in scopes]
@@ -200,8 +187,6 @@ class Potential:
     ) -> Potential:
         """The product of (scope, table) pairs; equal scopes are multiplied, constants collected.
 
-        Tables are arrays, or `Scaled` already.
-
         Variables with one state are left out of the scopes: they interact with nothing.
         """
         found: dict[tuple[int, ...], list[Scaled]] = {}
@@ -209,18 +194,17 @@ class Potential:
         for scope, table in factors:
             axes = sorted(scope)
             kept = tuple(v for v in axes if cardinalities[v] > 1)
-            if not isinstance(table, Scaled):
-                table, top = scaled(np.asarray(table, dtype=np.float64))
-                constant += top
-            numbers = table.placed(scope, axes).shaped([cardinalities[v] for v in kept])
+            numbers, top = scaled(np.asarray(table, dtype=np.float64))
+            constant += top
+            numbers = numbers.placed(scope, axes).shaped([cardinalities[v] for v in kept])
             found.setdefault(kept, []).append(numbers)
         found.pop((), None)
         tables = {}
         for scope, parts in found.items():
-            tables[scope], top = parts[0], 0.0
+            tables[scope] = parts[0]
             if len(parts) > 1:
                 tables[scope], top = rescaled(product(parts, parts[0].data.shape))
-            constant += top
+                constant += top
         return cls(tuple(cardinalities), tables, constant)
 
 
@@ -245,18 +229,14 @@ class Step:
         The variable that a leaf or a decision decides, -1 elsewhere.
     other : int
         At a decision the child that is not the deciding leaf, -1 elsewhere.
-    n_units, n_products : int
-        How many units are made, and how many products enter them.
     """
 
     kind: str
     axes: tuple[int, ...]
     wide: tuple[int, ...]
-    scopes: tuple[tuple[int, ...], ...]
-    decides: int
-    other: int
-    n_units: int
-    n_products: int
+    scopes: tuple[tuple[int, ...], ...] = ()
+    decides: int = -1
+    other: int = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,16 +269,26 @@ class CompilationPlan:
         deciding = (step for step in self.steps if step.kind in ("inputs", "decision"))
         return {step.decides: step.axes for step in deciding}
 
+    def size(self, variables: Sequence[int]) -> int:
+        """The number of joint states of some variables: of units, or of entries of a table."""
+        return prod(self.potential.cardinalities[v] for v in variables)
+
     @property
     def n_sums(self) -> int:
         """The number of sum units at inner vtree nodes (those of one product included)."""
         inner = zip(self.steps, self.vtree.left.tolist(), strict=True)
-        return sum(step.n_units for step, left in inner if left >= 0)
+        return sum(self.size(step.axes) for step, left in inner if left >= 0)
+
+    @cached_property
+    def products(self) -> list[int]:
+        """How many products enter the units of every inner vtree node."""
+        inner = (step for step in self.steps if step.kind not in ("literals", "inputs"))
+        return [self.size(step.wide) for step in inner]
 
     @property
     def n_products(self) -> int:
         """The number of inputs of these sums, if no two sums share a product."""
-        return sum(step.n_products for step in self.steps)
+        return sum(self.products)
 
     @property
     def n_bytes(self) -> int:
@@ -308,18 +298,12 @@ class CompilationPlan:
     @property
     def n_pairs(self) -> int:
         """The sum of squared numbers of products: the work of an expected kernel."""
-        return sum(step.n_products**2 for step in self.steps)
+        return sum(n**2 for n in self.products)
 
     @property
     def width(self) -> int:
         """The largest number of variables in one table, less one: the width of the elimination."""
         return max(len(step.wide) for step in self.steps) - 1
-
-    @property
-    def largest(self) -> int:
-        """The number of entries of the largest table."""
-        cards = self.potential.cardinalities
-        return max(prod(cards[v] for v in step.wide) for step in self.steps)
 
     def __repr__(self) -> str:
         return (
@@ -344,22 +328,19 @@ def make_plan(potential: Potential, vtree: Vtree, method: str | None = None) -> 
     check_parameter(good, "compile", "vtree", vtree, "a Vtree or None", VtreeError)
     check_choice("compile", "method", method, (*METHODS, None))
     n = len(potential.cardinalities)
-    if sorted(vtree.scope().tolist()) != list(range(n)):
-        raise CompatibilityError(
-            f"The vtree must be over the variables 0..{n - 1} of the model. "
-            f"Got one over {sorted(vtree.scope().tolist())[:20]}."
-        )
+    if (scope := sorted(vtree.scope().tolist())) != list(range(n)):
+        rule = f"The vtree must be over the variables 0..{n - 1} of the model"
+        raise CompatibilityError(f"{rule}. Got one over {scope[:20]}.")
     tree = _Tree(potential, vtree)
-    clash = None if method == "boundary" else tree.clash()
-    if method == "context" and clash is not None:
+    steps, clash = ((), 0) if method == "boundary" else tree.by_context()
+    if method == "context" and not steps:
         raise CompatibilityError(
-            "The context method needs a leaf beside every node that it interacts with. Vtree node "
-            f"{clash} has interacting variables on both sides and more than one on each: use "
-            "method='boundary', or a conditioning vtree."
+            "The context method needs a leaf beside every node that it interacts with, and both "
+            f"sides of vtree node {clash} interact. Use method='boundary', or a conditioning vtree."
         )
-    if method == "boundary" or clash is not None:
+    if not steps:
         return CompilationPlan(potential, vtree, "boundary", tree.by_boundary())
-    return CompilationPlan(potential, vtree, "context", tree.by_context())
+    return CompilationPlan(potential, vtree, "context", steps)
 
 
 class _Tree:
@@ -367,30 +348,15 @@ class _Tree:
 
     def __init__(self, potential: Potential, vtree: Vtree):
         self.potential, self.vtree = potential, vtree
-        self.cards = potential.cardinalities
-        self.graph = interaction_graph(len(self.cards), potential.tables)
-        self.leaf = {v: vtree.leaf(v) for v in range(len(self.cards))}
+        n = len(potential.cardinalities)
+        self.graph = interaction_graph(n, potential.tables)
+        self.leaf = {v: vtree.leaf(v) for v in range(n)}
         self.variables = vtree.variable.tolist()
         self.children = list(zip(vtree.left.tolist(), vtree.right.tolist(), strict=True))
         self.first = (np.arange(vtree.n_nodes) - vtree.n_below + 1).tolist()
 
-    def size(self, variables: Sequence[int]) -> int:
-        return prod(self.cards[v] for v in variables)
-
     def below(self, variable: int, node: int) -> bool:
         return self.first[node] <= self.leaf[variable] <= node
-
-    @property
-    def contexts(self) -> list[tuple[int, ...]]:
-        """For every node the outside variables that interact with the inside."""
-        found: list[tuple[int, ...]] = []
-        for node, (a, b) in enumerate(self.children):
-            if a < 0:
-                found.append(tuple(sorted(self.graph[self.variables[node]])))
-            else:
-                around = {*found[a], *found[b]}
-                found.append(tuple(sorted(v for v in around if not self.below(v, node))))
-        return found
 
     @property
     def boundaries(self) -> list[tuple[int, ...]]:
@@ -406,55 +372,39 @@ class _Tree:
             found.append(tuple(v for v in inside if reach[v][0] < start or reach[v][1] > node))
         return found
 
-    def interacting(self, contexts: list[tuple[int, ...]]) -> list[bool]:
-        """Whether the two sides of every node interact."""
-        return [a >= 0 and any(self.below(v, b) for v in contexts[a]) for a, b in self.children]
+    def by_context(self) -> tuple[tuple[Step, ...], int]:
+        """The steps of the context method: a unit per assignment of the outside of a node.
 
-    def clash(self) -> int | None:
-        """The first node whose sides interact and are both no leaves."""
-        for node, meets in enumerate(self.interacting(self.contexts)):
-            if meets and all(self.children[child][0] >= 0 for child in self.children[node]):
-                return node
-        return None
-
-    def by_context(self) -> tuple[Step, ...]:
-        """The steps of the context method: a unit per assignment of the outside of a node."""
-        contexts = self.contexts
+        There are none if both sides of a node interact and are no leaves; that node comes second.
+        """
+        contexts: list[Any] = []  # for every node the outside variables that interact with it
         # a variable is decided at its leaf, or at the parent of that
-        decided_at = [self.leaf[v] for v in range(len(self.cards))]
+        decided_at = [self.leaf[v] for v in range(len(self.leaf))]
         decides: dict[int, int] = {}
-        for node, meets in enumerate(self.interacting(contexts)):
-            if meets:
-                a, b = self.children[node]
+        for node, (a, b) in enumerate(self.children):
+            if a < 0:
+                contexts.append(self.graph[self.variables[node]])
+                continue
+            if any(self.below(v, b) for v in contexts[a]):
                 v = self.variables[a] if self.variables[a] >= 0 else self.variables[b]
+                if v < 0:
+                    return (), node
                 decides[node], decided_at[v] = v, node
-        contexts = [tuple(sorted(near, key=decided_at.__getitem__)) for near in contexts]
+            contexts.append({v for v in contexts[a] | contexts[b] if not self.below(v, node)})
         steps: list[Step] = []
         for node, (a, b) in enumerate(self.children):
-            axes, v = contexts[node], decides.get(node, self.variables[node])
+            axes = tuple(sorted(contexts[node], key=decided_at.__getitem__))
+            v = decides.get(node, self.variables[node])
             if node in decides:
                 other = b if self.leaf[v] == a else a
-                made = self._step("decision", axes, (v, *axes), (), v, other)
+                steps.append(Step("decision", axes, (v, *axes), decides=v, other=other))
             elif a >= 0:
-                made = self._step("product", axes, axes)
+                steps.append(Step("product", axes, axes))
             elif decided_at[v] == node:
-                made = self._step("inputs", axes, (v, *axes), (), v)
+                steps.append(Step("inputs", axes, (v, *axes), decides=v))
             else:
-                made = self._step("literals", (v,), (v,), (), v)
-            steps.append(made)
-        return tuple(steps)
-
-    def _step(
-        self,
-        kind: str,
-        axes: tuple[int, ...],
-        wide: tuple[int, ...],
-        scopes: Sequence[tuple[int, ...]] = (),
-        decides: int = -1,
-        other: int = -1,
-    ) -> Step:
-        n_products = 0 if kind in ("literals", "inputs") else self.size(wide)
-        return Step(kind, axes, wide, tuple(scopes), decides, other, self.size(axes), n_products)
+                steps.append(Step("literals", (v,), (v,), decides=v))
+        return tuple(steps), -1
 
     def by_boundary(self) -> tuple[Step, ...]:
         """The steps of the boundary method: a unit per assignment of the rim of a node."""
@@ -468,11 +418,9 @@ class _Tree:
             inside[node].append(scope)
         steps: list[Step] = []
         for node, (a, b) in enumerate(self.children):
-            axes, v = boundaries[node], self.variables[node]
+            axes, v, scopes = boundaries[node], self.variables[node], tuple(inside[node])
             if a < 0:
-                kind = "literals" if axes else "inputs"
-                steps.append(self._step(kind, axes, (v,), inside[node], v))
+                steps.append(Step("literals" if axes else "inputs", axes, (v,), scopes, v))
             else:
-                wide = boundaries[a] + boundaries[b]
-                steps.append(self._step("sum", axes, wide, inside[node]))
+                steps.append(Step("sum", axes, boundaries[a] + boundaries[b], scopes))
         return tuple(steps)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.arrays import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.checks import PropertyError
 from expectedkernels.circuits.block_circuit import of_tables
 from expectedkernels.circuits.circuit import Circuit
@@ -16,7 +17,6 @@ from expectedkernels.circuits.inputs import Input, Table
 from expectedkernels.data.evidence import Evidence
 from expectedkernels.data.schema import Schema
 from expectedkernels.engine.blocks import Inner, inner, inner_of_edges
-from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.models import messages
 from expectedkernels.models.clique_tree import (
     CompilationPlan,
@@ -38,6 +38,7 @@ from expectedkernels.models.messages import (
 from expectedkernels.vtree import Vtree
 
 Axes = tuple[int, ...]
+LEAST_LOG = float(np.log(np.finfo(np.float64).tiny))
 
 
 def context_plan(vtree: Vtree, shares: MessagePlan) -> CompilationPlan:
@@ -55,49 +56,33 @@ def context_blocks(vtree: Vtree, shares: MessagePlan, max_bytes: int) -> tuple[I
     plan = context_plan(vtree, shares)
     refuse_large(plan, plan.n_bytes, max_bytes, "To write out the units of this circuit")
     tables = {stage.variable: stage.factors[0] for stage in shares.stages}
-    return written_blocks(
-        plan,
-        [
-            tables[step.decides] if step.kind in ("inputs", "decision") else None
-            for step in plan.steps
-        ],
-    )
+    deciding = (step.decides if step.kind in ("inputs", "decision") else -1 for step in plan.steps)
+    return written_blocks(plan, [tables.get(variable) for variable in deciding])
 
 
 def refuse_large(plan: CompilationPlan, needed: int, max_bytes: int, what: str) -> None:
     """Raise if something needs more memory than there is."""
-    why = f"the {plan.method} method has width {plan.width} on its vtree, "
-    why += f"with {plan.n_products} products"
+    why = f"the {plan.method} method has width {plan.width} and {plan.n_products} products on its"
     advice = "Condition on some variables, or try another vtree"
-    messages.require_room(needed, max_bytes, what, why, advice)
+    messages.require_room(needed, max_bytes, what, f"{why} vtree", advice)
 
 
 def written_blocks(
     plan: CompilationPlan, shares: Sequence[Scaled | None]
 ) -> tuple[Input | Inner, ...]:
     """The blocks of all nodes; warns of shares that are too small for a double."""
-    if any(table is not None and table.is_log for table in shares):
-        _warn_of_lost_shares(shares)
+    logs = [table.logs for table in shares if table is not None and table.is_log]
+    lost = sum(np.count_nonzero((x > -np.inf) & (x < LEAST_LOG)) for x in logs)
+    if lost:
+        warnings.warn(
+            f"{lost} conditional probabilities of the model are below 2e-308, too small for the "
+            "weights of a circuit, where they count as zero or lose digits. Results of the model "
+            "itself, and likelihoods and marginals of circuits compiled by contexts, keep them.",
+            stacklevel=2,
+        )
     numbers = (None if table is None else table.numbers for table in shares)
     blocks = [_block(plan, node, table) for node, table in enumerate(numbers)]
     return Circuit.from_blocks(plan.vtree, blocks).blocks
-
-
-def _warn_of_lost_shares(shares: Sequence[Scaled | None]) -> None:
-    """Say that conditional probabilities are too small for the weights of a circuit."""
-    least = np.log(np.finfo(np.float64).tiny)
-    logs = [table.logs for table in shares if table is not None]
-    lost = sum(np.count_nonzero((x > -np.inf) & (x < least)) for x in logs)
-    if not lost:
-        return
-    warnings.warn(
-        f"{lost} conditional probabilities of the model are below 2e-308, too small for the "
-        "weights of a circuit, where they count as zero or lose digits. Answers of the model "
-        "itself keep them, and so do the likelihoods and marginals of its circuit if it is "
-        "compiled by contexts.",
-        UserWarning,
-        stacklevel=2,
-    )
 
 
 def _block(plan: CompilationPlan, node: int, table: Any) -> Input | Inner:
@@ -113,7 +98,7 @@ def _block(plan: CompilationPlan, node: int, table: Any) -> Input | Inner:
         return Table(np.ascontiguousarray(shares))
     children = int(plan.vtree.left[node]), int(plan.vtree.right[node])
     below = [plan.steps[child] for child in children]
-    n_left, n_right = below[0].n_units, below[1].n_units
+    n_left, n_right = (plan.size(child.axes) for child in below)
     if step.kind == "product":
         left, right = (_numbers(child.axes, step.axes, cards) for child in below)
         return inner(left, right, None, n_left, n_right)
@@ -123,7 +108,7 @@ def _block(plan: CompilationPlan, node: int, table: Any) -> Input | Inner:
     else:
         # one product for every unit of the other side, whose context tells the value decided
         other = plan.steps[step.other]
-        left, right = _numbers((step.decides,), other.axes, cards), np.arange(other.n_units)
+        left, right = _numbers((step.decides,), other.axes, cards), np.arange(plan.size(other.axes))
         if step.other == children[0]:
             left, right = right, left
         columns = _numbers(other.axes, (*step.axes, step.decides), cards)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
 from itertools import combinations
 from typing import Any, Self
 
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from expectedkernels.arrays import (
+    DEFAULT_MAX_BYTES,
     Array,
     Labels,
     NumbersLike,
@@ -35,7 +37,6 @@ from expectedkernels.data.evidence import EvidenceLike, as_evidence, as_points
 from expectedkernels.data.schema import Schema
 from expectedkernels.data.tables import Label
 from expectedkernels.display import Layout, depths, layered, overview, pale, spread, svg
-from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.models.clique_tree import CompilationPlan, Potential, make_plan
 from expectedkernels.models.compiler import by_contexts, compiled
 from expectedkernels.models.messages import InferenceMixin, MessagePlan, message_plan
@@ -77,31 +78,21 @@ class Factor:
 
     def __init__(self, scope: Sequence[int], table: NumbersLike):
         self.scope = tuple(integers(scope, "The scope of a factor"))
-        shown = f"scope {self.scope}"
-        if len(set(self.scope)) != len(self.scope):
-            repeated = next(v for v in self.scope if self.scope.count(v) > 1)
-            raise CircuitError(
-                f"A factor names each of its variables once. Variable {repeated} is repeated in "
-                f"{shown}; take the diagonal of the table instead."
-            )
         try:
             values = np.array(table, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise CircuitError(
-                f"The table of a factor must be an array of numbers. NumPy says for {shown}: "
-                f"{error}"
-            ) from error
-        if values.ndim != len(self.scope):
-            raise CircuitError(
-                f"The table of a factor has one axis per variable. Got {values.ndim} axes for "
-                f"{shown}."
-            )
-        good = np.isfinite(values) & (values >= 0)
-        if not good.all():
-            raise CircuitError(
-                "The entries of a factor must be finite and not negative. "
-                f"Got {values[~good][0]} in the table with {shown}."
-            )
+            what = f"The table of a factor must be an array of numbers, for scope {self.scope}"
+            raise CircuitError(f"{what}. NumPy says: {error}") from error
+        problem = ""
+        if len(set(self.scope)) != len(self.scope):
+            problem = "names a variable once: take the diagonal of its table. Got one twice"
+        elif values.ndim != len(self.scope):
+            problem = f"has one axis per variable. Got {values.ndim} axes"
+        elif not (np.isfinite(values) & (values >= 0)).all():
+            wrong = values[~(np.isfinite(values) & (values >= 0))]
+            problem = f"has entries that are finite and not negative. Got {wrong[0]}"
+        if problem:
+            raise CircuitError(f"A factor {problem} for scope {self.scope}.")
         values.flags.writeable = False
         self.table = values
 
@@ -111,13 +102,11 @@ class Factor:
 
 def integers(numbers: Any, what: str) -> list[int]:
     """A sequence of ints, checked."""
-    if not np.iterable(numbers):
-        raise CircuitError(f"{what} must be a sequence of ints. Got {numbers!r} instead.")
-    found = list(numbers)
-    for number in found:
-        if isinstance(number, (bool, np.bool_)) or not isinstance(number, (int, np.integer)):
-            raise CircuitError(f"{what} must consist of ints. Got {number!r}.")
-    return [int(number) for number in found]
+    found: list[Any] = list(numbers) if np.iterable(numbers) else [None]
+    for x in found:
+        if not isinstance(x, (int, np.integer)) or isinstance(x, bool):
+            raise CircuitError(f"{what} must be a sequence of ints. Got {numbers!r} instead.")
+    return list(map(int, found))
 
 
 @public
@@ -165,40 +154,27 @@ class FactorGraph(InferenceMixin):
         names: Sequence[str] | None = None,
         states: Sequence[Labels] | None = None,
     ):
-        self.cardinalities = tuple(integers(cardinalities, "The cardinalities"))
-        if not self.cardinalities or min(self.cardinalities) < 1:
-            raise CircuitError(
-                "A factor graph needs at least one variable, and every variable at least one "
-                f"state. Got the cardinalities {self.cardinalities}."
-            )
-        if not isinstance(factors, Iterable):
-            raise CircuitError(
-                f"The factors of a factor graph are a list. Got {type(factors).__name__} instead."
-            )
+        self.cardinalities = cards = tuple(integers(cardinalities, "The cardinalities"))
+        if not cards or min(cards) < 1:
+            rule = "A factor graph needs at least one variable, and every variable one state"
+            raise CircuitError(f"{rule}. Got the cardinalities {cards}.")
         found: list[Factor] = []
-        for factor in factors:
+        for factor in factors if isinstance(factors, Iterable) else [factors]:
             is_pair = isinstance(factor, (tuple, list)) and len(factor) == 2
             if not is_pair and not isinstance(factor, Factor):
-                raise CircuitError(
-                    "The factors of a factor graph are Factors, or pairs of a scope and a table. "
-                    f"Got {type(factor).__name__} instead."
-                )
+                rule = "The factors of a factor graph are Factors, or pairs of a scope and a table"
+                raise CircuitError(f"{rule}, in a list. Got {type(factor).__name__} instead.")
             found.append(factor if isinstance(factor, Factor) else Factor(*factor))
-        self.factors, n = tuple(found), self.n_variables
-        for number, factor in enumerate(self.factors):
-            if any(not 0 <= v < n for v in factor.scope):
-                raise CircuitError(
-                    f"The variables of this factor graph are 0..{n - 1}. Got factor {number} with "
-                    f"scope {factor.scope}."
-                )
-            wanted = tuple(self.cardinalities[v] for v in factor.scope)
-            if factor.table.shape != wanted:
-                raise CircuitError(
-                    f"Factor {number} with scope {factor.scope} needs a table of shape {wanted}, "
-                    f"the cardinalities of its variables. Got shape {factor.table.shape}."
-                )
+            scope, shape = found[-1].scope, found[-1].table.shape
+            inside = all(0 <= v < len(cards) for v in scope)
+            if not inside or shape != tuple([cards[v] for v in scope]):
+                wanted = tuple(cards[v] for v in scope) if inside else f"0..{len(cards) - 1}"
+                rule = "needs a table of shape" if inside else "has variables other than"
+                what = f"Factor {len(found) - 1} with scope {scope} {rule} {wanted}"
+                raise CircuitError(f"{what}, by the cardinalities. Got shape {shape}.")
+        self.factors = tuple(found)
         self.schema = Schema(
-            self.cardinalities,
+            cards,
             None if names is None else tuple(names),
             None if states is None else tuple(None if s is None else tuple(s) for s in states),
         )
@@ -530,10 +506,8 @@ class FactorGraph(InferenceMixin):
         """
         read = as_evidence(evidence, self.schema)
         if read.n_rows != 1:
-            raise EvidenceError(
-                "Evidence on a factor graph is a mapping or one row with an entry per variable, "
-                f"{self.n_variables} in all. Got {read.n_rows} rows."
-            )
+            rule = "Evidence on a factor graph is a mapping or one row with an entry per variable"
+            raise EvidenceError(f"{rule}, {self.n_variables} in all. Got {read.n_rows} rows.")
         factors, values = [], {}
         for v in range(self.n_variables):
             weights = read.column(v).weights[0]
@@ -594,7 +568,6 @@ class FactorGraph(InferenceMixin):
         )
 
     def _repr_html_(self) -> str:
-
         return model_html(self)
 
 
@@ -647,30 +620,22 @@ class BayesianNetwork(FactorGraph):
         states: Sequence[Labels] | None = None,
     ):
         if len(parents) != len(cpts):
-            raise CircuitError(
-                "A Bayesian network has one list of parents and one table per variable. "
-                f"Got {len(parents)} and {len(cpts)}."
-            )
-        factors = [
-            Factor((*above, v), table)
-            for v, (above, table) in enumerate(zip(parents, cpts, strict=True))
-        ]
+            rule = "A Bayesian network has one list of parents and one table per variable"
+            raise CircuitError(f"{rule}. Got {len(parents)} and {len(cpts)}.")
+        pairs = enumerate(zip(parents, cpts, strict=True))
+        factors = [Factor((*above, v), table) for v, (above, table) in pairs]
         super().__init__([f.table.shape[-1] for f in factors], factors, names, states)
         self.parents = tuple(factor.scope[:-1] for factor in factors)
         for v, table in enumerate(self.cpts):
             worst = float(np.abs(table.sum(axis=-1) - 1.0).max())
             if worst > ROUNDING:
-                raise CircuitError(
-                    f"The probabilities of {self._called(v)} must sum to one for every state of "
-                    f"its parents. Got a sum that is off by {worst:.3g}."
-                )
+                rule = f"The probabilities of {self.schema.call(v)} must sum to one for all parents"
+                raise CircuitError(f"{rule}. Got a sum that is off by {worst:.3g}.")
         try:
             TopologicalSorter(dict(enumerate(self.parents))).prepare()
         except CycleError as error:
-            raise CircuitError(
-                "The arcs of a Bayesian network form no cycle. "
-                f"{self._called(min(error.args[1]))} is an ancestor of itself."
-            ) from error
+            found = f"{self.schema.call(min(error.args[1]))} is an ancestor of itself"
+            raise CircuitError(f"The arcs of a Bayesian network form no cycle. {found}.") from error
 
     @property
     def cpts(self) -> tuple[Array, ...]:
@@ -684,15 +649,9 @@ class BayesianNetwork(FactorGraph):
         zero = factor.table == 0
         left = 1.0 - epsilon * zero.sum(axis=-1, keepdims=True)
         if (left <= 0).any():
-            raise CircuitError(
-                f"An 'epsilon' of {epsilon} leaves nothing for the possible states of "
-                f"{self._called(factor.scope[-1])}. Give a smaller one."
-            )
+            what = f"nothing for the possible states of {self.schema.call(factor.scope[-1])}"
+            raise CircuitError(f"An 'epsilon' of {epsilon} leaves {what}. Give a smaller one.")
         return np.where(zero, epsilon, left * factor.table)
-
-    def _called(self, variable: int) -> str:
-        name = "" if self._names is None else f" ({self._names[variable]!r})"
-        return f"variable {variable}{name}"
 
 
 def forward_samples(
@@ -944,10 +903,8 @@ class CollapsedModel:
         """
         row = np.asarray(x, dtype=np.float64)
         if row.ndim != 1:
-            raise DataError(
-                f"One conditional needs one row of values. Got an array of shape {row.shape}; "
-                "batches are made by evidence(X)."
-            )
+            what = f"Got an array of shape {row.shape}; batches are made by evidence(X)"
+            raise DataError(f"One conditional needs one row of values. {what}.")
         weights, _ = self.evidence(row)
         return self.circuit.condition(weights)
 
@@ -976,6 +933,26 @@ def _sliced(factor: Factor, points: Any, target: int | None) -> Any:
     if not others:
         return np.broadcast_to(table, (len(points), *table.shape))
     return table[tuple(points[:, v] for v in others)]
+
+
+READERS = {
+    **dict.fromkeys(("pyagrum.BayesNet", "pyagrum.MarkovRandomField"), "from_pyagrum"),
+    **dict.fromkeys(("pgmpy.DiscreteBayesianNetwork", "pgmpy.BayesianNetwork"), "from_pgmpy"),
+    **dict.fromkeys(("pgmpy.DiscreteMarkovNetwork", "pgmpy.MarkovNetwork"), "from_pgmpy"),
+    **dict.fromkeys(("cirkit.TorchCircuit", "cirkit.Circuit"), "from_cirkit"),
+    "sklearn.GaussianMixture": "from_gaussian_mixture",
+    "spflow.Module": "from_spflow",
+}
+"""What reads the classes of other libraries, by package in lower case and name."""
+
+
+def converted(obj: Any) -> Any:
+    """A model of another library as one of ours; everything else as it is."""
+    for base in type(obj).__mro__:
+        reader = READERS.get(f"{base.__module__.split('.')[0].lower()}.{base.__name__}")
+        if reader is not None:
+            return getattr(import_module("expectedkernels.models.interop"), reader)(obj)
+    return obj
 
 
 DARK = "#444444"
@@ -1014,17 +991,10 @@ def model_layout(model: FactorGraph) -> Layout:
         squares = len(large)
         labels += [""] * squares
         fills = [pale(5)] * n + [DARK] * squares
-    return Layout(
-        x,
-        y,
-        labels,
-        fills,
-        np.asarray(edges, dtype=np.intp).reshape(-1, 2),
-        np.full(len(edges), 0.3),
-        arrows=isinstance(model, BayesianNetwork),
-        squares=frozenset(range(n, n + squares)),
-        title=repr(model),
-    )
+    lines = np.asarray(edges, dtype=np.intp).reshape(-1, 2)
+    options: Any = {"arrows": isinstance(model, BayesianNetwork), "title": repr(model)}
+    options["squares"] = frozenset(range(n, n + squares))
+    return Layout(x, y, labels, fills, lines, np.full(len(edges), 0.3), **options)
 
 
 def model_html(model: FactorGraph) -> str:

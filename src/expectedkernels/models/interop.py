@@ -15,7 +15,7 @@ from expectedkernels.circuits.build import gaussian_mixture
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.graph import Categorical, Gaussian, Graph, Product, Sum, Unit
 from expectedkernels.engine.blocks import from_leaves, from_root
-from expectedkernels.models.factor_graph import BayesianNetwork, FactorGraph
+from expectedkernels.models.factor_graph import BayesianNetwork, FactorGraph, converted
 from expectedkernels.vtree import Vtree
 
 MOST_WEIGHTS = 2**27
@@ -112,62 +112,50 @@ def dense_layers(circuit: Circuit, library: str) -> list[Dense]:
     A child gives its units in the order, and as often, as the products of its parent want them,
     so that these are elementwise and no layer only selects.
     """
-    if not isinstance(circuit, Circuit):
-        raise CircuitError(
-            f"A model for {library} is made of a Circuit: compile graphical models first. "
-            f"Got {type(circuit).__name__} instead."
-        )
-    if circuit.n_roots != 1:
-        raise CircuitError(
-            f"A model for {library} is made of a circuit with one root. Got {circuit.n_roots} "
-            "roots."
-        )
+    found = type(circuit).__name__
+    if isinstance(circuit, Circuit):
+        found = "" if circuit.n_roots == 1 else f"one with {circuit.n_roots} roots"
+    if found:
+        rule = f"A model for {library} is made of a Circuit: compile graphical models first"
+        raise CircuitError(f"{rule}, and give one root. Got {found} instead.")
     blocks: Any = circuit.to("numpy").blocks
     vtree = circuit.vtree
 
     def leaf(node: int, variable: int, rows: Any) -> Dense:
-        block, taken = blocks[node], slice(None) if rows is None else rows
+        block = blocks[node]
         if block.cardinality == 1:
-            raise CircuitError(
-                f"The discrete variables of {library} have at least two states. Variable "
-                f"{variable} has one: sum it out, it is known anyway."
-            )
+            rule = f"The discrete variables of {library} have at least two states"
+            raise CircuitError(f"{rule}. Variable {variable} has one: marginalise it.")
         if block.cardinality is not None:
-            return Dense(table=block.numbers[taken])
+            return Dense(table=block.numbers[rows])
         if block.half is not None or not (block.variance > 0).all():
-            raise CircuitError(
-                f"The real inputs of {library} are normal distributions. Those of variable "
-                f"{variable} have intervals or points."
-            )
-        deviation = np.sqrt(block.variance)
-        weights = _written_out(block.numbers[taken], node, library)
-        return Dense(mean=block.mean, deviation=deviation, weights=weights)
+            rule = f"The real inputs of {library} are normal distributions"
+            raise CircuitError(f"{rule}. Those of variable {variable} have intervals or points.")
+        weights = _written_out(block.numbers[rows], node, library)
+        return Dense(None, block.mean, np.sqrt(block.variance), weights=weights)
 
     def inner(node: int, rows: Any) -> tuple[Dense, Any, Any]:
         block = blocks[node]
         a, b = block.inputs
         if block.numbers is None:
-            taken = slice(None) if rows is None else rows
-            return Dense(), a[taken], b[taken]
-        matrix = block.csr if rows is None else block.csr[rows]
-        weights = _written_out(matrix, node, library)
+            return Dense(), a[rows], b[rows]
+        weights = _written_out(block.csr[rows], node, library)
         n = blocks[int(vtree.left[node])].n_units
         if n > 1 and blocks[int(vtree.right[node])].n_units == n and len(a) == n * n:
             order = np.lexsort((b, a))
             if np.array_equal(a[order] * n + b[order], np.arange(n * n)):
-                return Dense(kronecker=True, weights=weights[:, order]), None, None
+                every = np.arange(n)
+                return Dense(kronecker=True, weights=weights[:, order]), every, every
         return Dense(weights=weights), a, b
 
-    return from_root(vtree, None, leaf, inner)
+    return from_root(vtree, np.zeros(1, dtype=np.intp), leaf, inner)
 
 
 def _written_out(matrix: Any, node: int, library: str) -> Any:
-    if matrix.shape[0] * matrix.shape[1] > MOST_WEIGHTS:
-        raise SizeError(
-            f"The layers of {library} are dense. At vtree node {node} one would have "
-            f"{matrix.shape[0]} times {matrix.shape[1]} weights, most of them zeros; the limit is "
-            f"{MOST_WEIGHTS}."
-        )
+    rows, columns = matrix.shape
+    if rows * columns > MOST_WEIGHTS:
+        found = f"At vtree node {node} one would have {rows} times {columns} weights, mostly zeros"
+        raise SizeError(f"The layers of {library} are dense. {found}; the limit is {MOST_WEIGHTS}.")
     return np.asarray(matrix) if isinstance(matrix, np.ndarray) else matrix.toarray()
 
 
@@ -208,10 +196,9 @@ def from_cirkit(circuit: Any) -> Circuit:
     """
     book = getattr(circuit, "address_book", None)
     if book is None:
-        raise CircuitError(
-            "The parameters of a circuit of libcirkit are those of its compiled form: pass what "
-            f"cirkit.pipeline.compile makes of it. Got {type(circuit).__name__} instead."
-        )
+        rule = "The parameters of a circuit of libcirkit are those of its compiled form"
+        found = f"Got {type(circuit).__name__} instead"
+        raise CircuitError(f"{rule}: pass what cirkit.pipeline.compile makes of it. {found}.")
     outputs: list[Any] = []
     for entry in book:
         below = None
@@ -250,10 +237,9 @@ def _cirkit_units(layer: Any, below: Any) -> Any:
         # every slice of the units is summed by the same weights
         slices = units.reshape(len(units), weights.shape[2], -1).swapaxes(1, 2)
         return sums(weights[:, None], slices[:, :, None]).reshape(len(units), -1)
-    raise CircuitError(
-        "Circuits have categorical, embedding and normalised Gaussian inputs, sums, and Hadamard "
-        f"and Kronecker products. That of libcirkit has a {type(layer).__name__}."
-    )
+    known = "categorical, embedding and normalised Gaussian inputs, sums, Hadamard and Kronecker"
+    found = f"That of libcirkit has a {type(layer).__name__}"
+    raise CircuitError(f"Circuits have {known} products. {found}.")
 
 
 def to_cirkit(circuit: Circuit) -> Any:
@@ -287,10 +273,10 @@ def to_cirkit(circuit: Circuit) -> Any:
     ['CategoricalLayer', 'CategoricalLayer', 'HadamardLayer', 'SumLayer']
     """
     dense = dense_layers(circuit, "libcirkit")
-    symbolic = imported("cirkit.symbolic.circuit", "libcirkit")
-    layers = imported("cirkit.symbolic.layers", "libcirkit")
-    parameters = imported("cirkit.symbolic.parameters", "libcirkit")
-    initializers = imported("cirkit.symbolic.initializers", "libcirkit")
+    symbolic, layers, parameters, initializers = (
+        imported(f"cirkit.symbolic.{name}", "libcirkit")
+        for name in ("circuit", "layers", "parameters", "initializers")
+    )
     scopes = imported("cirkit.utils.scope", "libcirkit")
     below: dict[Any, list[Any]] = {}
 
@@ -311,14 +297,12 @@ def to_cirkit(circuit: Circuit) -> Any:
         table = found.table
         if table is None:
             sizes = {"mean": parameter(found.mean), "stddev": parameter(found.deviation)}
-            layer = layers.GaussianLayer(scope, len(found.mean), **sizes)
-        elif (table >= 0).all() and np.allclose(table.sum(axis=1), 1.0, rtol=0, atol=ROUNDING):
+            return add(layers.GaussianLayer(scope, len(found.mean), **sizes), [], found.weights)
+        if (table >= 0).all() and np.allclose(table.sum(axis=1), 1.0, rtol=0, atol=ROUNDING):
             sizes = {"num_categories": table.shape[1], "probs": parameter(table)}
-            layer = layers.CategoricalLayer(scope, len(table), **sizes)
-        else:
-            sizes = {"num_states": table.shape[1], "weight": parameter(table)}
-            layer = layers.EmbeddingLayer(scope, len(table), **sizes)
-        return add(layer, [], found.weights)
+            return add(layers.CategoricalLayer(scope, len(table), **sizes), [])
+        sizes = {"num_states": table.shape[1], "weight": parameter(table)}
+        return add(layers.EmbeddingLayer(scope, len(table), **sizes), [])
 
     def inner(node: int, left: Any, right: Any) -> Any:
         kind = layers.KroneckerLayer if dense[node].kronecker else layers.HadamardLayer
@@ -373,14 +357,6 @@ SPFLOW_LEAVES: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "Normal": (_normals, ("loc", "scale")),
 }
 """What makes the inputs of SPFlow's leaves, and where their parameters are."""
-SPFLOW_SPLITS: dict[str, Callable[[Any, Any], list[Any]]] = {
-    "SplitConsecutive": lambda module, units: np.split(units, module.num_splits),
-    "SplitInterleaved": lambda module, units: [
-        units[i :: module.num_splits] for i in range(module.num_splits)
-    ],
-    "SplitByIndex": lambda module, units: [units[group] for group in module.indices],
-}
-"""The parts of the features below."""
 
 
 def _spflow_units(module: Any, found: dict[int, Any]) -> Any:
@@ -395,78 +371,64 @@ def _spflow_units(module: Any, found: dict[int, Any]) -> Any:
 def _read_spflow(module: Any, kind: str, found: dict[int, Any]) -> Any:
     if kind in SPFLOW_LEAVES:
         if module.is_conditional:
-            raise CircuitError(
-                f"The parameters of SPFlow's {kind} come from a network, so that there is no "
-                "circuit but for single rows."
-            )
+            what = f"The parameters of SPFlow's {kind} come from a network"
+            raise CircuitError(f"{what}, so that there is no circuit but for single rows.")
         make, names = SPFLOW_LEAVES[kind]
         return inputs(make, module.scope.query, *(getattr(module, name) for name in names))
-    if kind not in SPFLOW_SPLITS and kind not in SPFLOW_INNER:
-        raise CircuitError(
-            "Circuits are sums and products of categorical and normal inputs. SPFlow's "
-            f"{kind} is none of these."
-        )
-    below = module.inputs
+    below = getattr(module, "inputs", [])
     several = [below] if hasattr(below, "out_shape") else list(below)
-    units = [_spflow_units(one, found) for one in several]
-    if kind in SPFLOW_SPLITS:
-        return SPFLOW_SPLITS[kind](module, units[0])
-    return SPFLOW_INNER[kind](module, units[0] if isinstance(units[0], list) else units)
+    units: Any = [_spflow_units(one, found) for one in several]
+    first: Any = units[0] if units else None
+    if kind == "SplitConsecutive":
+        return np.split(first, module.num_splits)
+    if kind == "SplitInterleaved":
+        return [first[i :: module.num_splits] for i in range(module.num_splits)]
+    if kind == "SplitByIndex":
+        return [first[group] for group in module.indices]
+    units = first if isinstance(first, list) else units
+    if kind == "Cat":
+        return np.concatenate(units, axis=module.dim - 1)
+    if kind == "Product":
+        return products(units[0])[None]
+    if kind == "ElementwiseProduct":
+        return products(units)
+    if kind == "OuterProduct":
+        return _outer_channels(units)
+    if kind == "Factorize":
+        chosen = numbers(module.indices) > 0
+        n_out, n_repetitions = chosen.shape[1:]
+        units = np.broadcast_to(units[0], (*units[0].shape[:2], n_repetitions))
+        made = [
+            [products(list(units[chosen[:, o, r], :, r])) for r in range(n_repetitions)]
+            for o in range(n_out)
+        ]
+        return np.moveaxis(np.array(made, dtype=object), 1, 2)
+    # weights by features, channels, repetitions and what is summed
+    if kind == "Sum":
+        return _sum_channels(np.moveaxis(numbers(module.weights), 1, 3), units[0])
+    if kind == "RepetitionMixingLayer":
+        return sums(numbers(module.weights)[:, :, None], units[0][:, :, None])
+    if kind == "LinsumLayer":
+        return _sum_channels(numbers(module.log_weights.exp()), products(units))
+    if kind == "EinsumLayer":
+        weights = numbers(module.log_weights.exp())
+        return _sum_channels(weights.reshape(*weights.shape[:3], -1), _outer_channels(units))
+    if kind == "ElementwiseSum":
+        stacked = np.stack(np.broadcast_arrays(*units), axis=-1)
+        weights = np.moveaxis(numbers(module.weights), 3, 4)  # features, in, out, repetitions, i
+        made = sums(weights, stacked[:, :, None])
+        return made.reshape(len(made), -1, made.shape[-1])
+    rule = "Circuits are sums and products of categorical and normal inputs"
+    raise CircuitError(f"{rule}. SPFlow's {kind} is none of these.")
 
 
-def _factorize(module: Any, below: list[Any]) -> Any:
-    units, chosen = below[0], numbers(module.indices) > 0
-    n_out, n_repetitions = chosen.shape[1:]
-    units = np.broadcast_to(units, (*units.shape[:2], n_repetitions))
-    made = [
-        [products(list(units[chosen[:, o, r], :, r])) for r in range(n_repetitions)]
-        for o in range(n_out)
-    ]
-    return np.moveaxis(np.array(made, dtype=object), 1, 2)
-
-
-def _outer_product(module: Any, below: list[Any]) -> Any:
+def _outer_channels(below: list[Any]) -> Any:
     return np.moveaxis(outer_products([np.moveaxis(one, 1, 2) for one in below]), 2, 1)
-
-
-def _elementwise_sum(module: Any, below: list[Any]) -> Any:
-    units = np.stack(np.broadcast_arrays(*below), axis=-1)
-    weights = np.moveaxis(numbers(module.weights), 3, 4)  # features, in, out, repetitions, i
-    made = sums(weights, units[:, :, None])
-    return made.reshape(len(made), -1, made.shape[-1])
-
-
-def _einsum(module: Any, below: list[Any]) -> Any:
-    weights = numbers(module.log_weights.exp())
-    weights = weights.reshape(*weights.shape[:3], -1)
-    return _sum_channels(weights, _outer_product(module, below))
 
 
 def _sum_channels(weights: Any, units: Any) -> Any:
     """Sums over the channels of units, the second axis, with weights in the last one."""
     return sums(weights, np.moveaxis(units, 1, 2)[:, None])
-
-
-SPFLOW_INNER: dict[str, Callable[[Any, list[Any]], Any]] = {
-    "Cat": lambda module, below: np.concatenate(below, axis=module.dim - 1),
-    "Product": lambda _, below: products(below[0])[None],
-    "Factorize": _factorize,
-    "ElementwiseProduct": lambda _, below: products(below),
-    "OuterProduct": _outer_product,
-    # weights by features, channels, repetitions and what is summed
-    "Sum": lambda module, below: _sum_channels(
-        np.moveaxis(numbers(module.weights), 1, 3), below[0]
-    ),
-    "ElementwiseSum": _elementwise_sum,
-    "RepetitionMixingLayer": lambda module, below: sums(
-        numbers(module.weights)[:, :, None], below[0][:, :, None]
-    ),
-    "LinsumLayer": lambda module, below: _sum_channels(
-        numbers(module.log_weights.exp()), products(below)
-    ),
-    "EinsumLayer": _einsum,
-}
-"""What is made of the units below by SPFlow's inner modules."""
 
 
 def to_spflow(circuit: Circuit) -> Any:
@@ -500,25 +462,24 @@ def to_spflow(circuit: Circuit) -> Any:
     [0.375, 0.75]
     """
     dense_layers(circuit, "SPFlow")  # what does not fit is told before anything is computed
-    if abs(float(circuit.log_partition())) > ROUNDING:
+    total = float(circuit.log_partition())
+    if abs(total) > ROUNDING:
+        found = f"The log of the circuit's sum is {total:.6g}, not zero"
         raise CircuitError(
-            "The sums of SPFlow are normalised. The log of the circuit's sum is "
-            f"{float(circuit.log_partition()):.6g}, not zero: call its normalize() first."
+            f"The sums of SPFlow are normalised. {found}: call its normalize() first."
         )
     circuit = circuit.normalize()
     dense = dense_layers(circuit, "SPFlow")
-    leaves = imported("spflow.modules.leaves", "spflow")
-    multiplied = imported("spflow.modules.products", "spflow")
-    added = imported("spflow.modules.sums", "spflow")
+    leaves, multiplied, added = (
+        imported(f"spflow.modules.{name}", "spflow") for name in ("leaves", "products", "sums")
+    )
     torch = imported("torch", "torch")
 
     def logs(values: Any, what: str) -> Any:
         off = np.abs(values.sum(axis=1) - 1.0).max()
         if (values < 0).any() or not off <= ROUNDING:
-            raise CircuitError(
-                f"The sums and tables of SPFlow are probabilities. The {what} are negative, or do "
-                f"not sum to one, even after normalisation (off by {off:.3g})."
-            )
+            found = f"The {what} are negative, or do not sum to one (off by {off:.3g})"
+            raise CircuitError(f"The sums and tables of SPFlow are probabilities. {found}.")
         return torch.log(torch.tensor(values, dtype=torch.float64))
 
     def add(module: Any, weights: Any, where: str) -> Any:
@@ -586,21 +547,11 @@ def as_model(obj: object) -> Circuit | FactorGraph | Unit:
     found = converted(obj)
     if isinstance(found, (FactorGraph, Circuit, Unit)):
         return found
-    raise CircuitError(
-        "Models are FactorGraphs, BayesianNetworks and Circuits of this library, networks of "
-        "pyAgrum and pgmpy, circuits of libcirkit and SPFlow, and GaussianMixtures of "
-        "scikit-learn. Got "
-        f"{type(obj).__module__}.{type(obj).__qualname__}."
+    known = (
+        "FactorGraphs, BayesianNetworks and Circuits of this library, networks of pyAgrum and "
+        "pgmpy, circuits of libcirkit and SPFlow, and GaussianMixtures of scikit-learn"
     )
-
-
-def converted(obj: Any) -> Any:
-    """A model of another library as one of ours; everything else as it is."""
-    for base in type(obj).__mro__:
-        read = READERS.get(f"{base.__module__.split('.')[0].lower()}.{base.__name__}")
-        if read is not None:
-            return read(obj)
-    return obj
+    raise CircuitError(f"Models are {known}. Got {type(obj).__module__}.{type(obj).__qualname__}.")
 
 
 def _graphical_model(
@@ -619,7 +570,8 @@ def _graphical_model(
     return BayesianNetwork(parents, [table for _, table in factors], called, states)
 
 
-def _from_pyagrum(model: Any) -> FactorGraph:
+def from_pyagrum(model: Any) -> FactorGraph:
+    """The model of a Bayesian network or Markov random field of pyAgrum."""
     directed = hasattr(model, "cpt")
     ids = sorted(model.nodes())
     variables = [model.variable(i) for i in ids]
@@ -630,7 +582,8 @@ def _from_pyagrum(model: Any) -> FactorGraph:
     return _graphical_model([variable.name() for variable in variables], states, tables, directed)
 
 
-def _from_pgmpy(model: Any) -> FactorGraph:
+def from_pgmpy(model: Any) -> FactorGraph:
+    """The model of a discrete Bayesian or Markov network of pgmpy."""
     names, directed = list(model.nodes()), hasattr(model, "get_cpds")
     states: dict[Any, list[Any]] = {}
     if directed:
@@ -644,11 +597,8 @@ def _from_pgmpy(model: Any) -> FactorGraph:
             for name in factor.variables:
                 states.setdefault(name, list(factor.state_names[name]))
         needs, advice = "a factor", "."
-    for name in names:
-        if name not in states:
-            raise CircuitError(
-                f"Every variable of a network needs {needs}. {name!r} has none{advice}"
-            )
+    for name in [name for name in names if name not in states]:
+        raise CircuitError(f"Every variable of a network needs {needs}. {name!r} has none{advice}")
     tables = [(factor.variables, _pgmpy_table(factor, states)) for factor in factors]
     if directed:
         tables = [((*scope[1:], scope[0]), np.moveaxis(t, 0, -1)) for scope, t in tables]
@@ -661,21 +611,19 @@ def _pgmpy_table(factor: Any, states: dict[Any, list[Any]]) -> Any:
     for axis, name in enumerate(factor.variables):
         own = list(factor.state_names[name])
         if set(own) != set(states[name]):
-            raise CircuitError(
-                f"The states of {name!r} are {states[name]} in one table of the network and {own} "
-                "in another."
-            )
+            place = f"{states[name]} in one table of the network and {own} in another"
+            raise CircuitError(f"The states of {name!r} are {place}.")
         table = np.take(table, [own.index(state) for state in states[name]], axis=axis)
     return table
 
 
-def _from_gaussian_mixture(mixture: Any) -> Circuit:
+def from_gaussian_mixture(mixture: Any) -> Circuit:
+    """The circuit of a diagonal or spherical mixture of scikit-learn."""
     kind = mixture.covariance_type
     if kind not in ("diag", "spherical"):
-        raise CircuitError(
-            "A GaussianMixture becomes a circuit if its coordinates are independent in every "
-            f"component: fit it with covariance_type='diag' or 'spherical'. Got {kind!r}."
-        )
+        rule = "A GaussianMixture becomes a circuit if its coordinates are independent"
+        advice = "in every component: fit it with covariance_type='diag' or 'spherical'"
+        raise CircuitError(f"{rule} {advice}. Got {kind!r}.")
     if not hasattr(mixture, "weights_"):
         raise CircuitError("The GaussianMixture is not fitted yet: call its fit first.")
     means = np.asarray(mixture.means_, dtype=np.float64)
@@ -686,21 +634,6 @@ def _from_gaussian_mixture(mixture: Any) -> Circuit:
     circuit = gaussian_mixture(weights / weights.sum(), means, variances)
     names = getattr(mixture, "feature_names_in_", None)
     return circuit if names is None else circuit.with_names(names)
-
-
-READERS: dict[str, Callable[[Any], Any]] = {
-    "pyagrum.BayesNet": _from_pyagrum,
-    "pyagrum.MarkovRandomField": _from_pyagrum,
-    "pgmpy.DiscreteBayesianNetwork": _from_pgmpy,
-    "pgmpy.BayesianNetwork": _from_pgmpy,
-    "pgmpy.DiscreteMarkovNetwork": _from_pgmpy,
-    "pgmpy.MarkovNetwork": _from_pgmpy,
-    "sklearn.GaussianMixture": _from_gaussian_mixture,
-    "cirkit.TorchCircuit": from_cirkit,
-    "cirkit.Circuit": from_cirkit,
-    "spflow.Module": from_spflow,
-}
-"""What reads the classes of other libraries, by package in lower case and name."""
 
 
 def to_pyagrum(model: FactorGraph) -> Any:
@@ -790,10 +723,8 @@ def _labelled_tables(
     for every set of variables, and one for each variable; constants are left out.
     """
     if not isinstance(model, FactorGraph):
-        raise CircuitError(
-            f"{function} works on BayesianNetworks and FactorGraphs. "
-            f"Got {type(model).__name__} instead."
-        )
+        rule = f"{function} works on BayesianNetworks and FactorGraphs"
+        raise CircuitError(f"{rule}. Got {type(model).__name__} instead.")
     names = model.names or [f"x{v}" for v in range(model.n_variables)]
     states = model.states or [list(range(card)) for card in model.cardinalities]
     if isinstance(model, BayesianNetwork):
@@ -865,10 +796,8 @@ def to_networkx(model: Circuit | Unit | Vtree | FactorGraph) -> Any:
     elif isinstance(model, FactorGraph):
         _add_factors(graph, model)
     else:
-        raise CircuitError(
-            "Graphs are made of Circuits, units, Vtrees, FactorGraphs and BayesianNetworks. "
-            f"Got {type(model).__name__} instead."
-        )
+        rule = "Graphs are made of Circuits, units, Vtrees, FactorGraphs and BayesianNetworks"
+        raise CircuitError(f"{rule}. Got {type(model).__name__} instead.")
     return graph
 
 

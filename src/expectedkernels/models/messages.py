@@ -11,14 +11,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from expectedkernels.arrays import Array, RngLike, as_generator, memory_limit, require_memory
+from expectedkernels.arrays import (
+    DEFAULT_MAX_BYTES,
+    Array,
+    RngLike,
+    as_generator,
+    check_max_bytes,
+    memory_limit,
+    require_memory,
+)
 from expectedkernels.checks import PropertyError, SizeError
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.queries import Marginals, refuse_impossible
 from expectedkernels.circuits.sample_map import check_samples
 from expectedkernels.data.evidence import Evidence, EvidenceLike, as_evidence, is_batch
 from expectedkernels.data.schema import Schema
-from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.models.clique_tree import (
     LOWEST,
     SMALL,
@@ -195,45 +202,38 @@ def message_plan(potential: Potential, order: Elimination) -> MessagePlan:
     return MessagePlan(tuple(stages), potential.constant)
 
 
-ScopedTable = tuple[tuple[int, ...], Scaled]
-"""Some variables, and a table with one axis for each of them."""
-
-
-def min_fill(
-    scopes: Sequence[Sequence[int]], variables: Collection[int], last: Sequence[int] = ()
-) -> tuple[list[int], Elimination]:
-    """Some variables, increasing, and the elimination of their places in min-fill order."""
-    labels = sorted(variables)
-    number = {v: i for i, v in enumerate(labels)}
-    graph = interaction_graph(len(labels), [[number[v] for v in scope] for scope in scopes])
-    order = min_fill_order(graph)
-    if last:
-        kept = [number[v] for v in last]
-        order = [v for v in order if v not in kept] + kept
-    return labels, elimination(graph, order)
-
-
 def min_fill_cost(
     scopes: Sequence[Sequence[int]], variables: Collection[int], cardinalities: Sequence[int]
 ) -> int:
     """The number of entries of all tables that elimination in min-fill order makes."""
-    labels, found = min_fill(scopes, variables)
+    labels, found = _min_fill(scopes, variables)
     cards = [cardinalities[v] for v in labels]
     near = zip(cards, found.contexts, strict=True)
     return sum(card * prod(cards[u] for u in context) for card, context in near)
 
 
+def _min_fill(
+    scopes: Sequence[Sequence[int]], variables: Collection[int], last: Sequence[int] = ()
+) -> tuple[dict[int, int], Elimination]:
+    """The places of some variables, increasing, and their elimination in min-fill order."""
+    number = {v: i for i, v in enumerate(sorted(variables))}
+    graph = interaction_graph(len(number), [[number[v] for v in scope] for scope in scopes])
+    kept = [number[v] for v in last]
+    order = [v for v in min_fill_order(graph) if v not in kept] + kept
+    return number, elimination(graph, order)
+
+
 def product_plan(
-    tables: Sequence[ScopedTable],
+    tables: Sequence[tuple[Sequence[int], Any]],
     variables: Collection[int],
     cardinalities: Sequence[int],
     last: Sequence[int] = (),
 ) -> tuple[list[int], MessagePlan]:
     """Some variables, increasing, and the plan that eliminates their product of tables."""
-    labels, order = min_fill([scope for scope, _ in tables], variables, last)
-    number = {v: i for i, v in enumerate(labels)}
+    number, order = _min_fill([scope for scope, _ in tables], variables, last)
     factors = [([number[v] for v in scope], table) for scope, table in tables]
-    return labels, message_plan(Potential.of([cardinalities[v] for v in labels], factors), order)
+    potential = Potential.of([cardinalities[v] for v in number], factors)
+    return list(number), message_plan(potential, order)
 
 
 def compilation_stages(plan: CompilationPlan) -> MessagePlan:

@@ -10,14 +10,8 @@ import numpy as np
 from expectedkernels.arrays import on_host
 from expectedkernels.checks import DataError
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.drawing import (
-    circuit_layout,
-    graph_layout,
-    summary_layout,
-    vtree_layout,
-)
-from expectedkernels.circuits.graph import Unit
-from expectedkernels.display import Layout, short
+from expectedkernels.circuits.graph import Graph, Unit
+from expectedkernels.display import Layout, circuit_layout, graph_layout, short, vtree_layout
 from expectedkernels.kernels.kernel import KernelCircuit
 from expectedkernels.models import converted
 from expectedkernels.models.factor_graph import FactorGraph, model_layout
@@ -83,10 +77,12 @@ def plot_circuit(circuit: Circuit | KernelCircuit | Unit, ax: Axes | None = None
     if isinstance(circuit, KernelCircuit):
         circuit = circuit.circuit
     if isinstance(circuit, Unit):
-        return draw(graph_layout(circuit), ax)
+        return draw(graph_layout(Graph(circuit)), ax)
     _require(circuit, Circuit, "A circuit is drawn here")
-    small = circuit.n_units <= MOST_UNITS
-    return draw(circuit_layout(circuit) if small else summary_layout(circuit), ax)
+    if circuit.n_units <= MOST_UNITS:
+        return draw(circuit_layout(circuit), ax)
+    counts = [block.n_units for block in circuit.blocks]
+    return draw(vtree_layout(circuit.vtree, circuit.names, counts), ax)
 
 
 def plot_vtree(vtree: Vtree, ax: Axes | None = None) -> Axes:
@@ -172,17 +168,10 @@ def draw(layout: Layout, ax: Axes | None = None) -> Axes:
     _draw_edges(on, layout, x, y, size)
     on.set_xlim(x.min() - AROUND, x.max() + AROUND)
     on.set_ylim(y.min() - room, y.max() + AROUND)
+    edge = {"markeredgecolor": "0.25", "markeredgewidth": 0.8 * min(1.0, size / 20)}
     for i, fill in enumerate(layout.fills):
-        square = i in layout.squares
-        on.plot(
-            x[i],
-            y[i],
-            "s" if square else "o",
-            color=fill,
-            markersize=0.6 * size if square else size,
-            markeredgecolor="0.25",
-            markeredgewidth=0.8 * min(1.0, size / 20),
-        )
+        shape, width = ("s", 0.6 * size) if i in layout.squares else ("o", size)
+        on.plot(x[i], y[i], shape, color=fill, markersize=width, **edge)
         if labelled:
             _write(on, layout.labels[i], (x[i], y[i]), size, outside[i], upright)
     on.set_title(layout.title.strip("<>"), fontsize="small", loc="left")
@@ -200,17 +189,10 @@ def _write(ax: Any, label: str, at: Any, size: float, outside: bool, upright: bo
         small = min(10.0, size / 2.2, 1.35 * size / max(1, len(label)))
         ax.text(*at, label, ha="center", va="center_baseline", fontsize=small)
         return
-    turned = {"rotation": 90} if upright else {"bbox": {"fc": "white", "ec": "none", "pad": 0.5}}
-    ax.annotate(
-        short(label, MOST_LETTERS),
-        at,
-        (0, -0.62 * size),
-        textcoords="offset points",
-        ha="center",
-        va="top",
-        fontsize=min(8.0, max(4.0, size / 2.6)),
-        **turned,
-    )
+    style: Any = {"ha": "center", "va": "top", "fontsize": min(8.0, max(4.0, size / 2.6))}
+    style |= {"rotation": 90} if upright else {"bbox": {"fc": "white", "ec": "none", "pad": 0.5}}
+    below = (0, -0.62 * size)
+    ax.annotate(short(label, MOST_LETTERS), at, below, textcoords="offset points", **style)
 
 
 def _draw_edges(ax: Any, layout: Layout, x: Any, y: Any, size: float) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -137,20 +136,13 @@ def draw_waterfall(ax: Any, names: Sequence[str], values: Any, base: float, data
     starts = base + np.concatenate([[0.0], np.cumsum(steps)[:-1]])
     colours = [EXACT if step >= 0 else SAMPLED for step in steps]
     ax.barh(np.arange(len(order)), steps, left=starts, color=colours, height=0.7)
+    style: Any = {"textcoords": "offset points", "va": "center", "fontsize": "small"}
     for place, (start, step) in enumerate(zip(starts, steps, strict=True)):
-        ax.annotate(
-            number(step, 3, "+"),
-            (start + max(step, 0.0), place),
-            xytext=(3, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize="small",
-        )
+        ax.annotate(number(step, 3, "+"), (start + max(step, 0.0), place), (3, 0), **style)
     total = base + steps.sum()
     ax.axvline(base, color="0.6", linewidth=1, label=f"base value: {number(base)}")
-    ax.axvline(
-        total, color="black", linewidth=1, linestyle="--", label=f"this row: {number(total)}"
-    )
+    style = {"color": "black", "linestyle": "--", "label": f"this row: {number(total)}"}
+    ax.axvline(total, linewidth=1, **style)
     ax.use_sticky_edges = False
     ax.margins(x=0.15)
     name_lines(ax, [_with_entry(names[i], data[i]) for i in order])
@@ -178,19 +170,6 @@ def _with_entry(name: str, entry: Any) -> str:
     return f"{name} = {entry}"
 
 
-@dataclass(frozen=True)
-class Curve:
-    """A curve with a band: means over trials, and their standard deviations (None: no band).
-
-    `like` is the name of another curve, whose colour this one has.
-    """
-
-    x: Sequence[float]
-    mean: Sequence[float]
-    std: Sequence[float] | None = None
-    like: str = ""
-
-
 def plot_demo(result: Any, rates: Sequence[float], n_rows: int, titles: Sequence[str]) -> Any:
     """The axes of three panels: errors by rate, predictions of rows, the first one explained."""
     _, axes = row_of_axes(3, 14, 4.4, ratios=[1, 1.5, 1.1])
@@ -202,29 +181,29 @@ def plot_demo(result: Any, rates: Sequence[float], n_rows: int, titles: Sequence
         style = {"markersize": 4, "linewidth": 1.4}
     axes[0].xaxis.set_major_formatter(PercentFormatter(xmax=1.0))
     axes[0].yaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
-    axes[0].set_xlabel("missing values")
     found = result.shown
-    measured, expected, *ends = (
-        x[:n_rows] for x in (found.measured, found.expected, found.low, found.high)
-    )
+    parts = (found.measured, found.expected, found.low, found.high)
+    measured, expected, low, high = (x[:n_rows] for x in parts)
     what = "expected prediction, 90 % interval"
-    order, middle = _draw_rows(axes[1], measured, expected, ends[0], ends[1], what)
+    order, middle = _draw_rows(axes[1], measured, expected, low, high, what)
     at = int(np.flatnonzero(order == 0)[0])
     ring = {"markersize": 11, "markerfacecolor": "none", "markeredgecolor": SAMPLED}
     ring |= {"markeredgewidth": 2, "zorder": 6}
     axes[1].plot(at, middle[at], "o", **ring, label="explained on the right")
-    axes[1].set_xlabel("test rows")
     draw_waterfall(axes[2], found.names, found.contributions, found.base, found.entries)
-    for ax, title in zip(axes, titles, strict=True):
-        ax.set_title(title, loc="left", fontsize="medium", fontweight="bold")
-    ylabels = ("root mean squared error", "disease progression")
-    for ax, ylabel in zip(axes, ylabels, strict=False):
-        tidy(ax, legend=False, ylabel=ylabel)
+    xlabels, ylabels = (
+        ("missing values", "test rows"),
+        ("root mean squared error", "disease progression"),
+    )
+    for ax, xlabel, ylabel in zip(axes, xlabels, ylabels, strict=False):
+        tidy(ax, legend=False, xlabel=xlabel, ylabel=ylabel)
         # Errors grow with the rate and rows are in order: this corner is free in both panels.
         ax.legend(frameon=False, loc="upper left")
     axes[1].grid(visible=False, axis="x")
     total = found.base + np.sum(found.contributions)
     axes[2].set_xlabel(f"from {number(found.base)}, if nothing is known, to {number(total)}")
+    for ax, title in zip(axes, titles, strict=True):
+        ax.set_title(title, loc="left", fontsize="medium", fontweight="bold")
     return axes
 
 
@@ -266,10 +245,8 @@ def plot_intervals(
     arrays = [np.asarray(values, dtype=np.float64) for values in given]
     shapes = [array.shape for array in arrays]
     if len(shapes[0]) != 1 or len(set(shapes)) > 1:
-        raise DataError(
-            "Predictions, both ends of intervals and targets are numbers of the same rows. "
-            f"Got the shapes {shapes}."
-        )
+        rule = "Predictions, both ends of intervals and targets are numbers of the same rows"
+        raise DataError(f"{rule}. Got the shapes {shapes}.")
     ax = new_axes(min(10.0, 3.6 + 0.14 * len(arrays[0])), 3.6)
     what = "interval" if coverage is None else f"{100 * coverage:.3g} % interval"
     middle, low, high, *targets = arrays
@@ -291,18 +268,9 @@ def _draw_rows(
         ends = places - 0.35, places + 0.35
         y = np.asarray(measured)[order]
         ax.hlines(y, *ends, color="black", linewidth=2, zorder=5, label="measured")
-    ax.errorbar(
-        places,
-        middle,
-        (middle - low, high - middle),
-        fmt="o",
-        color=EXACT,
-        markersize=5,
-        elinewidth=5,
-        ecolor=(*to_rgb(EXACT), 0.3),
-        zorder=4,
-        label=label,
-    )
+    style: Any = {"fmt": "o", "markersize": 5, "color": EXACT, "ecolor": (*to_rgb(EXACT), 0.3)}
+    bars = (middle - low, high - middle)
+    ax.errorbar(places, middle, bars, elinewidth=5, zorder=4, label=label, **style)
     ax.margins(y=0.2)  # for the legend
     ax.set_xticks([])
     return order, middle
@@ -355,8 +323,7 @@ def plot_drift(drift: Any, order: Any) -> Axes:
 
 def plot_monitor(monitor: Any) -> Axes:
     """The axes with the discrepancies between all windows, as an image."""
-    ax = new_axes(4.8, 4.0)
-    return draw_gram(ax, monitor.mmd, "discrepancy", "window", "window", first=1)
+    return draw_gram(monitor.mmd, "discrepancy", "window", "window", first=1)
 
 
 def plot_null(test: Any) -> Axes:
@@ -376,17 +343,13 @@ def plot_groups(found: Any) -> Axes:
     ax.plot(found.probabilities, found.mmd, "o", color=EXACT, markersize=4, alpha=0.6)
     if found.probabilities.max() > 10 * found.probabilities.min():
         ax.set_xscale("log")
+
+    style: Any = {"textcoords": "axes fraction", "va": "center", "fontsize": "x-small"}
+    style["arrowprops"] = {"arrowstyle": "-", "color": "0.7", "lw": 0.7, "relpos": (0.0, 0.5)}
     for place, i in enumerate((-found.mmd).argsort()[:NAMED].tolist()):
         # beside the picture, where names cannot lie on each other
-        ax.annotate(
-            short(found.groups[i], MOST_LETTERS),
-            (found.probabilities[i], found.mmd[i]),
-            (1.06, 0.95 - 0.12 * place),
-            textcoords="axes fraction",
-            va="center",
-            fontsize="x-small",
-            arrowprops={"arrowstyle": "-", "color": "0.7", "lw": 0.7, "relpos": (0.0, 0.5)},
-        )
+        at, beside = (found.probabilities[i], found.mmd[i]), (1.06, 0.95 - 0.12 * place)
+        ax.annotate(short(found.groups[i], MOST_LETTERS), at, beside, **style)
     ylabel = "discrepancy from the population"
     tidy(ax, legend=False, xlabel="probability of the group", ylabel=ylabel)
     return ax

@@ -37,14 +37,8 @@ MOST_LETTERS = 32
 
 def row_of_axes(n: int, width: float, height: float, ratios: Sequence[float] | None = None) -> Any:
     """A figure of this size, in inches, and the array of its axes side by side."""
-    figure, axes = plt.subplots(
-        1,
-        n,
-        figsize=(width, height),
-        layout="constrained",
-        squeeze=False,
-        gridspec_kw={"width_ratios": ratios},
-    )
+    options: Any = {"layout": "constrained", "squeeze": False, "width_ratios": ratios}
+    figure, axes = plt.subplots(1, n, figsize=(width, height), **options)
     return figure, axes[0]
 
 
@@ -73,19 +67,10 @@ def legend_above(ax: Any) -> None:
 
 def legend_below(figure: Any, axes: Any, ncols: int) -> None:
     """One legend for all axes, below them; the figure grows by its lines."""
-    entries = {
-        label: handle
-        for ax in axes
-        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
-    }
-    figure.legend(
-        entries.values(),
-        entries.keys(),
-        loc="outside lower center",
-        ncols=ncols,
-        frameon=False,
-        fontsize="small",
-    )
+    found = [ax.get_legend_handles_labels() for ax in axes]
+    entries = {label: x for pair in found for x, label in zip(*pair, strict=True)}
+    style: Any = {"loc": "outside lower center", "frameon": False, "fontsize": "small"}
+    figure.legend(entries.values(), entries.keys(), ncols=ncols, **style)
     figure.set_figheight(figure.get_figheight() + 0.19 * ceil(len(entries) / ncols))
 
 
@@ -157,14 +142,12 @@ def plot_gram(gram: NumbersLike, label: str = "kernel") -> Axes:
     values = np.asarray(on_host(gram), dtype=np.float64)
     if values.ndim != 2 or not values.size:
         raise DataError(f"A matrix is drawn here. Got an array of shape {values.shape}.")
-    ax = new_axes(4.8, 4.0)
-    return draw_gram(ax, values, label, "column", "row")
+    return draw_gram(values, label, "column", "row")
 
 
-def draw_gram(ax: Any, values: Any, label: str, xlabel: str, ylabel: str, first: int = 0) -> Axes:
+def draw_gram(values: Any, label: str, xlabel: str, ylabel: str, first: int = 0) -> Axes:
     """The axes with a matrix as an image; rows and columns are counted from `first` on."""
-    rows, columns = values.shape
-    start = first - 0.5
+    ax, (rows, columns), start = new_axes(4.8, 4.0), values.shape, first - 0.5
     ends = (start, start + columns, start + rows, start)
     aspect = "equal" if rows == columns else "auto"
     image = ax.imshow(values, cmap="cividis", extent=ends, aspect=aspect)

@@ -1,10 +1,10 @@
-"""Gibbs sampling of discrete models, with or without some variables summed out."""
+"""Gibbs sampling of discrete models, with or without some variables marginalised."""
 
 from __future__ import annotations
 
 import warnings
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import prod
@@ -46,8 +46,6 @@ from expectedkernels.data.tables import as_floats, as_table, is_frame
 from expectedkernels.engine.passes import COUNTS, lifted, up_over
 from expectedkernels.kernels.empirical import schema_of, variables_of
 from expectedkernels.kernels.target import Target, TargetLike, as_target
-from expectedkernels.models import converted
-from expectedkernels.models.clique_tree import LogFactor
 from expectedkernels.models.factor_graph import (
     BayesianNetwork,
     CollapsedModel,
@@ -56,9 +54,6 @@ from expectedkernels.models.factor_graph import (
     forward_samples,
 )
 from expectedkernels.vtrees import components
-
-SCANS = ("systematic", "random")
-"""In which order variables are visited."""
 
 FEW_CHAINS = 8
 """So many chains are moved one by one: whole-array operations pay off only for more."""
@@ -70,19 +65,19 @@ UNIFORM_TRIES = 16
 """How often a uniformly drawn start of probability zero is drawn again."""
 
 SITE_ENTRIES = 2**16
-"""A conditional is tabulated if its table has at most this many entries."""
+"""A full conditional is tabulated if its table has at most this many entries."""
 
 ALL_ENTRIES = 2**23
 """All tables of a model together have at most this many entries (64 MiB)."""
 
-REMEMBERED = 2**14
+CACHED = 2**14
 """How many evaluated conditionals every variable keeps at a time."""
 
 TABLE_STATES = 2**16
-"""Sums over collapsed variables are tabulated for up to this many states of those around them."""
+"""Marginals, circuits and functions are tabulated for up to this many states."""
 
 RANDOM_STATES = 2**14
-"""How many random states of a function are asked for one with positive probability."""
+"""How many random states of a function are tried for one with positive probability."""
 
 FORWARD_DRAWS = 256
 """How many samples of a Bayesian network are tried for each start."""
@@ -91,10 +86,7 @@ SUPPORT_STATES = 2**16
 """Up to this many states are looked at one by one."""
 
 PRODUCT_PAIRS = 2**24
-"""Determinism is looked into in circuits with at most this many pairs of products to compare."""
-
-CANDIDATES = 16
-"""How many variables are tried when one is looked for that should be collapsed."""
+"""Determinism is decided for circuits with at most this many pairs of products to compare."""
 
 
 def gibbs(
@@ -184,9 +176,8 @@ def gibbs(
     >>> bool(np.abs(samples.mean(axis=0) - exact).max() < 0.1)
     True
     """
-    model = sampled_model(target, (), evidence, "gibbs")
-    start = _start_rows(target, start)
-    return _chain(model, "gibbs", n, burn_in, thin, rng, scan, chains, start, progress)
+    settings = n, burn_in, thin, rng, scan, chains, start, evidence, progress
+    return _run("gibbs", target, (), *settings)[0]
 
 
 def collapsed_gibbs(
@@ -258,12 +249,10 @@ def collapsed_gibbs(
     >>> float(circuit.marginals(rows)[5][:, 0].mean().round(2))  # exact: 0.065
     0.07
     """
-    model = sampled_model(target, collapsed, evidence, "collapsed_gibbs")
-    start = _start_rows(target, start)
-    states = _chain(model, "collapsed_gibbs", n, burn_in, thin, rng, scan, chains, start, progress)
-    rows = states.astype(np.float64)
-    hidden = sorted(set(range(rows.shape[-1])) - set(model.sampled))
-    rows[..., hidden] = np.nan
+    settings = n, burn_in, thin, rng, scan, chains, start, evidence, progress
+    states, sampled = _run("collapsed_gibbs", target, collapsed, *settings)
+    rows = np.full(states.shape, np.nan)
+    rows[..., sampled] = states[..., sampled]
     return rows
 
 
@@ -295,35 +284,22 @@ def irreducible(
     >>> bool(irreducible(asia(), collapsed={"either"}))
     True
     """
-    model = sampled_model(target, collapsed, evidence, "irreducible")
-    return model.moves().verdict(model.names)
+    return sampled_model(target, collapsed, evidence, "irreducible").connectivity().verdict()
 
 
-def _chain(
-    model: SampledModel,
-    what: str,
-    n: int,
-    burn_in: int,
-    thin: int,
-    rng: Any,
-    scan: str,
-    chains: int,
-    start: Any,
-    progress: bool,
-) -> Any:
-    """Check the arguments, find a start, warn if there is reason to, and run the chains."""
-    for name, number, least in (
-        ("n", n, 0),
-        ("burn_in", burn_in, 0),
-        ("thin", thin, 1),
-        ("chains", chains, 1),
-    ):
+def _run(what: str, target: Any, collapsed: Any, *settings: Any) -> tuple[Any, list[int]]:
+    """The recorded states of chains, zero at collapsed variables, and the sampled variables."""
+    n, burn_in, thin, rng, scan, chains, start, evidence, progress = settings
+    model = sampled_model(target, collapsed, evidence, what)
+    counts = {"n": (n, 0), "burn_in": (burn_in, 0), "thin": (thin, 1), "chains": (chains, 1)}
+    for name, (number, least) in counts.items():
         check_count(what, name, number, least)
-    check_choice(what, "scan", scan, SCANS)
+    check_choice(what, "scan", scan, ("systematic", "random"))
     generator = as_generator(rng)
-    X = _starts(model, chains, generator) if start is None else _given(model, chains, start)
-    moves = model.moves()
-    moves.warn(model.names)
+    X = _read_starts(model, chains, start) if start is not None else None
+    X = _draw_starts(model, chains, generator) if X is None else X
+    connectivity = model.connectivity()
+    connectivity.warn()
     shape = (n, chains, len(model.cardinalities))
     require_memory(
         8.0 * prod(shape), f"An array of {n * chains} samples", "Record fewer: raise 'thin'."
@@ -348,11 +324,12 @@ def _chain(
             if step == due:
                 recorded[(step - burn_in) // thin - 1] = states
                 due += thin
-    if moves.zeros is None and any(site.met_zero for site in sites):
-        replace(moves, zeros=True).warn(model.names)
+    if connectivity.zeros is None and any(site.met_zero for site in sites):
+        replace(connectivity, zeros=True).warn()
     if steps == 0:
         recorded[:] = X
-    return recorded[:, 0] if chains == 1 else np.ascontiguousarray(recorded.transpose(1, 0, 2))
+    found = recorded[:, 0] if chains == 1 else np.ascontiguousarray(recorded.transpose(1, 0, 2))
+    return found, model.sampled
 
 
 def _draws(
@@ -376,43 +353,28 @@ def _draws(
         bar.update(last - first)
 
 
-def _starts(model: SampledModel, chains: int, generator: Any) -> Any:
+def _draw_starts(model: SampledModel, chains: int, generator: Any) -> Any:
     """Uniformly drawn states, drawn again (in the end from the model) if they are impossible."""
-    X = _uniform(model, chains, generator)
-    if model.logs is None:
-        return X
-    bad = ~(model.logs(X) > -np.inf)
-    for _ in range(UNIFORM_TRIES):
+    free: Any = [site.variable for site in model.sites]
+    X = np.zeros((chains, len(model.cardinalities)), dtype=np.int64)
+    X[:, list(model.fixed)] = list(model.fixed.values())
+    bad = np.ones(chains, dtype=np.bool_)
+    for _ in range(1 + UNIFORM_TRIES):
+        sizes = [model.cardinalities[v] for v in free]
+        X[np.ix_(bad, free)] = generator.integers(sizes, size=(int(bad.sum()), len(free)))
+        bad = ~(log_sum(model.terms, X) > -np.inf)
         if not bad.any():
             return X
-        X[bad] = _uniform(model, int(bad.sum()), generator)
-        bad = ~(model.logs(X) > -np.inf)
-    if bad.any() and model.possible is not None:
-        drawn = model.possible(int(bad.sum()), generator)
-        X[np.ix_(bad, model.sampled)] = drawn[:, model.sampled]
+    states = model.possible(int(bad.sum()), generator)
+    sampled: Any = model.sampled
+    X[np.ix_(bad, sampled)] = states[:, sampled]
     return X
 
 
-def _uniform(model: SampledModel, chains: int, generator: Any) -> Any:
-    X = np.zeros((chains, len(model.cardinalities)), dtype=np.int64)
-    free = [site.variable for site in model.sites]
-    X[:, free] = generator.integers(
-        [model.cardinalities[v] for v in free], size=(chains, len(free))
-    )
-    X[:, list(model.fixed)] = list(model.fixed.values())
-    return X
-
-
-def _start_rows(target: Any, start: Any) -> Any:
-    """The states to start at; those of a data frame in the order and codes of the target."""
-    table = as_table(start)
-    return schema_of(converted(target)).read_frame(table) if is_frame(table) else table
-
-
-def _given(model: SampledModel, chains: int, start: Any) -> Any:
+def _read_starts(model: SampledModel, chains: int, start: Any) -> Any:
     """The given states, checked: inside the domain, as observed, and possible."""
-    n = len(model.cardinalities)
-    rows = np.array(as_floats(start))
+    n, table = len(model.cardinalities), as_table(start)
+    rows = np.array(model.schema.read_frame(table) if is_frame(table) else as_floats(table))
     if rows.shape not in ((n,), (chains, n)):
         raise DataError(
             f"The 'start' must be one state, of shape ({n},), or one per chain, ({chains}, {n}). "
@@ -427,8 +389,9 @@ def _given(model: SampledModel, chains: int, start: Any) -> Any:
                 f"The 'start' must agree with the evidence. Variable {v} can only be {state}, and "
                 f"starts at {int(X[X[:, v] != state][0, v])}."
             )
-    if model.logs is not None and not (model.logs(X) > -np.inf).all():
-        row = int(np.flatnonzero(~(model.logs(X) > -np.inf))[0])
+    possible = log_sum(model.terms, X) > -np.inf
+    if not possible.all():
+        row = int(np.argmin(possible))
         raise DataError(
             f"The 'start' must have positive probability. Chain {row} would start at the "
             f"impossible state {X[row].tolist()}; leave 'start' out to have one found."
@@ -436,76 +399,105 @@ def _given(model: SampledModel, chains: int, start: Any) -> Any:
     return X
 
 
+@dataclass(frozen=True, eq=False)
+class Term:
+    """The logarithm of a factor: a table, or a function of rows of all variables."""
+
+    scope: tuple[int, ...]  # increasing
+    logs: Any  # an array with one axis per variable, or a function
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is a table."""
+        return not callable(self.logs)
+
+    def at(self, X: Any) -> Any:
+        """The logarithms at rows of states, (n,)."""
+        return self.logs[tuple(X[:, v] for v in self.scope)] if self.is_table else self.logs(X)
+
+
+def log_sum(terms: Sequence[Term], X: Any) -> Any:
+    """The sum of terms at rows of states, (n,)."""
+    return sum((term.at(X) for term in terms), np.zeros(len(X)))
+
+
+def sum_tables(terms: Iterable[Term], axes: Sequence[int], cardinalities: Sequence[Any]) -> Any:
+    """The sum of tables over all states of some variables, increasing, one axis for each."""
+    total = np.zeros([cardinalities[v] for v in axes])
+    for term in terms:
+        total += term.logs.reshape([cardinalities[v] if v in term.scope else 1 for v in axes])
+    return total
+
+
+def log_tables(model: FactorGraph) -> list[Term]:
+    """The factors of a model as tables, without axes of variables with one state."""
+    terms, cards = [], model.cardinalities
+    for factor in model.factors:
+        order = sorted(range(len(factor.scope)), key=factor.scope.__getitem__)
+        scope = tuple(v for v in sorted(factor.scope) if cards[v] > 1)
+        with np.errstate(divide="ignore"):
+            logs = np.asarray(np.log(factor.table.transpose(order)))
+        terms.append(Term(scope, logs.reshape([cards[v] for v in scope])))
+    return terms
+
+
 class TableSite:
-    """A variable whose conditionals are tabulated for all states of its Markov blanket.
+    """A variable whose full conditional is tabulated for all states of its Markov blanket.
 
     A chain visits the same few states of a blanket over and over. With all conditionals at hand a
     visit is one look-up in a table of cumulative probabilities, without any arithmetic on
-    factors: about a microsecond for one chain. The factors are those of the variable.
+    factors: about a microsecond for one chain. The terms are those of the variable.
     """
 
     met_zero = False  # which is known before: tables are looked at as a whole
 
-    def __init__(
-        self, variable: int, cardinalities: Sequence[Any], factors: Sequence[LogFactor]
-    ) -> None:
-        self.variable = variable
-        self.blanket = blanket(variable, factors)
-        self._shape = [cardinalities[v] for v in self.blanket]
-        self._width = cardinalities[variable] - 1
-        self._factors = factors
+    def __init__(self, variable: int, blanket: list[int], cards: Any, terms: Any) -> None:
+        self.variable, self.blanket, self._cards, self._terms = variable, blanket, cards, terms
 
     @cached_property
-    def edges(self) -> Any:
-        """Cumulative probabilities of all states but the last, (blanket states, cardinality - 1).
+    def _table(self) -> tuple[Any, Any]:
+        """Cumulative probabilities of all states but the last by blanket, and strides of blankets.
 
         Made at the first visit.
         """
-        logs = np.zeros((*self._shape, self._width + 1))
-        for factor in self._factors:
-            sizes = zip(self.blanket, self._shape, strict=True)
-            inside = [n if v in factor.scope else 1 for v, n in sizes]
-            along = np.moveaxis(factor.logs, factor.scope.index(self.variable), -1)
-            logs += along.reshape(*inside, self._width + 1)
-        return cumulative(from_logs(logs.reshape(-1, self._width + 1)))
+        axes = sorted([*self.blanket, self.variable])
+        logs = sum_tables(self._terms, axes, self._cards)
+        logs = np.moveaxis(logs, axes.index(self.variable), -1)
+        strides = np.cumprod([1, *logs.shape[-2:0:-1]])[::-1][: len(self.blanket)]
+        return cumulative(from_logs(logs.reshape(-1, logs.shape[-1]))), strides.astype(np.intp)
 
     @cached_property
-    def _strides(self) -> Any:
-        steps = np.cumprod([1, *self._shape[:0:-1]])[::-1]
-        return np.asarray(steps[: len(self.blanket)], dtype=np.intp)
-
-    @cached_property
-    def _flat(self) -> tuple[Any, list[tuple[int, int]]]:
-        steps = (self._strides * self._width).tolist()
-        flat: Any = np.ascontiguousarray(self.edges).reshape(-1)
-        return memoryview(flat), list(zip(self.blanket, steps, strict=True))
+    def _flat(self) -> tuple[Any, list[tuple[int, int]], int]:
+        edges, strides = self._table
+        width = edges.shape[1]
+        flat: Any = np.ascontiguousarray(edges).reshape(-1)
+        steps = list(zip(self.blanket, (strides * width).tolist(), strict=True))
+        return memoryview(flat), steps, width
 
     def draw_one(self, state: list[int], u: float) -> int:
         """The state of the variable at position u of its conditional, for one chain as a list."""
-        edges, terms = self._flat
+        edges, terms, width = self._flat
         at = 0
         for v, step in terms:
             at += step * state[v]
-        return bisect_right(edges, u, at, at + self._width) - at
+        return bisect_right(edges, u, at, at + width) - at
 
     def draw(self, X: Any, u: Any) -> Any:
         """The state of the variable at positions u of its conditionals, for rows of chains."""
-        at = X[:, self.blanket] @ self._strides
-        return drawn(self.edges[at], u)
+        edges, strides = self._table
+        return drawn(edges[X[:, self.blanket] @ strides], u)
 
 
 class EvaluatedSite:
-    """A variable whose conditionals are evaluated when a chain comes by, and remembered.
+    """A variable whose full conditional is evaluated when a chain comes by, and cached.
 
-    They depend on `others`. `logs` leads from rows to logs of conditionals up to a constant, (n,
-    cardinality); without `others` nothing is remembered.
+    It depends on `others`; `logs` leads from rows to its logs up to a constant, (n, cardinality).
+    Without `others` nothing is cached.
     """
 
-    def __init__(
-        self, variable: int, others: Sequence[int] | None, logs: Callable[[Any], Any]
-    ) -> None:
+    def __init__(self, variable: int, others: Any, logs: Callable[[Any], Any]) -> None:
         self.variable, self.others, self._logs = variable, others, logs
-        self._known: dict[bytes, Any] = {}
+        self._cache: dict[bytes, Any] = {}
         self.met_zero = False
 
     def draw(self, X: Any, u: Any) -> Any:
@@ -513,15 +505,12 @@ class EvaluatedSite:
         if self.others is None:
             return drawn(self.evaluated(X), u)
         keys = [row.tobytes() for row in np.ascontiguousarray(X[:, self.others])]
-        new = {key: row for row, key in enumerate(keys) if key not in self._known}
-        fresh = {}
+        new = {key: row for row, key in enumerate(keys) if key not in self._cache}
+        if len(self._cache) + len(new) > CACHED:
+            self._cache = {key: self._cache[key] for key in keys if key not in new}
         if new:
-            fresh = dict(zip(new, self.evaluated(X[list(new.values())]), strict=True))
-        edges = np.stack([fresh[key] if key in fresh else self._known[key] for key in keys])
-        if len(self._known) + len(fresh) > REMEMBERED:
-            self._known.clear()
-        self._known.update(fresh)
-        return drawn(edges, u)
+            self._cache.update(zip(new, self.evaluated(X[list(new.values())]), strict=True))
+        return drawn(np.stack([self._cache[key] for key in keys]), u)
 
     def evaluated(self, X: Any) -> Any:
         """The cumulative probabilities of all states but the last, for rows of chains."""
@@ -529,73 +518,256 @@ class EvaluatedSite:
         impossible = ~(logs.max(axis=1) > -np.inf)
         if impossible.any():
             raise DataError(
-                f"Variable {self.variable} has no possible state given the others: a chain is at "
-                f"{X[np.argmax(impossible)].tolist()}, a state without probability. Give a 'start' "
-                "that is possible."
+                f"Variable {self.variable} has no possible state given the others. Give a 'start' "
+                f"that is possible: a chain is at {X[np.argmax(impossible)].tolist()}."
             )
         self.met_zero |= bool((logs == -np.inf).any())
         return cumulative(from_logs(logs))
 
 
-Site = TableSite | EvaluatedSite
-
-
-def blanket(variable: int, factors: Sequence[Any]) -> list[int]:
-    """The variables that share one of the factors with the variable, in increasing order."""
-    return sorted({v for factor in factors for v in factor.scope} - {variable})
-
-
-@dataclass(frozen=True, eq=False)
-class Summed:
-    """A factor without a table: what is left of others once collapsed variables are summed out."""
-
-    scope: tuple[int, ...]
-    logs: Callable[[Any], Any]  # from rows to the log of the factor at each
-
-
-AnyFactor = LogFactor | Summed
-
-
-def factor_sites(
-    cardinalities: Sequence[Any], factors: Sequence[AnyFactor], free: Sequence[int]
-) -> list[Site]:
-    """The sites of some variables of a product of factors: tables where these are small."""
-    touching: dict[int, list[Any]] = {v: [f for f in factors if v in f.scope] for v in free}
-    blankets = {v: blanket(v, touching[v]) for v in free}
-    sizes = {v: prod(cardinalities[u] for u in (v, *blankets[v])) for v in free}
+def _sites(cardinalities: Sequence[Any], terms: Sequence[Term], free: Sequence[int]) -> list[Any]:
+    """The full conditionals of some variables of a product: tables where these are small."""
+    sites: dict[int, Any] = {}
+    found = []
+    for v in free:
+        own = [term for term in terms if v in term.scope]
+        blanket = sorted({u for term in own for u in term.scope} - {v})
+        found.append((prod(cardinalities[u] for u in (v, *blanket)), v, blanket, own))
     left = ALL_ENTRIES
-    sites: dict[int, Site] = {}
-    for v in sorted(free, key=lambda v: sizes[v]):
-        tables = all(isinstance(factor, LogFactor) for factor in touching[v])
-        if tables and sizes[v] <= min(SITE_ENTRIES, left):
-            left -= sizes[v]
-            sites[v] = TableSite(v, cardinalities, touching[v])
+    for size, v, blanket, own in sorted(found, key=lambda item: item[0]):
+        if all(term.is_table for term in own) and size <= min(SITE_ENTRIES, left):
+            left -= size
+            sites[v] = TableSite(v, blanket, cardinalities, own)
         else:
-            logs = _along(touching[v], v, cardinalities[v])
-            sites[v] = EvaluatedSite(v, blankets[v], logs)
+            logs = partial(_log_conditionals, own, v, cardinalities[v])
+            sites[v] = EvaluatedSite(v, blanket, logs)
     return [sites[v] for v in free]
 
 
-def factor_logs(factors: Sequence[AnyFactor], X: Any) -> Any:
-    """The sum of the logs of factors at rows of points, (n,)."""
-    total = np.zeros(len(X))
-    for factor in factors:
-        if isinstance(factor, Summed):
-            total += factor.logs(X)
-        else:
-            total += factor.logs[tuple(X[:, v] for v in factor.scope)]
-    return total
+def _log_conditionals(terms: Sequence[Term], variable: int, card: int, X: Any) -> Any:
+    """The sum of terms at rows with one variable in each of its states, (n, states)."""
+    rows = np.repeat(X, card, axis=0)
+    rows[:, variable] = np.tile(np.arange(card), len(X))
+    return log_sum(terms, rows).reshape(len(X), card)
 
 
-def _along(factors: Sequence[AnyFactor], variable: int, n_states: int) -> Callable[[Any], Any]:
-    """The function that adds factors at rows of points, (n, states) along one variable."""
+@dataclass(frozen=True, eq=False)
+class SampledModel:
+    """The marginal of the sampled variables of a target, known up to a constant."""
+
+    schema: Any
+    sampled: list[int]  # the variables that are not collapsed
+    fixed: dict[int, int]  # those of them with a single possible state, and the state
+    terms: list[Term]  # whose sum is the log-probability; empty if only conditionals are known
+    sites: list[Any]  # one per sampled variable that is not fixed
+    possible: Callable[[int, Any], Any]  # so many rows of positive probability
+    connectivity: Callable[[], Connectivity]  # which states single-site updates connect
+
+    @property
+    def cardinalities(self) -> Any:
+        """The number of states of every variable."""
+        return self.schema.cardinalities
+
+
+def require_target(target: Any) -> None:
+    """Raise unless this is a distribution whose full conditionals are known."""
+    if not (hasattr(target, "site_logs") and hasattr(target, "cardinalities")):
+        wrap = " Wrap it: Target(log_prob, cardinalities)." if callable(target) else ""
+        raise DataError(
+            "The target must be a FactorGraph, a BayesianNetwork, a Circuit, or a Target made of a "
+            f"function. Got {type(target).__name__} instead.{wrap}"
+        )
+
+
+def sampled_model(given: Any, collapsed: Any, evidence: Any, what: str) -> SampledModel:
+    """The marginal of the variables that are not collapsed, given evidence."""
+    target = as_target(given)
+    require_target(target)
+    schema, hidden = schema_of(target), variables_of(target, collapsed)
+    if not isinstance(target, (Circuit, FactorGraph)) and (evidence is not None or hidden):
+        raise CircuitError(
+            f"Evidence and collapsed variables need a FactorGraph or a Circuit as the target of "
+            f"{what}: others cannot be summed over exactly. Got {type(target).__name__}."
+        )
+    fixed = {v: 0 for v, card in enumerate(schema.cardinalities) if card == 1}
+    if evidence is not None:
+        observed = _observed(evidence, schema)
+        for v in sorted(hidden & observed.keys()):
+            raise EvidenceError(
+                f"V{schema.call(v)[1:]} is observed and collapsed at once. Leave it out of the "
+                "evidence or out of the collapsed variables."
+            )
+        fixed |= observed
+    if isinstance(target, FactorGraph):
+        parts = _of_factors(target, hidden, evidence, fixed)
+    elif isinstance(target, Circuit):
+        parts = _of_circuit(target, hidden, evidence, fixed, what)
+    else:
+        parts = _of_function(target)
+    sampled = [v for v in range(schema.n_variables) if v not in hidden]
+    fixed = {v: state for v, state in fixed.items() if v not in hidden}
+    free = [v for v in sampled if v not in fixed]
+    sites = _sites(schema.cardinalities, parts[0], free)
+    if not isinstance(target, (Circuit, FactorGraph, Target)):
+        sites = [EvaluatedSite(v, None, partial(target.site_logs, variable=v)) for v in free]
+    return SampledModel(schema, sampled, fixed, parts[0], sites, *parts[1:])
+
+
+def _observed(evidence: Any, schema: Any) -> dict[int, int]:
+    """The discrete variables that one row of evidence leaves a single state, and the state."""
+    read, found = as_evidence(evidence, schema), {}
+    for v in range(schema.n_variables if read.n_rows == 1 else 0):
+        weights = read.column(v).weights
+        if weights is not None and weights.shape[1] > 1:
+            states = np.flatnonzero(weights[read.column(v).codes[0]])
+            if len(states) == 1:
+                found[v] = int(states[0])
+    return found
+
+
+Parts = tuple[list[Term], Callable[[int, Any], Any], Callable[[], Any]]
+"""The terms of a sampled model, what draws possible states, and which states are connected."""
+
+
+def _of_function(target: Any) -> Parts:
+    """A function of complete states; of other targets only the conditionals are known."""
+    every = tuple(range(len(target.cardinalities)))
+    terms = [Term(every, target.log_prob)] if isinstance(target, Target) else []
+
+    def possible(n: int, rng: Any) -> Any:
+        """Some of all states that are possible, or of many random ones."""
+        cards = target.cardinalities
+        few = prod(cards) <= TABLE_STATES
+        size = (RANDOM_STATES, len(cards))
+        rows = every_state(cards) if few else rng.integers(cards, size=size)
+        good = rows[target.log_prob(rows) > -np.inf]
+        if not len(good):
+            states, advice = "random ones", "Give a possible one as 'start'."
+            if few:
+                states, advice = "all", "The target is zero everywhere."
+            raise DataError(
+                f"The log_prob of the target is -inf at {len(rows)} states ({states}), so that "
+                f"there is no state to start from. {advice}"
+            )
+        return good[rng.integers(len(good), size=n)]
+
+    return terms, possible, partial(Connectivity, None, None)
+
+
+def _of_circuit(target: Circuit, hidden: Any, evidence: Any, fixed: Any, what: str) -> Parts:
+    """The likelihood of a circuit, as a table if there are few states."""
+    circuit, cards = target.to("numpy"), target.cardinalities
+    check_single_root(circuit, "Gibbs sampling")
+    refuse_signed(circuit, "Gibbs sampling")
+    free = [v for v in range(len(cards)) if v not in hidden and v not in fixed]
+    for v in free:
+        if cards[v] is None:
+            raise PropertyError(
+                f"{what} updates discrete variables. Variable {v} is real; it can be summed out "
+                "with collapsed_gibbs(..., collapsed=...)."
+            )
+    circuit = circuit if evidence is None else circuit.condition(evidence)
+    shape: list[Any] = [cards[v] for v in free]
 
     def logs(X: Any) -> Any:
-        rows = np.repeat(X, n_states, axis=0)
-        rows[:, variable] = np.tile(np.arange(n_states), len(X))
-        return factor_logs(factors, rows).reshape(len(X), n_states)
+        rows = np.array(X, dtype=np.float64)
+        rows[:, list(hidden)] = np.nan
+        return circuit.log_likelihood(rows)
 
-    return logs
+    term = Term(tuple(free), logs)
+    if prod(shape) <= TABLE_STATES:
+        rows = np.zeros((prod(shape), len(cards)))
+        rows[:, list(fixed)] = list(fixed.values())
+        rows[:, free] = every_state(shape)
+        term = Term(tuple(free), logs(rows).reshape(shape))
+
+    def connectivity() -> Connectivity:
+        if term.is_table:
+            return connectivity_of([term], (), target.schema)
+        positive = is_positive(circuit, free)
+        return Connectivity(1 if positive else None, None if positive is None else not positive)
+
+    return [term], circuit.sample, connectivity
+
+
+def _of_factors(target: FactorGraph, hidden: Any, evidence: Any, fixed: Any) -> Parts:
+    """The factors of a model without collapsed variables; notes what they fix."""
+    model = target if evidence is None else target.condition(evidence)
+    tables = log_tables(model)
+    for term in tables:
+        states = np.flatnonzero(term.logs > -np.inf)
+        if len(term.scope) == len(states) == 1:
+            fixed[term.scope[0]] = int(states[0])
+    terms = _marginalise(model, tables, hidden)
+    if all(term.is_table for term in terms):
+        tables = terms
+
+    def possible(n: int, rng: Any) -> Any:
+        if isinstance(target, BayesianNetwork):
+            rows = forward_samples(target, n * FORWARD_DRAWS, rng, fixed)
+            good = rows[model.log_score(rows) > -np.inf]
+            if len(good) >= n:
+                return good[:n]
+        try:
+            return model.sample(n, rng=rng)
+        except SizeError as error:
+            raise CircuitError(
+                "No state with positive probability was found to start from, and the model is too "
+                "large to sample. Give one as 'start'."
+            ) from error
+
+    return terms, possible, partial(connectivity_of, tables, hidden, model.schema, model)
+
+
+def _marginalise(model: FactorGraph, tables: list[Term], hidden: Collection[int]) -> list[Term]:
+    """The terms of the marginal without the collapsed variables.
+
+    Collapsed variables that are connected through collapsed ones are summed out together: the
+    result is a term over the sampled variables around them, a table if these have few states.
+    """
+    cards = model.cardinalities
+    hidden = {v for v in hidden if cards[v] > 1}
+    terms = [term for term in tables if not hidden.intersection(term.scope)]
+    linked = [[v for v in factor.scope if v in hidden] for factor in model.factors]
+    for part in map(set, components(linked, sorted(hidden))):
+        inside = [f for f in model.factors if part.intersection(f.scope)]
+        scope = sorted({v for f in inside for v in f.scope})
+        around = tuple(v for v in scope if v not in part and cards[v] > 1)
+        if not around:
+            continue
+        place = {v: i for i, v in enumerate(scope)}
+        factors = [Factor([place[v] for v in f.scope], f.table) for f in inside]
+        local, gone = FactorGraph([cards[v] for v in scope], factors), [place[v] for v in part]
+        try:
+            logs: Any = local.circuit().log_likelihood
+        except SizeError:  # too large as a whole: only the collapsed variables have to be summed
+            logs = CollapsedModel(local, gone, shared=False).log_marginal
+
+        def marginal(X: Any, logs: Any = logs, gone: Any = gone) -> Any:
+            rows = X.astype(np.float64)
+            rows[:, gone] = np.nan
+            return logs(rows)
+
+        shape = [cards[v] for v in around]
+        if prod(shape) <= TABLE_STATES:
+            rows = np.zeros((prod(shape), len(scope)))
+            rows[:, [place[v] for v in around]] = every_state(shape)
+            terms.append(Term(around, marginal(rows).reshape(shape)))
+        else:
+            terms.append(Term(around, lambda X, f=marginal, scope=scope: f(X[:, scope])))
+    return terms
+
+
+def every_state(cardinalities: Sequence[Any]) -> Any:
+    """All states of some variables, one per row, the last varying fastest.
+
+    Examples
+    --------
+    >>> every_state([2, 2]).tolist()
+    [[0, 0], [0, 1], [1, 0], [1, 1]]
+    """
+    n = prod(cardinalities)
+    return np.indices(tuple(cardinalities)).reshape(len(cardinalities), n).T
 
 
 @public
@@ -619,107 +791,87 @@ class ReducibleWarning(UserWarning):
 
 
 @dataclass(frozen=True)
-class Moves:
-    """Where single-site moves lead."""
+class Connectivity:
+    """Which possible states single-site updates connect."""
 
-    # the number of classes of possible states that moves do not leave, None if it is not known
+    # the number of classes of possible states that updates do not leave, None if it is not known
     classes: int | None
     zeros: bool | None  # whether there are states without probability, None if it is not known
-    variables: tuple[int, ...] = ()  # where the zeros are that separate classes, or may do so
-    # variables with which, once they are collapsed, a single class is left; empty if none were
-    # found
-    remedy: tuple[int, ...] = ()
+    variables: str = ""  # where the zeros are that separate classes, or may do so
+    # variables with which, once they are collapsed, a single class is left, if some were found
+    remedy: str = ""
 
-    def _where(self, names: Sequence[str] | None) -> str:
-        return f" over the variables {_listed(self.variables, names)}" if self.variables else ""
-
-    def verdict(self, names: Sequence[str] | None = None) -> Verdict:
+    def verdict(self) -> Verdict:
         """Whether all possible states communicate, with the reason."""
         if self.classes == 1:
             return Verdict(True, "single-site moves connect all possible states")
-        if self.classes is None:
-            there = "there are" if self.zeros else "it is not known whether there are"
-            reason = f"{there} zeros{self._where(names)}; there are too many states to look at each"
-            return Verdict(None, reason)
-        return Verdict(
-            False,
-            f"zeros{self._where(names)} split the possible states into {self.classes} classes, and "
-            "single-site moves do not lead from one to another",
-        )
+        there = "there are" if self.zeros else "it is not known whether there are"
+        reason = f"{there} zeros{self.variables}; there are too many states to look at each"
+        if self.classes is not None:
+            reason = f"zeros{self.variables} split the possible states into {self.classes} classes"
+            reason += ", and single-site moves do not lead from one to another"
+        return Verdict(None if self.classes is None else False, reason)
 
-    def warn(self, names: Sequence[str] | None) -> None:
+    def warn(self) -> None:
         """Warn if classes of states do not communicate, or may not, and say what to do."""
         if self.classes == 1 or not self.zeros:
             return
-        text = (
-            f"Zeros{self._where(names)} split the possible states into {self.classes} classes that "
-            "single-site updates do not leave: a chain stays in the class it starts in, and "
-            "frequencies do not approach probabilities."
-        )
+        split = f"Zeros{self.variables} split the possible states into {self.classes} classes"
         if self.classes is None:
-            text = (
-                f"The model has zeros{self._where(names)}. They may split its possible states into "
-                "classes that single-site updates do not leave (there are too many states to look "
-                "at each); then frequencies do not approach probabilities."
-            )
-        what = _listed(self.remedy, names) or "the variables that are functions of others"
+            split = f"The model has zeros{self.variables}. They may split its possible states into"
+            split += " classes (there are too many states to look at each)"
+        remedy = self.remedy or "the variables that are functions of others"
         warnings.warn(
-            f"{text} Sum out {what} with collapsed_gibbs(..., collapsed=...), replace the zeros by "
-            "small numbers, or sample with cis.",
+            f"{split} that single-site updates do not leave: a chain stays in the class it starts "
+            f"in, and frequencies do not approach probabilities. Sum out {remedy} with "
+            "collapsed_gibbs(..., collapsed=...), replace the zeros by small numbers, or sample "
+            "with cis.",
             ReducibleWarning,
             stacklevel=4,
         )
 
 
-def _listed(variables: Sequence[int], names: Sequence[str] | None, limit: int = 8) -> str:
-    shown = [str(v) if names is None else repr(names[v]) for v in variables[:limit]]
-    return ", ".join(shown) + (", ..." if len(variables) > limit else "")
+def connectivity_of(
+    terms: Sequence[Term], collapsed: Collection[int], schema: Any, model: Any = None
+) -> Connectivity:
+    """Which states are connected in a product of tables with some variables marginalised.
 
-
-def moves_of_factors(factors: Sequence[LogFactor], collapsed: Collection[int] = ()) -> Moves:
-    """Where single-site moves lead in a product of factors with some variables summed out.
-
-    Only factors with zeros matter. Where these form groups without a common variable, the possible
+    Only tables with zeros matter. Where these form groups without a common variable, the possible
     states are all combinations of possible states of the groups, and so are the classes: every
     group is looked at on its own.
     """
-    strict = [factor for factor in factors if (factor.logs == -np.inf).any()]
-    classes: int | None = 1
-    where: list[int] = []
-    for group in _groups(strict):
-        found = _group_classes(group, collapsed)
-        if found == 1:
-            continue
-        where += {v for factor in group for v in factor.scope}
-        classes = None if found is None or classes is None else classes * found
-    remedy: tuple[int, ...] = ()
-    if classes is not None and classes > 1:
-        groups = [factor for factor in strict if set(factor.scope) & set(where)]
-        remedy = _remedy(groups, collapsed)
-    return Moves(classes, bool(strict), tuple(sorted(set(where))), remedy)
+    strict = [term for term in terms if (term.logs == -np.inf).any()]
+    scopes = [term.scope for term in strict]
+    parts = components(scopes, dict.fromkeys(v for scope in scopes for v in scope))
+    groups = [
+        [term for term in strict if part.intersection(term.scope)] for part in map(set, parts)
+    ]
+    cards = schema.cardinalities
+    counts = [_count_group(group, collapsed, cards) for group in groups]
+    apart = [group for group, count in zip(groups, counts, strict=True) if count != 1]
+    if not apart:
+        return Connectivity(1, bool(strict))
+    # with these, once they are collapsed, a single class may be left
+    remedy = set() if model is None else set(determined_variables(model)).difference(collapsed)
+    if any(_count_group(group, remedy.union(collapsed), cards) != 1 for group in apart):
+        remedy = set()
+    classes = None if None in counts else prod(filter(None, counts))
+
+    def listed(variables: Collection[int]) -> str:
+        shown = [repr(schema.name(v)) for v in sorted(variables)]
+        return ", ".join(shown[:8]) + (", ..." if len(shown) > 8 else "")
+
+    where = {v for group in apart for term in group for v in term.scope}
+    return Connectivity(classes, True, f" over the variables {listed(where)}", listed(remedy))
 
 
-def _groups(factors: Sequence[LogFactor]) -> list[list[LogFactor]]:
-    """The factors in groups that share no variable."""
-    scopes = [factor.scope for factor in factors]
-    groups = components(scopes, dict.fromkeys(v for scope in scopes for v in scope))
-    return [[f for f in factors if f.scope and f.scope[0] in group] for group in map(set, groups)]
-
-
-def _group_classes(factors: Sequence[LogFactor], collapsed: Collection[int]) -> int | None:
-    """The number of classes of the possible states of some factors, None if there are too many."""
-    shape: dict[int, int] = {}
-    for factor in factors:
-        shape.update(zip(factor.scope, factor.logs.shape, strict=True))
-    scope = sorted(shape)
-    if prod(shape.values()) > SUPPORT_STATES:
+def _count_group(terms: Sequence[Term], collapsed: Collection[int], cards: Any) -> int | None:
+    """The number of classes of the possible states of some tables, None if there are too many."""
+    scope = sorted({v for term in terms for v in term.scope})
+    if prod(cards[v] for v in scope) > SUPPORT_STATES:
         return None
-    possible = np.ones([shape[v] for v in scope], dtype=np.bool_)
-    for factor in factors:
-        inside = [shape[v] if v in factor.scope else 1 for v in scope]
-        possible &= (factor.logs > -np.inf).reshape(inside)
-    summed = tuple(axis for axis, v in enumerate(scope) if v in collapsed)
-    return count_classes(possible.any(axis=summed))
+    possible = sum_tables(terms, scope, cards) > -np.inf
+    return count_classes(possible.any(axis=tuple(i for i, v in enumerate(scope) if v in collapsed)))
 
 
 def count_classes(possible: Any) -> int:
@@ -734,47 +886,66 @@ def count_classes(possible: Any) -> int:
     >>> count_classes(np.tri(3, dtype=bool))
     1
     """
-    number = np.full(possible.shape, -1, dtype=np.intp)
-    n = int(possible.sum())
-    number[possible] = np.arange(n)
-    starts, stops = [], []
-    for axis, size in enumerate(possible.shape):
-        # along the lines of an axis every possible state is linked to the next one
-        lines = np.moveaxis(number, axis, -1).reshape(-1)
-        at = np.flatnonzero(lines >= 0)
-        same = at[1:] // size == at[:-1] // size
-        starts.append(lines[at[:-1][same]])
-        stops.append(lines[at[1:][same]])
-    if not starts:
-        return n
-    links = np.concatenate(starts), np.concatenate(stops)
-    graph = sparse.coo_array((np.ones(len(links[0]), dtype=np.int8), links), shape=(n, n))
-    return int(connected_components(graph, directed=False, return_labels=False))
+    possible = np.atleast_1d(possible)
+    states, index = np.flatnonzero(possible), np.array(np.nonzero(possible))
+    strides = np.array(possible.strides) // possible.itemsize
+    # every state is linked to the lines through it, one along each axis
+    lines = (
+        states - index * strides[:, None] + possible.size * np.arange(1, 1 + possible.ndim)[:, None]
+    )
+    links = np.tile(states, possible.ndim), lines.reshape(-1)
+    size = possible.size * (1 + possible.ndim)
+    graph = sparse.coo_array((np.ones(len(links[0]), dtype=np.int8), links), shape=(size, size))
+    return len(np.unique(connected_components(graph, directed=False)[1][states]))
 
 
-def _remedy(factors: Sequence[LogFactor], collapsed: Collection[int]) -> tuple[int, ...]:
-    """Variables that are functions of others and whose collapse leaves one class, if found."""
-    groups = _groups(factors)
+def determined_variables(target: FactorGraph) -> list[int]:
+    """The variables to sum out so that zeros of a model's tables are not met.
 
-    def enough(chosen: Sequence[int]) -> bool:
-        return all(_group_classes(group, {*collapsed, *chosen}) == 1 for group in groups)
+    In a Bayesian network these are the variables whose tables have zeros. In other factor graphs,
+    for every table with zeros, the variable is taken whose sum leaves fewest of them.
 
-    functions = {
-        v
-        for factor in factors
-        for axis, v in enumerate(factor.scope)
-        if len(factor.scope) > 1 and ((factor.logs > -np.inf).sum(axis=axis) <= 1).all()
-    }
-    candidates = sorted(functions - set(collapsed), reverse=True)[:CANDIDATES]
-    chosen: list[int] = []
-    while not enough(chosen):
-        if len(chosen) == len(candidates):
-            return ()
-        chosen.append(candidates[len(chosen)])
-    for v in list(chosen):
-        fewer = [u for u in chosen if u != v]
-        chosen = fewer if enough(fewer) else chosen
-    return tuple(sorted(chosen))
+    Parameters
+    ----------
+    target : FactorGraph
+
+    Returns
+    -------
+    list of int
+
+    Raises
+    ------
+    PropertyError
+        If it is given something else than a FactorGraph.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> asia = ek.asia()
+    >>> [asia.names[v] for v in determined_variables(asia)]
+    ['either']
+    """
+    if not isinstance(target, FactorGraph):
+        raise PropertyError(
+            "Variables that others determine are found by the tables of a FactorGraph. Got "
+            f"{type(target).__name__}; name them in 'collapsed'."
+        )
+    chosen: set[int] = set()
+    for factor in target.factors:
+        table = factor.table
+        if (table > 0).all() or not factor.scope:
+            continue
+        if isinstance(target, BayesianNetwork):
+            chosen.add(factor.scope[-1])
+            continue
+        summed = tuple(axis for axis, v in enumerate(factor.scope) if v in chosen)
+        left = table.sum(axis=summed, keepdims=True)
+        if (left > 0).all():
+            continue
+        others = [axis for axis in range(table.ndim) if axis not in summed]
+        zeros_left = [int((left.sum(axis=axis) == 0).sum()) for axis in others]
+        chosen.add(factor.scope[others[int(np.argmin(zeros_left))]])
+    return sorted(chosen)
 
 
 def is_positive(circuit: Circuit, variables: Sequence[int] | None = None) -> bool | None:
@@ -790,7 +961,7 @@ def is_positive(circuit: Circuit, variables: Sequence[int] | None = None) -> boo
     inputs: list[Any] = [circuit.input(v) for v in every]
     if all((block.table > 0).all() for block in inputs):
         return True
-    pairs = sum(block.n_products**2 for block in circuit.operand.inner if block is not None)
+    pairs = sum(block.width**2 for block in circuit.blocks)
     try:
         if None in circuit.cardinalities or pairs > PRODUCT_PAIRS or not deterministic(circuit):
             return None
@@ -811,273 +982,3 @@ def support_size(circuit: Circuit) -> int:
     levels = circuit.to("numpy").levels
     everything = np.full(levels.n_atoms, 1, dtype=object)
     return int(up_over(COUNTS, levels, lifted(COUNTS, levels), everything)[levels.roots][0])
-
-
-@dataclass(frozen=True, eq=False)
-class SampledModel:
-    """The marginal of the sampled variables of a target, known up to a constant."""
-
-    cardinalities: tuple[int | None, ...]
-    sampled: tuple[int, ...]  # the variables that have values
-    fixed: dict[int, int]  # those of them with a single possible state, and the state
-    sites: list[Site]  # one per sampled variable that is not fixed
-    # from rows to their log-probabilities up to a constant, whatever stands at other variables
-    logs: Callable[[Any], Any] | None
-    possible: Callable[[int, Any], Any] | None  # so many rows of positive probability
-    moves: Callable[[], Moves]  # where single-site moves lead
-    names: Sequence[str] | None = None  # the names of the variables
-
-
-def sampled_model(given: Any, collapsed: Any, evidence: Any, what: str) -> SampledModel:
-    """The marginal of what is not collapsed, given evidence."""
-    target = as_target(given)
-    if isinstance(target, FactorGraph):
-        return _of_factor_graph(target, variables_of(target, collapsed), evidence)
-    if isinstance(target, Circuit):
-        return _of_circuit(target, variables_of(target, collapsed), evidence, what)
-    if not (hasattr(target, "site_logs") and hasattr(target, "cardinalities")):
-        wrap = " Wrap it: Target(log_prob, cardinalities)." if callable(target) else ""
-        raise CircuitError(
-            f"The target of {what} must be a FactorGraph, a BayesianNetwork, a Circuit, or a "
-            f"Target made of a function. Got {type(target).__name__} instead.{wrap}"
-        )
-    if evidence is not None or variables_of(target, collapsed):
-        raise CircuitError(
-            f"Evidence and collapsed variables need a FactorGraph, a BayesianNetwork or a Circuit "
-            f"as the target of {what}: others cannot be summed over exactly. Got "
-            f"{type(target).__name__}."
-        )
-    return _of_function(target)
-
-
-def _of_function(target: Any) -> SampledModel:
-    """A target that tells the log-probability of complete states, or only its conditionals."""
-    cards = tuple(target.cardinalities)
-    everything = tuple(range(len(cards)))
-    fixed = {v: 0 for v, card in enumerate(cards) if card == 1}
-    known = isinstance(target, Target)
-
-    def site(v: int) -> Site:
-        others = [u for u in everything if u != v] if known else None
-        return EvaluatedSite(v, others, lambda X: target.site_logs(X, v))
-
-    return SampledModel(
-        cards,
-        everything,
-        fixed,
-        [site(v) for v in everything if v not in fixed],
-        target.log_prob if known else None,
-        _possible_states_of_function(target) if known else None,
-        lambda: Moves(None, None),
-        target.names if known else None,
-    )
-
-
-def _possible_states_of_function(target: Target) -> Callable[[int, Any], Any]:
-    """The function that draws possible states of a function, from all or from many random ones."""
-    cards = target.cardinalities
-    every = prod(cards) <= TABLE_STATES
-
-    def draw(n: int, rng: Any) -> Any:
-        if every:
-            rows = _grid(len(cards), range(len(cards)), cards)
-        else:
-            rows = rng.integers(cards, size=(RANDOM_STATES, len(cards)))
-        good = rows[target.log_prob(rows) > -np.inf]
-        if not len(good):
-            asked = "all" if every else "random ones"
-            raise DataError(
-                f"The log_prob of the target is -inf at {len(rows)} states ({asked}), so that "
-                "there is no state to start from. "
-                + ("The target is zero everywhere." if every else "Give a possible one as 'start'.")
-            )
-        return good[rng.integers(len(good), size=n)]
-
-    return draw
-
-
-def _of_factor_graph(
-    target: FactorGraph, collapsed: Collection[int], evidence: Any
-) -> SampledModel:
-    model = target
-    if evidence is not None:
-        model = target.condition(evidence)
-        _refuse_observed(target, evidence, collapsed)
-    cards, n = model.cardinalities, model.n_variables
-    sampled = tuple(v for v in range(n) if v not in collapsed)
-    everywhere = model.potential.factors
-    fixed = {v: 0 for v in sampled if cards[v] == 1}
-    for factor in everywhere:
-        states = np.flatnonzero(factor.logs > -np.inf)
-        if len(factor.scope) == 1 and len(states) == 1 and factor.scope[0] in sampled:
-            fixed[factor.scope[0]] = int(states[0])
-    factors: Sequence[AnyFactor] = _summed_out(model, collapsed) if collapsed else everywhere
-    impossible = model.potential.constant == -np.inf
-
-    def moves() -> Moves:
-        tables = [factor for factor in factors if isinstance(factor, LogFactor)]
-        if len(tables) == len(factors):
-            return moves_of_factors(tables)
-        return moves_of_factors(everywhere, collapsed)
-
-    return SampledModel(
-        cards,
-        sampled,
-        fixed,
-        factor_sites(cards, factors, [v for v in sampled if v not in fixed]),
-        lambda X: factor_logs(factors, X) - (np.inf if impossible else 0.0),
-        _possible_states(target, model, fixed),
-        moves,
-        model.names,
-    )
-
-
-def _summed_out(model: FactorGraph, collapsed: Collection[int]) -> list[AnyFactor]:
-    """The factors of the marginal without the collapsed variables.
-
-    Collapsed variables that are connected through collapsed ones are summed out together: the
-    result is a factor over the sampled variables around them. Its values come from the circuit of
-    the factors involved, for all states of these variables at once if they are not too many.
-    """
-    hidden = {v for v in collapsed if model.cardinalities[v] > 1}
-    factors: list[AnyFactor] = [
-        factor for factor in model.potential.factors if not set(factor.scope) & hidden
-    ]
-    linked = [[v for v in factor.scope if v in hidden] for factor in model.factors]
-    for part in map(set, components(linked, sorted(hidden))):
-        inside = [f for f in model.factors if set(f.scope) & part]
-        scope = sorted({v for f in inside for v in f.scope})
-        around = [v for v in scope if v not in part and model.cardinalities[v] > 1]
-        if not around:
-            continue
-        place = {v: i for i, v in enumerate(scope)}
-        local = FactorGraph(
-            [model.cardinalities[v] for v in scope],
-            [Factor([place[v] for v in f.scope], f.table) for f in inside],
-        )
-        logs = _row_logs(local, {place[v] for v in part})
-        shape = [model.cardinalities[v] for v in around]
-        if prod(shape) > TABLE_STATES:
-            factors.append(Summed(tuple(around), partial(_of_columns, logs, scope)))
-            continue
-        rows = _grid(len(scope), [place[v] for v in around], shape)
-        factors.append(LogFactor(tuple(around), logs(rows).reshape(shape)))
-    return factors
-
-
-def every_state(cardinalities: Sequence[Any]) -> Any:
-    """All states of some variables, one per row, the last varying fastest.
-
-    Examples
-    --------
-    >>> every_state([2, 2]).tolist()
-    [[0, 0], [0, 1], [1, 0], [1, 1]]
-    """
-    n = prod(cardinalities)
-    return np.indices(tuple(cardinalities)).reshape(len(cardinalities), n).T
-
-
-def _grid(n_variables: int, variables: Sequence[int], shape: Sequence[int]) -> Any:
-    """All states of some variables, one per row, the last varying fastest; zero elsewhere."""
-    rows = np.zeros((prod(shape), n_variables), dtype=np.intp)
-    rows[:, variables] = every_state(shape)
-    return rows
-
-
-def _of_columns(logs: Callable[[Any], Any], scope: Sequence[int], X: Any) -> Any:
-    return logs(X[:, scope])
-
-
-def _row_logs(model: FactorGraph, collapsed: Collection[int]) -> Callable[[Any], Any]:
-    """The function from rows to log-marginals, by a circuit."""
-    try:
-        return partial(_circuit_logs, model.circuit(), collapsed)
-    except SizeError:  # too large as a whole: only the collapsed variables have to be summed
-        return CollapsedModel(model, collapsed, shared=False).log_marginal
-
-
-def _circuit_logs(circuit: Circuit, collapsed: Collection[int], X: Any) -> Any:
-    rows = np.array(X, dtype=np.float64)
-    rows[:, sorted(collapsed)] = np.nan
-    return circuit.log_likelihood(rows)
-
-
-def _of_circuit(
-    target: Circuit, collapsed: Collection[int], evidence: Any, what: str
-) -> SampledModel:
-    circuit = target.to("numpy")
-    check_single_root(circuit, "Gibbs sampling")
-    refuse_signed(circuit, "Gibbs sampling")
-    cards = circuit.cardinalities
-    sampled = tuple(v for v in range(circuit.n_variables) if v not in collapsed)
-    for v in sampled:
-        if cards[v] is None:
-            raise PropertyError(
-                f"{what} updates discrete variables. Variable {v} is real; it can be summed out "
-                "with collapsed_gibbs(..., collapsed=...)."
-            )
-    fixed = {v: 0 for v in sampled if cards[v] == 1}
-    if evidence is not None:
-        _refuse_observed(target, evidence, collapsed)
-        fixed |= _observed(evidence, cards, sampled)
-        circuit = circuit.condition(evidence)
-    free = [v for v in sampled if v not in fixed]
-    logs = partial(_circuit_logs, circuit, collapsed)
-    shape: list[Any] = [cards[v] for v in free]
-    whole: AnyFactor = Summed(tuple(free), logs)
-    if prod(shape) <= TABLE_STATES:
-        rows = _grid(circuit.n_variables, free, shape)
-        rows[:, list(fixed)] = list(fixed.values())
-        whole = LogFactor(tuple(free), logs(rows).reshape(shape))
-
-    def moves() -> Moves:
-        if isinstance(whole, LogFactor):
-            return moves_of_factors([whole])
-        positive = is_positive(circuit, free)
-        return Moves(1, False) if positive else Moves(None, None if positive is None else True)
-
-    sites = factor_sites(cards, [whole], free)
-    return SampledModel(cards, sampled, fixed, sites, logs, circuit.sample, moves)
-
-
-def _observed(evidence: Any, variables: Any, some: Collection[int]) -> dict[int, int]:
-    """The discrete variables among some that one row of evidence leaves a single state."""
-    read = as_evidence(evidence, variables)
-    found = {}
-    for v in some:
-        weights = read.column(v).weights
-        if weights is not None and read.n_rows == 1 and weights.shape[1] > 1:
-            states = np.flatnonzero(weights[read.column(v).codes[0]])
-            if len(states) == 1:
-                found[v] = int(states[0])
-    return found
-
-
-def _refuse_observed(target: Any, evidence: Any, collapsed: Collection[int]) -> None:
-    for v in sorted(_observed(evidence, target.schema, collapsed)):
-        raise EvidenceError(
-            f"V{target.schema.call(v)[1:]} is observed and collapsed at once. Leave it out "
-            "of the evidence or out of the collapsed variables."
-        )
-
-
-def _possible_states(
-    target: FactorGraph, model: FactorGraph, fixed: Mapping[int, int]
-) -> Callable[[int, Any], Any]:
-    """The function that draws possible states of a factor graph given evidence."""
-
-    def draw(n: int, rng: Any) -> Any:
-        if isinstance(target, BayesianNetwork):
-            rows = forward_samples(target, n * FORWARD_DRAWS, rng, fixed)
-            good = rows[model.log_score(rows) > -np.inf]
-            if len(good) >= n:
-                return good[:n]
-        try:
-            return model.sample(n, rng=rng)
-        except SizeError as error:
-            raise CircuitError(
-                "No state with positive probability was found to start from, and the model is too "
-                "large to sample. Give one as 'start'."
-            ) from error
-
-    return draw

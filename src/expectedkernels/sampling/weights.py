@@ -107,15 +107,11 @@ def simplex_weights(K: ArrayLike, *, groups: ArrayLike | None = None) -> Simplex
     >>> round(found.discrepancy, 6), found.solved
     (0.4, True)
     """
-    return minimised(check_gram(K, "simplex_weights"), groups)
+    return minimise(check_gram(K, "simplex_weights"), groups)
 
 
-def minimised(
-    gram: Floats,
-    groups: ArrayLike | None,
-    warn: bool = True,
-    ridge: float = 0.0,
-    shares: Floats | None = None,
+def minimise(
+    gram: Floats, groups: Any, warn: bool = True, ridge: float = 0.0, shares: Any = None
 ) -> SimplexWeights:
     """What `simplex_weights` returns, for a matrix that has been checked.
 
@@ -123,24 +119,18 @@ def minimised(
     ones). What is minimised is w'Gw + ridge c sum w^2 / s, with c = sum s^2 diag(G); for
     equal shares that adds a multiple of the mean diagonal entry to the diagonal.
     """
-    room = max(0, _exponent(gram) - LARGEST)
-    if room and ridge:  # which adds to the diagonal
-        found = minimised(np.ldexp(gram, -room), groups, warn, ridge, shares)
-        value, error = np.ldexp([found.discrepancy, found.rounding], room).tolist()
-        return replace(found, discrepancy=value, rounding=error)
     first, member = _groups(gram, groups)
     s = np.full(len(gram), 1.0 / len(gram)) if shares is None else shares
+    # equal samples have weights in proportion to their shares, and one ridge for all of them
     together = np.bincount(member, s)
-    merged = gram[np.ix_(first, first)]
-    if ridge:
-        # equal samples have weights in proportion to their shares, and one ridge for all of them
-        extra = ridge * float(s**2 @ np.diagonal(gram))
-        merged.flat[:: len(merged) + 1] += extra / together
-        gram = gram.copy()
-        gram.flat[:: len(gram) + 1] += extra / s
+    room = max(0, _exponent(gram) - LARGEST) if ridge else 0  # for what is added to the diagonal
+    merged = np.ldexp(gram[np.ix_(first, first)], -room)
+    extra = ridge * float(s**2 @ np.ldexp(np.diagonal(gram), -room))
+    merged.flat[:: len(merged) + 1] += extra / together
+    balanced = _balance(merged)
     best: Any = None
-    for weights, method in _attempts(merged):  # there is always one
-        found = certify(gram, (weights / together)[member] * s, method)
+    for weights, method in _attempts(*balanced):  # there is always one
+        found = certify(*balanced, weights, method)
         if best is None or (found.solved, -found.discrepancy) > (best.solved, -best.discrepancy):
             best = found
         if best.solved:
@@ -154,7 +144,9 @@ def minimised(
             RuntimeWarning,
             stacklevel=3,
         )
-    return best
+    value, error = np.ldexp([best.discrepancy, best.rounding], room).tolist()
+    weights = (best.weights / together)[member] * s
+    return replace(best, weights=weights, discrepancy=value, rounding=error)
 
 
 def signed_weights(K: ArrayLike, *, ridge: float = 1e-8) -> Floats:
@@ -226,15 +218,13 @@ def smoothed_weights(weights: ArrayLike, amount: float = 0.01) -> Floats:
     return np.asarray((w + amount) / (1.0 + amount * len(w)))
 
 
-def certify(gram: Floats, weights: Floats, method: str) -> SimplexWeights:
-    """The weights with their discrepancy and their gap, both on the matrix as it is."""
-    matrix, exponents = _balanced(gram)
+def certify(matrix: Floats, exponents: Any, weights: Floats, method: str = "") -> SimplexWeights:
+    """The weights with their discrepancy and their gap, on a balanced matrix."""
     # w = 2^(e + t) u with no u above one, so that nothing overflows; values are in units of 2^(2t)
     t = int(np.max((np.frexp(weights)[1] - exponents)[weights > 0]))
     back = -exponents - t
     u = np.ldexp(weights, back)
-    slopes = matrix @ u
-    sizes = np.abs(matrix, out=matrix) @ u
+    slopes, sizes = matrix @ u, np.abs(matrix) @ u
     value = max(float(u @ slopes), 0.0)
     with np.errstate(over="ignore"):  # steep slopes do not matter
         heights = np.ldexp(slopes, back)
@@ -242,7 +232,7 @@ def certify(gram: Floats, weights: Floats, method: str) -> SimplexWeights:
         heights[(back > LARGEST // 2) & (slopes >= 0)] = np.inf
         lowest = int(np.argmin(heights))
         slope, size = np.ldexp([slopes[lowest], sizes[lowest]], back[lowest]).tolist()
-    rounding = 4.0 * len(gram) * EPS * max(float(u @ sizes), size)
+    rounding = 4.0 * len(matrix) * EPS * max(float(u @ sizes), size)
     rounding += float(np.ldexp(1.0, LEAST - 2 * t))
     gap = 2.0 * max(value - slope, 0.0)
     # No value is below zero, so the gap is never more than the value itself.
@@ -256,7 +246,7 @@ def _exponent(gram: Floats) -> int:
     return int(np.frexp(np.abs(gram).max())[1])
 
 
-def _balanced(gram: Floats) -> tuple[Floats, Any]:
+def _balance(gram: Floats) -> tuple[Floats, Any]:
     """The matrix 2^(e_i + e_j) K_ij, whose diagonal is between 1/2 and 2, and the exponents e.
 
     Scaling by powers of two does not round, and entries of a positive semidefinite matrix do not
@@ -270,9 +260,9 @@ def _balanced(gram: Floats) -> tuple[Floats, Any]:
     if not np.isfinite(matrix).all():
         i, j = np.argwhere(~np.isfinite(matrix))[0].tolist()
         raise KernelError(
-            "A Gram matrix has no entry above the square root of the product of the two on its "
-            f"diagonal. Got {gram[i, j]:.3g} in row {i}, column {j}, where the diagonal has "
-            f"{gram[i, i]:.3g} and {gram[j, j]:.3g}."
+            "A Gram matrix has no entry above the geometric mean of two on its diagonal. Got "
+            f"{gram[i, j]:.3g} in row {i}, column {j}, where the diagonal has {gram[i, i]:.3g} and "
+            f"{gram[j, j]:.3g}."
         )
     return matrix, exponents
 
@@ -308,14 +298,18 @@ def check_gram(K: ArrayLike, name: str, parameter: str = "K") -> Floats:
         scaled = 0.5 * (scaled + scaled.T)
         gram = np.ldexp(scaled, exponent)
     del apart
-    if not _is_positive(scaled, slack):
+    try:  # no eigenvalue is below minus the slack
+        shifted = scaled.copy()
+        shifted.flat[:: len(gram) + 1] += slack
+        if slack > 0:
+            scipy.linalg.cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
+    except np.linalg.LinAlgError:
         lowest = scipy.linalg.eigvalsh(scaled, subset_by_index=[0, 0])[0]
         lowest, size = np.ldexp([lowest, size], exponent).tolist()
         raise KernelError(
-            f"{what} positive semidefinite. Its smallest eigenvalue is {lowest:.3g}, its largest "
-            f"entry {size:.3g}: the kernel is not positive definite, or the matrix is not a Gram "
-            "matrix."
-        )
+            f"{what} positive semidefinite, as a Gram matrix is. Its smallest eigenvalue is "
+            f"{lowest:.3g}, its largest entry {size:.3g}."
+        ) from None
     return gram
 
 
@@ -326,24 +320,11 @@ def _floats(values: ArrayLike, must: str) -> Floats:
         raise KernelError(f"{must}. NumPy says: {error}") from error
 
 
-def _is_positive(gram: Floats, slack: float) -> bool:
-    """Whether no eigenvalue is below minus the slack."""
-    if slack == 0.0:
-        return True
-    shifted = gram.copy()
-    shifted.flat[:: len(gram) + 1] += slack
-    try:
-        scipy.linalg.cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
-    except np.linalg.LinAlgError:
-        return False
-    return True
-
-
 def _groups(gram: Floats, groups: ArrayLike | None) -> tuple[NDArray[Any], NDArray[Any]]:
     """One sample of each group of equal ones, and the group of each sample."""
     n = len(gram)
     if groups is None:
-        matrix, exponents = _balanced(gram)
+        matrix, exponents = _balance(gram)
         # K_ii over the root of K_ii K_jj, about; samples of different sizes are not equal
         ratio = np.clip(exponents - exponents[:, None], -FAR, FAR)
         own = np.ldexp(np.diagonal(matrix)[:, None], ratio)
@@ -361,13 +342,12 @@ def _groups(gram: Floats, groups: ArrayLike | None) -> tuple[NDArray[Any], NDArr
     return first, member
 
 
-def _attempts(gram: Floats) -> Iterator[tuple[Floats, str]]:
+def _attempts(balanced: Floats, exponents: Any) -> Iterator[tuple[Floats, str]]:
     """Candidates for the weights of distinct samples, from the cheapest to the last resort."""
-    diagonal = np.diagonal(gram)
-    if np.any(diagonal <= 0.0):
-        yield (diagonal <= 0.0) / np.count_nonzero(diagonal <= 0.0), "zero rows"
+    zero = np.diagonal(balanced) <= 0.0
+    if zero.any():
+        yield zero / np.count_nonzero(zero), "zero rows"
         return
-    balanced, exponents = _balanced(gram)
     scale = np.ldexp(1.0, exponents - exponents.max())  # of weights w = scale u
     u = scale / (scale @ scale)
     for jitter in JITTERS:
@@ -590,23 +570,48 @@ def default_weights(
             "The 'K' and 'G' parameters of default_weights must belong to the same samples. Got "
             f"{len(ratios)} and {len(gram)} of them."
         )
-    n = len(gram)
-    uniform = certify(gram, np.full(n, 1.0 / n), "").discrepancy
-    z = z_score(gram)
-    best, rule, ridge = _exact(ratios, groups) if exact else None, "exact", 0.0
-    if best is None:
-        rule = "gibbs" if log_weights is None else "importance"
-        if log_weights is None:
-            ridge = float(min(1.0, np.exp(USUAL - z)))
-            ridge = ridge if ridge > NEGLIGIBLE else 0.0
-            best = minimised(gram, groups, ridge=ridge)
-        else:
-            best, ridge = _towards(gram, _shares(log_weights, n), groups), 1.0
-    value = certify(gram, best.weights, "").discrepancy
-    reason = _reason(rule, ridge, uniform, value, z, best.ess, n)
+    n, z, balanced = len(gram), z_score(gram), _balance(gram)
+    rule, ridge, target, note = "exact", 0.0, "", ""
     if log_weights is not None:
-        size = 1.0 / np.sum(_shares(log_weights, n) ** 2)
-        reason += f" Importance weights alone have one of {size:.1f}."
+        s = from_logs(np.asarray(log_weights, dtype=np.float64))
+        if s.shape != (n,) or not np.isfinite(s).all() or not s.any():
+            raise DataError(
+                f"The 'log_weights' parameter of default_weights must hold {n} numbers, not all "
+                f"-inf. Got shape {s.shape}."
+            )
+        s /= s.sum()
+        note = f" Importance weights alone have one of {1.0 / np.sum(s**2):.1f}."
+    best = None
+    if exact:
+        # A gap that stays open only means that the value is not known to be zero: no warning.
+        found = minimise(ratios, groups, warn=False)
+        size = float(found.weights @ (np.abs(ratios) @ found.weights))
+        best = found if found.discrepancy <= EXACT * size else None
+    if best is None and log_weights is None:
+        rule, ridge = "gibbs", float(min(1.0, np.exp(USUAL - z)))
+        ridge = ridge if ridge > NEGLIGIBLE else 0.0
+        best = minimise(gram, groups, ridge=ridge)
+    elif best is None:
+        rule, ridge, target = "importance", 1.0, " towards importance weights"
+        used = np.flatnonzero(s > SMALLEST * s.max())
+        some = None if groups is None else np.asarray(groups)[used]
+        shares = s[used] / s[used].sum()
+        best = minimise(gram[np.ix_(used, used)], some, ridge=ridge, shares=shares)
+        weights = np.zeros(n)
+        weights[used] = best.weights
+        best = replace(best, weights=weights)
+    uniform = certify(*balanced, np.full(n, 1.0 / n)).discrepancy
+    value = certify(*balanced, best.weights).discrepancy
+    looks = "look" if z <= USUAL else "hardly look" if z <= 2 * USUAL else "do not look"
+    reason = f"The {n} samples {looks} like independent draws from the target (z = {z:.1f}). "
+    if rule == "exact":
+        reason += "Weighted samples match the target up to rounding: no shrinkage."
+    else:
+        reason += (
+            f"Minimising with a ridge of {ridge:.2g}{target} takes the discrepancy from "
+            f"{uniform:.3g} to {value:.3g}, with an effective size of {best.ess:.1f}."
+        )
+    reason += note
     return DefaultWeights(best.weights, rule, ridge, best.certificate, value, uniform, z, reason)
 
 
@@ -626,48 +631,3 @@ def z_score(G: ArrayLike) -> float:
     pairs = np.ldexp(pairs, -np.frexp(np.abs(pairs).max(initial=0.0))[1])  # squares have a range
     scale = float(np.sqrt(np.sum(pairs**2)))
     return float(pairs.sum()) / scale if scale > 0.0 else 0.0
-
-
-def _exact(ratios: Floats, groups: ArrayLike | None) -> SimplexWeights | None:
-    """The weights with zero discrepancy, if there are any."""
-    # A gap that stays open only means that the value is not known to be zero: no warning.
-    found = minimised(ratios, groups, warn=False)
-    size = float(found.weights @ (np.abs(ratios) @ found.weights))
-    return found if found.discrepancy <= EXACT * size else None
-
-
-def _shares(log_weights: ArrayLike, n: int) -> Floats:
-    """Importance weights that sum to one."""
-    weights = from_logs(np.asarray(log_weights, dtype=np.float64))
-    if weights.shape != (n,) or not np.isfinite(weights).all() or not weights.any():
-        raise DataError(
-            f"The 'log_weights' parameter of default_weights must hold {n} numbers, not all -inf. "
-            f"Got shape {weights.shape}."
-        )
-    return weights / weights.sum()
-
-
-def _towards(gram: Floats, shares: Floats, groups: ArrayLike | None) -> SimplexWeights:
-    """The weights of the Gibbs operators with a ridge towards importance weights."""
-    used = np.flatnonzero(shares > SMALLEST * shares.max())
-    some = None if groups is None else np.asarray(groups)[used]
-    few = shares[used] / shares[used].sum()
-    found = minimised(gram[np.ix_(used, used)], some, ridge=1.0, shares=few)
-    weights = np.zeros(len(shares))
-    weights[used] = found.weights
-    return replace(found, weights=weights)
-
-
-def _reason(
-    rule: str, ridge: float, uniform: float, value: float, z: float, ess: float, n: int
-) -> str:
-    """What was decided, in words."""
-    looks = "look" if z <= USUAL else "hardly look" if z <= 2 * USUAL else "do not look"
-    draws = f"The {n} samples {looks} like independent draws from the target (z = {z:.1f})."
-    if rule == "exact":
-        return f"{draws} Weighted samples match the target up to rounding: no shrinkage."
-    towards = " towards importance weights" if rule == "importance" else ""
-    return (
-        f"{draws} Minimising with a ridge of {ridge:.2g}{towards} takes the discrepancy from "
-        f"{uniform:.3g} to {value:.3g}, with an effective size of {ess:.1f}."
-    )

@@ -1,6 +1,6 @@
 """Stein kernels, and weights of samples made of them: `ek.stein`."""
 
-from expectedkernels.sampling.gibbs import irreducible
+from expectedkernels.sampling.gibbs import determined_variables, irreducible
 from expectedkernels.sampling.weights import (
     default_weights,
     signed_weights,
@@ -8,7 +8,6 @@ from expectedkernels.sampling.weights import (
     smoothed_weights,
 )
 from expectedkernels.stein.bbis import SteinSamples
-from expectedkernels.stein.kdsd import determined_variables
 from expectedkernels.stein.stein_kernel import (
     CollapsedSteinKernel,
     PartitionSteinKernel,

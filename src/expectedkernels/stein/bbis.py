@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from expectedkernels.arrays import Array, RowsLike, SamplesLike, VariablesLike, require_memory
+from expectedkernels.arrays import (
+    DEFAULT_MAX_BYTES,
+    Array,
+    RowsLike,
+    SamplesLike,
+    VariablesLike,
+    check_max_bytes,
+    require_memory,
+)
 from expectedkernels.checks import (
     DataError,
-    EvidenceError,
     SizeError,
     check_choice,
     public_in,
     rows_numbered,
 )
-from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.kernels.empirical import as_log_weights, collapsed_rows, distinct_rows
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.target import Target, TargetLike
@@ -157,12 +164,12 @@ class SteinSamples(WeightedSamples):
         [[0.0, nan], [1.0, nan], [1.0, nan]]
         """
         added, some = collapsed_rows(self.target, new, collapsed, least=0, log_weights=log_weights)
-        logs = None
         if (self.log_weights is None) != (log_weights is None):
             raise DataError(
                 "Either all samples have importance weights or none. Give log_weights for the new "
                 "samples if, and only if, the others have them."
             )
+        logs = None
         if log_weights is not None:
             logs = np.concatenate([self.log_weights, as_log_weights(log_weights, len(added))])
         added[:, list(self.hidden)] = np.nan
@@ -172,20 +179,17 @@ class SteinSamples(WeightedSamples):
                 "Use collapsed_bbis for all of them."
             )
         known, used = self.rows[self._numbers], np.append(self._numbers, self.n + some)
+        grams: Any = {}
         try:
             with rows_numbered(some):
-                first, second = (
-                    None if gram is None else stein.extended(gram, known, added[some])
-                    for gram, stein in ((self.gram, self.stein), (self.updates_gram, self.updates))
-                )
+                for name, stein in (("gram", self.stein), ("updates_gram", self.updates)):
+                    gram = getattr(self, name)
+                    grams[name] = None if gram is None else stein.extended(gram, known, added[some])
         except ZerosMet as error:
             advice = "Give all samples together to bbis or collapsed_bbis, with zeros='auto'."
             raise ZerosMet(error.where, advice) from error
-        grams: Any = {"gram": first, "updates_gram": second}
         rows = np.vstack([self.rows, added])
-        return weighted(
-            replace(self, rows=rows, used=used, weights=None, log_weights=logs, **grams)
-        )
+        return self._weighted(rows=rows, used=used, log_weights=logs, **grams)
 
     def reweighted(self, weights: str = "default", operator: str | None = None) -> SteinSamples:
         """The same samples, weighted by another rule.
@@ -218,11 +222,15 @@ class SteinSamples(WeightedSamples):
         operator = self.operator if operator is None else operator
         check_choice("reweighted", "operator", operator, OPERATORS)
         try:
-            return weighted(replace(self, rule=weights, operator=operator))
+            return self._weighted(rule=weights, operator=operator)
         except ZerosMet as error:
-            raise ZerosMet(
-                error.where, "Use operator='gibbs', which needs no positive target."
-            ) from error
+            advice = "Use operator='gibbs', which needs no positive target."
+            raise ZerosMet(error.where, advice) from error
+
+    def _weighted(self, **changes: Any) -> SteinSamples:
+        """The samples with some changes, weighted anew."""
+        now = {f.name: getattr(self, f.name) for f in fields(self)}
+        return weighted(SimpleNamespace(**now | changes))
 
 
 def check_memory(rows: Any, rule: str, operator: str, max_bytes: int) -> None:
@@ -245,61 +253,71 @@ def check_memory(rows: Any, rule: str, operator: str, max_bytes: int) -> None:
     require_memory(needed, f"To weigh {n} samples", "Take fewer, such as every tenth of a chain.")
 
 
-def weighted(samples: SteinSamples) -> SteinSamples:
-    """The samples with weights by their rule; those that do not count have the weight zero."""
-    used = samples._numbers
-    equal = np.full(len(used), 1.0 / len(used))
-    distinct, groups, first = distinct_rows(samples.rows[used])
-    shift = samples.operator == "shift"
-    with rows_numbered(used[first]):
-        samples = _with_grams(samples, distinct, groups)
-    chosen = samples.gram if shift else samples.updates_gram
-    certificate, decision = None, samples.note
-    if samples.rule == "uniform":
-        weights = equal
-    elif samples.rule == "signed":
-        weights = signed_weights(chosen)
-    elif samples.rule == "default":
-        exact = shift and (samples.stein.zeros == "raise" or has_no_zeros(samples.target))
-        exact &= bool(is_strictly_positive_definite(samples.stein.kernel, samples.cardinalities))
-        logs = None if samples.log_weights is None else samples.log_weights[used]
-        found = default_weights(
-            chosen, samples.updates_gram, groups=groups, exact=exact, log_weights=logs
-        )
-        weights, certificate = found.weights, found.certificate
-        decision = f"{samples.note} {found.reason}".strip()
-    else:
-        best = simplex_weights(chosen, groups=groups)
-        weights, certificate = best.weights, best.certificate
-        if samples.rule == "smoothed":
-            weights = smoothed_weights(weights)
-    shares = np.zeros(samples.n)
-    shares[used] = weights
-    return replace(
-        samples,
-        weights=shares,
-        certificate=certificate,
-        decision=decision,
-        # rounding can make a zero negative
-        discrepancy=max(0.0, float(weights @ chosen @ weights)),
-        uniform_discrepancy=max(0.0, float(equal @ chosen @ equal)),
-    )
+def weighted(draft: Any) -> SteinSamples:
+    """Samples, drafted by their attributes, with weights by their rule.
+
+    Gram matrices that the rule and the operator need are computed unless they are there; samples
+    that do not count have the weight zero.
+    """
+    numbers = np.arange(len(draft.rows)) if draft.used is None else draft.used
+    distinct, groups, first = distinct_rows(draft.rows[numbers])
+    every, shift, stein = np.ix_(groups, groups), draft.operator == "shift", draft.stein
+    one = shift and draft.gram is None
+    two = (draft.rule == "default" or not shift) and draft.updates_gram is None
+    with rows_numbered(numbers[first]):
+        if one and two and isinstance(stein, SteinKernel):
+            grams = shared_grams(stein, draft.updates, distinct)
+            draft.gram, draft.updates_gram = (gram[every] for gram in grams)
+        else:
+            draft.gram = stein(distinct)[every] if one else draft.gram
+            if two:
+                cheaper = _by_conditionals(draft.target, draft.updates, distinct)
+                draft.updates_gram = cheaper(distinct)[every]
+    gram = draft.gram if shift else draft.updates_gram
+    equal = np.full(len(numbers), 1.0 / len(numbers))
+    weights, draft.certificate, draft.decision = equal, None, draft.note
+    if draft.rule == "signed":
+        weights = signed_weights(gram)
+    elif draft.rule == "default":
+        exact = shift and (stein.zeros == "raise" or has_no_zeros(draft.target))
+        exact &= bool(is_strictly_positive_definite(stein.kernel, draft.target.cardinalities))
+        logs = None if draft.log_weights is None else np.asarray(draft.log_weights)[numbers]
+        options: Any = {"groups": groups, "exact": exact, "log_weights": logs}
+        found = default_weights(gram, draft.updates_gram, **options)
+        weights, draft.certificate = found.weights, found.certificate
+        draft.decision = f"{draft.note} {found.reason}".strip()
+    elif draft.rule != "uniform":
+        best = simplex_weights(gram, groups=groups)
+        weights, draft.certificate = best.weights, best.certificate
+        weights = smoothed_weights(weights) if draft.rule == "smoothed" else weights
+    draft.weights = np.zeros(len(draft.rows))
+    draft.weights[numbers] = weights
+    # rounding can make a zero negative
+    values = (max(0.0, float(w @ gram @ w)) for w in (weights, equal))
+    draft.discrepancy, draft.uniform_discrepancy = values
+    return SteinSamples(**vars(draft))
 
 
-def _with_grams(samples: SteinSamples, distinct: Any, groups: Any) -> SteinSamples:
-    """The samples with the Gram matrices that their rule and operator need."""
-    shift = samples.operator == "shift"
-    first = shift and samples.gram is None
-    second = (samples.rule == "default" or not shift) and samples.updates_gram is None
-    every = np.ix_(groups, groups)
-    if first and second and isinstance(samples.stein, SteinKernel):
-        both = shared_grams(samples.stein, samples.updates, distinct)
-        return replace(samples, gram=both[0][every], updates_gram=both[1][every])
-    if first:
-        samples = replace(samples, gram=samples.stein(distinct)[every])
-    if second:
-        samples = replace(samples, updates_gram=samples.updates(distinct)[every])
-    return samples
+def _by_conditionals(target: Any, whole: Any, rows: Any) -> Any:
+    """The Stein kernel of updates that costs less: that of the target, or by its conditionals.
+
+    How an update weighs states is different in every sample, so that there are few equal patterns
+    in the sweep of the whole target. Conditionals of one set of variables do without.
+    """
+    hidden = np.isnan(rows)
+    if not isinstance(whole, CollapsedSteinKernel) or not isinstance(target, FactorGraph):
+        return whole
+    if whole.kernel.vtree is not None or (hidden != hidden[0]).any() or hidden.all():
+        return whole
+    settings = whole.kernel, whole.zeros, whole.max_bytes
+    try:
+        if partition_cost(target.cardinalities, rows) >= whole.cost(rows):
+            return whole
+        collapsed = np.flatnonzero(hidden[0]).tolist()
+        model = CollapsedModel(target, collapsed, shared=False, max_bytes=whole.max_bytes)
+    except SizeError:
+        return whole
+    return PartitionSteinKernel(model, *settings, operator="gibbs")
 
 
 def bbis(
@@ -389,9 +407,8 @@ def bbis(
     >>> ek.bbis(ek.asia(), patients).decision.split(",")[0]
     "The target has zeros: 'either' is summed out"
     """
-    call, rule = "bbis(target, samples, kernel)", "signed" if signed else weights
-    settings = rule, operator, zeros, epsilon, max_bytes
-    return _from_samples(call, target, samples, (), kernel, log_weights, *settings)
+    settings = weights, signed, operator, zeros, epsilon, log_weights, max_bytes
+    return _weigh("bbis(target, samples, kernel)", target, samples, (), kernel, *settings)
 
 
 def collapsed_bbis(
@@ -444,25 +461,17 @@ def collapsed_bbis(
     >>> samples.marginals()[3].shape
     (2,)
     """
+    settings = weights, signed, operator, zeros, epsilon, log_weights, max_bytes
     call = "collapsed_bbis(target, samples, collapsed, kernel)"
-    settings = "signed" if signed else weights, operator, zeros, epsilon, max_bytes
-    return _from_samples(call, target, samples, collapsed, kernel, log_weights, *settings)
+    return _weigh(call, target, samples, collapsed, kernel, *settings)
 
 
-def _from_samples(
-    call: str,
-    target: Any,
-    samples: Any,
-    collapsed: Any,
-    kernel: Any,
-    log_weights: Any,
-    rule: str,
-    operator: str,
-    zeros: str,
-    epsilon: float,
-    max_bytes: int,
+def _weigh(
+    call: str, target: Any, samples: Any, collapsed: Any, kernel: Any, *settings: Any
 ) -> SteinSamples:
-    """Check the arguments, compute the Gram matrix, and weigh the samples."""
+    """Check the arguments, decide what to do about zeros, and weigh the samples."""
+    rule, signed, operator, zeros, epsilon, log_weights, max_bytes = settings
+    rule = "signed" if signed else rule
     check_choice("bbis", "weights", rule, RULES)
     if log_weights is not None and rule != "default":
         raise DataError(
@@ -474,8 +483,8 @@ def _from_samples(
     check_max_bytes(max_bytes)
     check_choice("bbis", "operator", operator, OPERATORS)
     check_choice("bbis", "zeros", zeros, REMEDIES)
-    found = stein_problem(call, target, samples, collapsed, kernel, log_weights)
-    target, kernel, rows, used = found
+    problem = stein_problem(call, target, samples, collapsed, kernel, log_weights)
+    target, kernel, rows, used = problem
     check_memory(rows[used], rule, operator, max_bytes)
 
     def planned(plan: ZerosPlan) -> SteinSamples:
@@ -484,22 +493,12 @@ def _from_samples(
         stein, updates, circuit, conditionals = stein_kernels(
             plan.target, free[used], kernel, plan.shifts, max_bytes
         )
-        samples = SteinSamples(
-            plan.target,
-            free,
-            None,
-            rule,
-            log_weights=log_weights,
-            conditionals=conditionals,
-            circuit=circuit,
-            stein=stein,
-            updates=updates,
-            operator=plan.operator,
-            used=None if len(used) == len(rows) else used,
-            hidden=plan.hidden,
-            note=plan.note,
-        )
-        return weighted(_with_updates_by_parts(samples, max_bytes))
+        draft = SimpleNamespace(target=plan.target, rows=free, rule=rule, log_weights=log_weights)
+        draft.circuit, draft.conditionals = circuit, conditionals
+        draft.stein, draft.updates, draft.gram, draft.updates_gram = stein, updates, None, None
+        draft.used = None if len(used) == len(rows) else used
+        draft.operator, draft.hidden, draft.note = plan.operator, plan.hidden, plan.note
+        return weighted(draft)
 
     plan = plan_zeros(target, rows[used], zeros, operator, epsilon)
     try:
@@ -518,30 +517,3 @@ def _from_samples(
     elif result.stein.zeros == "raise" and isinstance(result.stein, SteinKernel):
         warn_of_zeros(result.target, 3)
     return result
-
-
-def _with_updates_by_parts(samples: SteinSamples, max_bytes: int) -> SteinSamples:
-    """The samples with the Gram matrix of updates, where conditionals give it at a lower cost.
-
-    How an update weighs states is different in every sample, so that there are few equal patterns
-    in the sweep of the whole target. Conditionals of one set of variables do without.
-    """
-    counted = samples.rows[samples._numbers]
-    whole, hidden = samples.updates, np.isnan(counted)
-    needed = samples.rule == "default" or samples.operator == "gibbs"
-    if not (needed and len(hidden) and isinstance(whole, CollapsedSteinKernel)):
-        return samples
-    if not isinstance(samples.target, FactorGraph) or whole.kernel.vtree is not None:
-        return samples
-    if (hidden != hidden[0]).any() or hidden.all():
-        return samples
-    distinct, groups, _ = distinct_rows(counted)
-    try:
-        if partition_cost(samples.cardinalities, distinct) >= whole.cost(distinct):
-            return samples
-        collapsed = np.flatnonzero(hidden[0]).tolist()
-        model = CollapsedModel(samples.target, collapsed, shared=False, max_bytes=max_bytes)
-    except (EvidenceError, SizeError):  # weights name the impossible row among all samples
-        return samples
-    stein = PartitionSteinKernel(model, whole.kernel, whole.zeros, max_bytes, operator="gibbs")
-    return replace(samples, updates_gram=stein(distinct)[np.ix_(groups, groups)])

@@ -16,6 +16,7 @@ from expectedkernels.checks import DataError, PropertyError, check_real, rows_nu
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.operands import check_single_root
 from expectedkernels.circuits.queries import require_normalized
+from expectedkernels.data.evidence import as_points
 from expectedkernels.kernels.empirical import (
     counted_rows,
     distinct_rows,
@@ -146,18 +147,21 @@ def log_partition_estimate(
     target, cards = stein_target(call, target, samples)
     refuse_gradients("log_partition_estimate", target)
     rows = sample_rows(target, samples, least=LEAST)
-    shares = _shares(sample_weights(samples) if weights is None else weights, len(rows))
-    used = counted_rows(samples, len(rows))
+    used, shares = counted_rows(samples, len(rows)), sample_weights(samples)
+    if weights is not None and not (isinstance(weights, str) and weights == "default"):
+        shares = np.zeros(0) if isinstance(weights, str) else np.asarray(weights, dtype=np.float64)
+        if shares.shape != (len(rows),) or not np.isfinite(shares).all() or (shares < 0).any():
+            shown = weights if isinstance(weights, str) else f"an array of shape {shares.shape}"
+            raise DataError(
+                "The 'weights' parameter of log_partition_estimate must be 'default', "
+                f"{len(rows)} numbers that are not negative, one per sample, or None. Got {shown}."
+            )
     if shares is not None:
         used = used[shares[used] > 0]
         shares = shares[used]
     rows = rows[used]
-    missing = np.isnan(rows).any(axis=1)
-    if missing.any():
-        raise DataError(
-            "Partition functions are estimated from complete samples. Got NaN in row {row}.",
-            row=int(used[np.argmax(missing)]),
-        )
+    with rows_numbered(used):
+        as_points(rows, cards, "Samples that a partition function is estimated from")
     if len(rows) < LEAST:
         raise DataError(
             f"Partition functions are estimated from at least {LEAST} samples with a weight above "
@@ -168,11 +172,12 @@ def log_partition_estimate(
     logs = to_numpy(scores(rows))
     _require_possible(logs, used)
     if proposal is None:
-        half = len(rows) // 2
-        given = None if shares is None else shares[:half]
-        proposal = learn_chow_liu(rows[:half], cardinalities=cards, sample_weight=given)
-        rows, used, logs = rows[half:], used[half:], logs[half:]
-        shares = None if shares is None else shares[half:]
+        half = slice(len(rows) // 2)
+        weighted = {} if shares is None else {"sample_weight": shares[half]}
+        proposal = learn_chow_liu(rows[half], cardinalities=cards, **weighted)
+        rest = slice(half.stop, None)
+        rows, used, logs = rows[rest], used[rest], logs[rest]
+        shares = None if shares is None else shares[rest]
     else:
         _check_proposal(proposal, target)
     if isinstance(weights, str):
@@ -197,20 +202,6 @@ def _require_possible(logs: Any, numbers: Any) -> None:
             "is no sample of the target, or the proposal does not cover it.",
             row=int(numbers[np.argmin(np.isfinite(logs))]),
         )
-
-
-def _shares(weights: Any, n: int) -> Any:
-    """Weights of the samples; None if they are equal, or found later."""
-    if weights is None or (isinstance(weights, str) and weights == "default"):
-        return None
-    shares = np.zeros(0) if isinstance(weights, str) else np.asarray(weights, dtype=np.float64)
-    if shares.shape != (n,) or not np.isfinite(shares).all() or (shares < 0).any():
-        shape = weights if isinstance(weights, str) else f"an array of shape {shares.shape}"
-        raise DataError(
-            f"The 'weights' parameter of log_partition_estimate must be 'default', {n} numbers "
-            f"that are not negative, one per sample, or None. Got {shape}."
-        )
-    return shares
 
 
 def _check_proposal(proposal: Any, target: Any) -> None:
@@ -273,24 +264,19 @@ def _unseen_variance(values: Any, weights: Any) -> float:
 
 
 def _mean_variance(values: Any, weights: Any, dependent: bool) -> float:
-    """The variance of a weighted mean of values, in the order in which they were drawn."""
+    """The variance of a weighted mean of values, in the order in which they were drawn.
+
+    If they depend, the largest of three estimates: that of independent values, by the initial
+    monotone sequence of Geyer, and by sums of a few long batches, which see what is dependent over
+    long times.
+    """
     parts = weights * (values - weights @ values)
     n, found = len(parts), float(parts @ parts)
     if dependent:
-        found = max(found, _sequence_variance(parts), _batch_variance(parts))
+        products = np.fft.irfft(np.abs(np.fft.rfft(parts, 2 * n)) ** 2)[:n]  # sums at every lag
+        pairs = products[: n - n % 2].reshape(-1, 2).sum(axis=1)
+        first = np.argmin(np.append(pairs > 0, False))
+        sequence = 2.0 * np.minimum.accumulate(pairs)[:first].sum() - products[0]
+        sums = np.array([part.sum() for part in np.array_split(parts, BATCHES)])
+        found = max(found, float(sequence), float(sums @ sums) * BATCHES / (BATCHES - 1))
     return found * n / (n - 1)
-
-
-def _sequence_variance(parts: Any) -> float:
-    """The variance of a sum of dependent terms, by the initial monotone sequence of Geyer."""
-    n = len(parts)
-    products = np.fft.irfft(np.abs(np.fft.rfft(parts, 2 * n)) ** 2)[:n]  # sums at every lag
-    pairs = products[: n - n % 2].reshape(-1, 2).sum(axis=1)
-    positive = np.append(pairs > 0, False)
-    return float(2.0 * np.minimum.accumulate(pairs)[: np.argmin(positive)].sum() - products[0])
-
-
-def _batch_variance(parts: Any) -> float:
-    """The same by sums of a few long batches, which see what is dependent over long times."""
-    sums = np.array([part.sum() for part in np.array_split(parts, BATCHES)])
-    return float(sums @ sums) * BATCHES / (BATCHES - 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 from weakref import ReferenceType, ref
@@ -10,17 +11,23 @@ from weakref import ReferenceType, ref
 import numpy as np
 
 from expectedkernels.algebra import multiply, quotient
-from expectedkernels.arrays import Array, SamplesLike, as_like, place_of
+from expectedkernels.arrays import (
+    DEFAULT_MAX_BYTES,
+    Array,
+    SamplesLike,
+    as_like,
+    check_max_bytes,
+    place_of,
+)
 from expectedkernels.checks import DataError, KernelError, PropertyError, SizeError, rows_numbered
 from expectedkernels.circuits.block_circuit import host_for
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.graph import Unit
-from expectedkernels.circuits.operands import CircuitSide, check_single_root
+from expectedkernels.circuits.operands import CircuitOperand, check_single_root
 from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import require_normalized
 from expectedkernels.circuits.sample_map import deterministic
-from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
-from expectedkernels.expectation import require_distribution, two_distributions
+from expectedkernels.expectation import refuse_functions, require_distribution, two_distributions
 from expectedkernels.kernels.empirical import (
     DistributionLike,
     Empirical,
@@ -35,8 +42,8 @@ from expectedkernels.kernels.gram import gram
 from expectedkernels.kernels.kernel import ExpHamming, Kernel, refuse_gradients, require_kernel
 from expectedkernels.kernels.target import Target, TargetLike, as_target
 from expectedkernels.models import converted
-from expectedkernels.models.factor_graph import BayesianNetwork, CollapsedModel, FactorGraph
-from expectedkernels.sampling.gibbs import irreducible, support_size
+from expectedkernels.models.factor_graph import CollapsedModel, FactorGraph
+from expectedkernels.sampling.gibbs import determined_variables, irreducible, support_size
 from expectedkernels.stein.stein_kernel import (
     OPERATORS,
     CollapsedSteinKernel,
@@ -146,76 +153,60 @@ def kdsd(
     check_choices(k, zeros, operator)
     check_max_bytes(max_bytes)
     if is_model(q):
-        _refuse_functions(q, p, operator)
-        q, p = _two_circuits(q, p, max_bytes)
-        require_normalized(q, "A discrepancy")
-        measure = kept_measure(q, p)
-        cardinalities = discrete_cardinalities(p)
-        kernel = same_marks(k.blocks(measure.vtree, cardinalities), cardinalities)
-        side = CircuitSide(measure.to(place_of(k.tensors[0])) if k.tensors else measure)
-        found = gram((side, side), kernel, max_bytes)
-        return _number(found.linear("The discrepancy", TOO_RARE_BETWEEN)[0, 0])
-    p = as_target(p)
-    discrete_cardinalities(p)
-    q = Empirical(sample_rows(p, q), sample_weights(q)).counted()
-    require_distribution(q, "A discrepancy")
-    points = q.merged()
-    with rows_numbered(points.numbers):
-        matrix = SteinKernel(p, k, zeros, operator)(points.X)
-    if unbiased:
-        return _u_statistic(matrix, q, points)
-    weights = as_like(points.weights, matrix)
-    return _number(weights @ matrix @ weights)
+        value = _between_models(q, p, k, operator, max_bytes)
+    else:
+        value = _of_samples(q, p, k, zeros, operator, unbiased)
+    return float(value) if isinstance(value, np.generic) else value  # tensors know gradients
 
 
-def _number(value: Any) -> Any:
-    """A number of the host as a float; a tensor knows its gradients and stays one."""
-    return float(value) if isinstance(value, np.generic) else value
-
-
-def _refuse_functions(q: Any, p: Any, operator: str) -> None:
-    """Raise for what the discrepancy between models cannot be computed with."""
-    if isinstance(q, Target) or isinstance(p, Target):
-        raise PropertyError(
-            "The discrepancy between two models is a sum over all states, and a Target is a "
-            "function, which cannot be summed over exactly. Give the model as a FactorGraph, or "
-            "samples of q: kdsd(samples, p, k)."
-        )
+def _between_models(q: Any, p: Any, k: Kernel, operator: str, max_bytes: int) -> Any:
+    """The discrepancy of a model from another."""
+    refuse_functions(q, p)
     if operator != "shift":
         raise KernelError(
-            "Between models the operators of a discrepancy are shifts. Got "
-            f"operator={operator!r}; compare samples of q with p: "
-            f"kdsd(q.sample(1000), p, k, operator={operator!r})."
+            "Between models the operators of a discrepancy are shifts. Compare samples of q with "
+            f"p: kdsd(q.sample(1000), p, k, operator={operator!r})."
         )
-
-
-def _u_statistic(matrix: Any, given: Empirical, merged: Empirical) -> float:
-    """The mean over pairs of different draws; equal draws are different, too."""
-    squares = np.bincount(distinct_rows(given.X)[1], given.weights**2)
-    total = float(given.weights.sum()) ** 2 - float(squares.sum())
-    if not total > 0:
-        raise DataError(
-            "An unbiased discrepancy needs at least two points with positive weights. "
-            f"Got {len(given.X)}."
-        )
-    w, own = as_like(merged.weights, matrix), as_like(squares, matrix)
-    return _number((w @ matrix @ w - own @ matrix.diagonal()) / total)
-
-
-def _two_circuits(q: Any, p: Any, max_bytes: int) -> tuple[Circuit, Circuit]:
-    """The two distributions as circuits on one vtree, on the host; raises if they do not fit."""
     for model in (q, p):
         if not isinstance(model, Unit):
             discrete_cardinalities(model)
-    p, q = two_distributions(
-        p, q, max_bytes
-    )  # shifts go through the states in the order of the target
+    # shifts go through the states in the order of the target
+    p, q = two_distributions(p, q, max_bytes)
     for circuit in (q, p):
         check_single_root(circuit, "A discrepancy")
-        discrete_cardinalities(circuit)
+        cardinalities = discrete_cardinalities(circuit)
     require_compatible(q, p)
     q, p = (host_for(x, "The discrepancy between circuits") for x in (q, p))
-    return q.aligned_to(p.vtree), p
+    require_normalized(q, "A discrepancy")
+    measure = kept_measure(q.aligned_to(p.vtree), p)
+    kernel = same_marks(k.blocks(measure.vtree, cardinalities), cardinalities)
+    side = CircuitOperand(measure.to(place_of(k.tensors[0])) if k.tensors else measure)
+    return gram((side, side), kernel, max_bytes).linear("The discrepancy", TOO_RARE_BETWEEN)[0, 0]
+
+
+def _of_samples(
+    samples: Any, target: Any, k: Kernel, zeros: str, operator: str, unbiased: bool
+) -> Any:
+    """The discrepancy of samples, as a V- or U-statistic."""
+    target = as_target(target)
+    discrete_cardinalities(target)
+    q = Empirical(sample_rows(target, samples), sample_weights(samples)).counted()
+    require_distribution(q, "A discrepancy")
+    points = q.merged()
+    with rows_numbered(points.numbers):
+        matrix = SteinKernel(target, k, zeros, operator)(points.X)
+    w = as_like(points.weights, matrix)
+    if not unbiased:
+        return w @ matrix @ w
+    # the mean over pairs of different draws; equal draws are different, too
+    squares = np.bincount(distinct_rows(q.X)[1], q.weights**2)
+    total = float(q.weights.sum()) ** 2 - float(squares.sum())
+    if not total > 0:
+        raise DataError(
+            "An unbiased discrepancy needs at least two points with positive weights. "
+            f"Got {len(q.X)}."
+        )
+    return (w @ matrix @ w - as_like(squares, matrix) @ matrix.diagonal()) / total
 
 
 def stein_measure(q: Circuit, p: Circuit) -> Circuit:
@@ -233,10 +224,9 @@ def stein_measure(q: Circuit, p: Circuit) -> Circuit:
     verdict = deterministic(p)
     if not verdict:
         raise PropertyError(
-            f"The exact discrepancy needs a deterministic target, but {verdict.reason}. Factor "
-            "graphs compile to deterministic circuits, and learn_chow_liu and learn_strudel learn "
-            "them; for others, samples of q can be compared with the target: "
-            "kdsd(q.sample(1000), p, k)."
+            f"The exact discrepancy needs a deterministic target, but {verdict.reason}. Compile a "
+            "factor graph, learn one by learn_chow_liu or learn_strudel, or compare samples of q "
+            "with the target: kdsd(q.sample(1000), p, k)."
         )
     require_positive(p)
     change = marked(quotient(q, p), lambda t: t - np.roll(t, -1, axis=1))
@@ -274,14 +264,10 @@ def require_positive(p: Circuit) -> None:
     count = support_size(p)
     n_states = prod(int(c) for c in p.cardinalities if c is not None)
     if count < n_states:
-        share = count / n_states
-        found = "not all" if share > 0.999 else f"a fraction {share:.3g}"
-        found += " of its states"
-        if n_states < 10**15:
-            found = f"{count} of its {n_states} states ({share:.3g})"
+        found = "not all of its" if n_states > 10**15 else f"{count} of its {n_states}"
         raise PropertyError(
-            f"The target has zeros: {found} are possible, and Stein operators do not have mean "
-            "zero then. Smooth the tables (FactorGraph.smoothed), or compare samples of q with it, "
+            f"The target has zeros: {found} states are possible, and Stein operators need all of "
+            "them. Smooth the tables (FactorGraph.smoothed), or compare samples of q with it, "
             "operators restricted to the support: kdsd(q.sample(1000), p, k, zeros='restrict')."
         )
 
@@ -320,11 +306,8 @@ def stein_problem(
             stacklevel=4,
         )
     rows, used = collapsed_rows(target, samples, collapsed, log_weights=log_weights)
-    if isinstance(target, Target) and np.isnan(rows[used]).any():
-        raise PropertyError(
-            "Collapsed variables are summed out exactly, and a Target is a function, which cannot "
-            "be summed over. Give the model as a FactorGraph, or complete samples."
-        )
+    if np.isnan(rows[used]).any():
+        refuse_functions(target)
     return target, kernel, rows, used
 
 
@@ -390,17 +373,16 @@ def warn_of_zeros(target: Any, stacklevel: int) -> None:
 
 def warn_of_classes(target: Any, rows: Any, stacklevel: int, option: str = "") -> None:
     """Updates of single variables cannot weigh parts of the support against each other."""
+    reason = "it is not known whether changes of single variables connect it"
+    advice = "Samples of all parts, in the right proportions, are needed."
     if has_no_zeros(target):
         return
-    if isinstance(target, Target):
-        reason = "it is not known whether changes of single variables connect it"
-        advice = "Samples of all parts, in the right proportions, are needed."
-    else:
+    if not isinstance(target, Target):
         verdict = irreducible(target, np.flatnonzero(np.isnan(rows).all(axis=0)).tolist())
         if verdict:
             return
-        reason = verdict.reason
         own = "zeros='collapse'" if isinstance(target, FactorGraph) else "collapsed_bbis"
+        reason = verdict.reason
         advice = f"Sum out the variables that others determine ({option or own})."
     warnings.warn(
         f"Gibbs updates may not tell what the parts of the support weigh: {reason}. {advice}",
@@ -408,82 +390,31 @@ def warn_of_classes(target: Any, rows: Any, stacklevel: int, option: str = "") -
     )
 
 
-def determined_variables(target: FactorGraph) -> list[int]:
-    """The variables to sum out so that zeros of a model's tables are not met.
-
-    In a Bayesian network these are the variables whose tables have zeros. In other factor graphs,
-    for every table with zeros, the variable is taken whose sum leaves fewest of them.
-
-    Parameters
-    ----------
-    target : FactorGraph
-
-    Returns
-    -------
-    list of int
-
-    Raises
-    ------
-    PropertyError
-        If it is given something else than a FactorGraph.
-
-    Examples
-    --------
-    >>> import expectedkernels as ek
-    >>> asia = ek.asia()
-    >>> [asia.names[v] for v in determined_variables(asia)]
-    ['either']
-    """
-    if not isinstance(target, FactorGraph):
-        raise PropertyError(
-            "Variables that others determine are found by the tables of a FactorGraph. Got "
-            f"{type(target).__name__}; name them in 'collapsed'."
-        )
-    chosen: set[int] = set()
-    for factor in target.factors:
-        table = factor.table
-        if (table > 0).all() or not factor.scope:
-            continue
-        if isinstance(target, BayesianNetwork):
-            chosen.add(factor.scope[-1])
-            continue
-        summed = tuple(axis for axis, v in enumerate(factor.scope) if v in chosen)
-        left = table.sum(axis=summed, keepdims=True)
-        if (left > 0).all():
-            continue
-        others = [axis for axis in range(table.ndim) if axis not in summed]
-        zeros_left = [int((left.sum(axis=axis) == 0).sum()) for axis in others]
-        chosen.add(factor.scope[others[int(np.argmin(zeros_left))]])
-    return sorted(chosen)
-
-
 def stein_kernels(
     target: Any, rows: Any, kernel: Kernel, zeros: str, max_bytes: int
 ) -> tuple[Any, Any, Circuit | None, Any]:
     """Both Stein kernels for these rows, and the compiled target or else its conditionals."""
     refuse_gradients("What is made of a Stein kernel", kernel, target)
-    if not np.isnan(rows).any():
-        shifts, updates = (SteinKernel(target, kernel, zeros, kind) for kind in OPERATORS)
-        return shifts, updates, None, None
-    try:
-        circuit = target
-        if not isinstance(target, Circuit):
-            circuit, _ = target.compile(kernel.vtree, max_bytes=max_bytes)
-            _ = circuit.blocks  # tables may fit where units do not
-    except SizeError as error:
-        masks = np.unique(np.isnan(rows), axis=0)
-        if len(masks) > 1:
-            raise SizeError(
-                f"{error} Samples that collapse different variables need the whole model compiled; "
-                "with one set collapsed in all samples, only the conditionals are."
-            ) from error
-        hidden = np.flatnonzero(masks[0]).tolist()
-        model = CollapsedModel(target, hidden, shared=False, max_bytes=max_bytes)
-        one, other = (
-            PartitionSteinKernel(model, kernel, zeros, max_bytes, operator=kind)
-            for kind in OPERATORS
-        )
-        return one, other, None, model.marginals
-    known = has_no_zeros(target) or None
-    first = CollapsedSteinKernel(circuit, kernel, zeros, max_bytes, positive=known)
-    return first, first.with_operator("gibbs"), circuit, None
+    circuit, conditionals = None, None
+    make: Any = partial(SteinKernel, target, kernel, zeros)
+    if np.isnan(rows).any():
+        try:
+            circuit = target
+            if not isinstance(target, Circuit):
+                circuit, _ = target.compile(kernel.vtree, max_bytes=max_bytes)
+                _ = circuit.blocks  # tables may fit where units do not
+            known = has_no_zeros(target) or None
+            make = partial(CollapsedSteinKernel, circuit, kernel, zeros, max_bytes, positive=known)
+        except SizeError as error:
+            masks = np.unique(np.isnan(rows), axis=0)
+            if len(masks) > 1:
+                raise SizeError(
+                    f"{error} Samples that collapse different variables need the whole model "
+                    "compiled; with one set collapsed in all samples, only the conditionals are."
+                ) from error
+            hidden = np.flatnonzero(masks[0]).tolist()
+            model = CollapsedModel(target, hidden, shared=False, max_bytes=max_bytes)
+            circuit, conditionals = None, model.marginals
+            make = partial(PartitionSteinKernel, model, kernel, zeros, max_bytes)
+    shifts, updates = (make(operator=kind) for kind in OPERATORS)
+    return shifts, updates, circuit, conditionals

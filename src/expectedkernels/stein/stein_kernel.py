@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 
 from expectedkernels.algebra import shift
 from expectedkernels.arrays import (
+    DEFAULT_MAX_BYTES,
     Array,
     RowsLike,
     as_like,
@@ -32,21 +33,26 @@ from expectedkernels.checks import (
 )
 from expectedkernels.circuits.block_circuit import host_for
 from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.evidence_forms import axis_size, joint_cost
 from expectedkernels.circuits.inputs import Table, log_sum_exp
 from expectedkernels.circuits.operands import (
-    CircuitSide,
+    CircuitOperand,
     check_single_root,
-    extent_of_operand,
-    sweep_cost,
 )
 from expectedkernels.circuits.queries import require_possible, states_with_gradients
 from expectedkernels.data.evidence import Column, Evidence, as_evidence, as_points
 from expectedkernels.engine.blocks import Inner, at_nodes, from_leaves
-from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, Operand
+from expectedkernels.engine.scaled import Scaled
 from expectedkernels.expectation import expected_kernel
 from expectedkernels.kernels.empirical import check_roles, sample_rows
 from expectedkernels.kernels.factors import Factor
-from expectedkernels.kernels.gram import KernelBlocks, gram, is_parallel, kronecker
+from expectedkernels.kernels.gram import (
+    KernelBlocks,
+    gram,
+    is_parallel,
+    kernel_operand,
+    kronecker,
+)
 from expectedkernels.kernels.kernel import (
     CHUNK,
     ExpHamming,
@@ -55,10 +61,10 @@ from expectedkernels.kernels.kernel import (
     refuse_gradients,
     require_kernel,
 )
-from expectedkernels.kernels.points import Scaled, in_tensors, scaled_products
+from expectedkernels.kernels.points import in_tensors, scaled_products
 from expectedkernels.kernels.target import HasSiteLogs, Target, TargetLike, as_target
 from expectedkernels.models.factor_graph import CollapsedModel
-from expectedkernels.sampling.gibbs import is_positive
+from expectedkernels.sampling.gibbs import is_positive, require_target
 from expectedkernels.vtree import Vtree
 
 CHUNK_ROWS = 4096
@@ -139,53 +145,42 @@ def _counter(is_root: bool) -> Inner:
 
 
 def same_marks(kernel: KernelBlocks, cardinalities: Sequence[int]) -> KernelBlocks:
-    """The kernel on marked states, zero unless the same variables are marked on both sides."""
-    return _on_marked(kernel, cardinalities, np.eye(2))
+    """The kernel on augmented states, zero unless the same variables are marked on both sides."""
+    return _augmented(kernel, cardinalities, np.eye(2))
 
 
 def same_single_mark(kernel: KernelBlocks, cardinalities: Sequence[int]) -> KernelBlocks:
-    """The kernel on marked states, zero unless one variable is marked, the same on both sides."""
+    """The kernel on augmented states, zero unless both sides mark one variable, the same."""
     vtree = kernel.vtree
-    inner = at_nodes(vtree, None, lambda node: _counter(node == vtree.root))
-    units = [2] * vtree.n_nodes
-    units[vtree.root] = 1
-    factors = []
-    for variable, n in enumerate(cardinalities):
-        pair = [_mark_factor(n, 0), _mark_factor(n, 1)]
-        factors.append(tuple(pair[1:] if vtree.leaf(variable) == vtree.root else pair))
-    counter = KernelBlocks(
-        Operand(vtree, units, inner, [None] * vtree.n_nodes), factors, np.ones(1)
-    )
-    return kronecker(_on_marked(kernel, cardinalities, np.ones((2, 2))), counter)
+    units = [1 if node == vtree.root else 2 for node in range(vtree.n_nodes)]
+    tables = [[np.kron(np.diag(x), np.ones((n, n))) for x in np.eye(2)] for n in cardinalities]
+    factors = [tuple(Factor(table=table) for table in pair) for pair in tables]
+    if len(factors) == 1:  # the only leaf is the root
+        factors = [factors[0][1:]]
+    operand = kernel_operand(vtree, units, lambda node: _counter(node == vtree.root))
+    counter = KernelBlocks(operand, factors, np.ones(1))
+    return kronecker(_augmented(kernel, cardinalities, np.ones((2, 2))), counter)
 
 
-def _mark_factor(cardinality: int, mark: int) -> Factor:
-    """One if both states have the mark (or both have none)."""
-    states = np.zeros((2, 2))
-    states[mark, mark] = 1.0
-    return Factor(table=np.kron(states, np.ones((cardinality, cardinality))))
+def _augmented(kernel: KernelBlocks, cardinalities: Sequence[int], marks: Any) -> KernelBlocks:
+    """The kernel on augmented states, times a kernel of the marks of every variable."""
 
+    def augmented(factor: Factor, cardinality: int, variable: int) -> Factor:
+        table = np.kron(marks, factor_matrix(factor, cardinality, variable))
+        if not factor.tensors:
+            return Factor(table=table)
+        # gradients by parameters of a factor are those by its table
+        states = np.arange(cardinality, dtype=np.float64)[:, None]
+        values = scaled_products([factor], states, states).linear()
+        return Factor(table=table, tensors={"table": values.new_tensor(marks).kron(values)})
 
-def _on_marked(kernel: KernelBlocks, cardinalities: Sequence[int], marks: Any) -> KernelBlocks:
-    """The kernel on marked states, times a kernel of the marks of every variable."""
     tables: dict[Any, tuple[Factor, ...]] = {}
     factors = []
-    for variable, (own, n) in enumerate(zip(kernel.factors, cardinalities, strict=True)):
-        if (own, n) not in tables:  # equal tuples stay one tuple, which is found equal faster
-            tables[own, n] = tuple(_marked_factor(f, n, variable, marks) for f in own)
-        factors.append(tables[own, n])
-    return replace(kernel, factors=factors)
-
-
-def _marked_factor(factor: Factor, cardinality: int, variable: int, marks: Any) -> Factor:
-    """A factor on marked states; gradients by its parameters are those by the table of it."""
-    table = np.kron(marks, factor_matrix(factor, cardinality, variable))
-    if not factor.tensors:
-        return Factor(table=table)
-    states = np.arange(cardinality, dtype=np.float64)[:, None]
-    values = scaled_products([factor], states, states).linear()
-    followed = values.new_tensor(marks).kron(values)
-    return Factor(table=table, tensors={"table": followed})
+    for v, key in enumerate(zip(kernel.factors, cardinalities, strict=True)):
+        if key not in tables:  # equal tuples stay one tuple, which is found equal faster
+            tables[key] = tuple(augmented(factor, key[1], v) for factor in key[0])
+        factors.append(tables[key])
+    return replace(kernel, factors=factors, known={})
 
 
 class ZerosMet(PropertyError):
@@ -214,11 +209,8 @@ class PairwiseKernel:
     kernel: Kernel
     _followed: Circuit | None = None
 
-    def _read(self, rows: Any) -> tuple[Any, ...]:
-        raise NotImplementedError
-
-    def _gram(self, first: Any, second: Any) -> Any:
-        raise NotImplementedError
+    _read: Any
+    _gram: Any
 
     def __call__(self, rows: RowsLike, others: RowsLike | None = None) -> Array:
         """The Gram matrix of rows (with themselves, or with others).
@@ -283,11 +275,24 @@ class PairwiseKernel:
         require_memory(
             24.0 * n * m,  # with its parts, or with the matrix turned over
             f"The Gram matrix of a Stein kernel for {n} x {m} samples",
-            "Take fewer samples, such as every tenth of a chain; stein_thin chooses some, and "
-            "needs no matrix.",
+            "Take every tenth of a chain, or stein_thin, which needs no matrix.",
         )
         matrix = self._gram(first, second)
         return 0.5 * (matrix + matrix.T) if second is first else matrix
+
+    def _columns(self, rows: Array) -> tuple[Callable[[int], Array], Array]:
+        """A function that gives one column of the Gram matrix of rows, and the diagonal of it.
+
+        What the kernel knows of the rows is read once, and stays linear in their number.
+        """
+        sides = [self._read(rows[chunk]) for chunk in spans(len(rows), CHUNK_ROWS)]
+        blocks = (rows[chunk] for chunk in spans(len(rows), DIAGONAL_ROWS))
+
+        def column(i: int) -> Any:
+            one = self._read(rows[i : i + 1])
+            return np.concatenate([self._between(one, side)[0] for side in sides])
+
+        return column, np.concatenate([np.diag(self(block)) for block in blocks])
 
 
 @public
@@ -410,22 +415,17 @@ class SteinKernel(PairwiseKernel):
         """Weights and matrices of products of positive kernels that sum to the kernel, if any."""
         if self.kernel.vtree is not None:
             return None
-        vtree = Vtree.balanced(len(self.cardinalities))
-        blocks = self.kernel.blocks(vtree, self.cardinalities)
+        blocks = self.kernel.blocks(Vtree.balanced(len(self.cardinalities)), self.cardinalities)
         if not is_parallel(blocks):
             return None
-        terms = []
-        for number, weight in enumerate(blocks.weights):
-            matrices = [
-                factor_matrix(factors[number], n, v)
-                for v, (factors, n) in enumerate(
-                    zip(blocks.factors, self.cardinalities, strict=True)
-                )
-            ]
-            if any((matrix <= 0).any() for matrix in matrices):
-                return None
-            terms.append((float(weight), matrices))
-        return terms
+        own = [
+            [factor_matrix(factor, n, v) for factor in factors]
+            for v, (factors, n) in enumerate(zip(blocks.factors, self.cardinalities, strict=True))
+        ]
+        if any((matrix <= 0).any() for matrices in own for matrix in matrices):
+            return None
+        matrices = (list(term) for term in zip(*own, strict=True))
+        return list(zip(map(float, blocks.weights), matrices, strict=True))
 
     def _read(self, rows: Any) -> tuple[Any, list[Any]]:
         points = self._points(rows)
@@ -441,18 +441,39 @@ class SteinKernel(PairwiseKernel):
         return [operator_weights(logs, points, v, *kind) for v, logs in enumerate(tables)]
 
     def _gram(self, first: Any, second: Any) -> Any:
-        several = 1 if self._terms is not None else max(self.cardinalities, default=1) ** 2
-        rows = max(1, CHUNK // max(1, several * len(second[0])))
+        features = None if self._terms is None else _features(*second)
+        wide = max(self.cardinalities, default=1) ** 2 if features is None else 1
         parts = [np.zeros((0, len(second[0])))]
-        for i in range(0, len(first[0]), rows):
-            some = first[0][i : i + rows], [moves[i : i + rows] for moves in first[1]]
-            with np.errstate(over="ignore", invalid="ignore"):  # looked at below
-                if self._terms is None:
-                    parts.append(_gram_by_states(self.kernel.gram, some, second))
-                else:
-                    parts.append(_product_gram(self._terms, some, second))
-            finite_gram(parts[-1])
+        for chunk in spans(len(first[0]), max(1, CHUNK // max(1, wide * len(second[0])))):
+            some = first[0][chunk], [moves[chunk] for moves in first[1]]
+            parts.append(self._block(some, second, features))
         return np.concatenate(parts)
+
+    def _block(self, first: Any, second: Any, features: Any) -> Any:
+        """The kernels of two sets of points, by features of the second if it has some."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            if features is None:
+                return finite_gram(_gram_by_states(self.kernel.gram, first, second))
+            return finite_gram(_product_gram(self._terms, *first, *features))
+
+    def _columns(self, rows: Array) -> tuple[Callable[[int], Array], Array]:
+        """A function that gives one column of the Gram matrix of rows, and the diagonal of it.
+
+        For products of positive kernels these are products of sparse matrices and vectors.
+        """
+        if self._terms is None:
+            return super()._columns(rows)
+        sides = [self._read(rows[chunk]) for chunk in spans(len(rows), CHUNK_ROWS)]
+        features = [_sparse_features(*side) for side in sides]
+        with np.errstate(over="ignore", invalid="ignore"):
+            diagonal = [finite_gram(_product_diagonal(self._terms, *side)) for side in sides]
+
+        def column(i: int) -> Array:
+            (points, moves), j = sides[i // CHUNK_ROWS], i % CHUNK_ROWS
+            one = points[j : j + 1], [x[j : j + 1] for x in moves]
+            return np.concatenate([self._block(one, None, x)[0] for x in features])
+
+        return column, np.concatenate(diagonal)
 
     def __repr__(self) -> str:
         return f"<SteinKernel of {self.target!r} with {self.kernel!r}, operator {self.operator!r}>"
@@ -512,20 +533,11 @@ def check_choices(kernel: Any, zeros: str, operator: str) -> None:
 
 def discrete_cardinalities(target: Any) -> list[int]:
     """The number of states of every variable of a target; raises if it is no such thing."""
-    cardinalities = getattr(target, "cardinalities", None)
-    if cardinalities is None or not hasattr(target, "site_logs"):
-        wrap = " Wrap it: Target(log_prob, cardinalities)." if callable(target) else ""
-        raise DataError(
-            "The target must be a FactorGraph, a BayesianNetwork, a Circuit, or a Target made of a "
-            f"function. Got {type(target).__name__} instead.{wrap}"
-        )
-    for variable, n in enumerate(cardinalities):
+    require_target(target)
+    for v, n in enumerate(target.cardinalities):
         if n is None:
-            raise PropertyError(
-                "Discrete Stein operators shift every variable to its next state. Variable "
-                f"{variable} of the target is real."
-            )
-    return [int(n) for n in cardinalities]
+            raise PropertyError(f"Targets are discrete here. Variable {v} of the target is real.")
+    return [int(n) for n in target.cardinalities]
 
 
 def stein_target(call: str, target: Any, samples: Any) -> tuple[Any, list[int]]:
@@ -571,16 +583,14 @@ def shift_ratios(logs: Any, points: Any, variable: int, zeros: str) -> tuple[Any
     if zeros == "raise" and not kept.all():
         raise ZerosMet(
             f"The target has zeros: shifting variable {variable} of the sample "
-            f"{_shown(points[np.argmin(kept)])} back leaves its support, and Stein operators do "
-            "not have mean zero then."
+            f"{_shown(points[np.argmin(kept)])} back leaves its support."
         )
     with np.errstate(over="ignore"):
         ratios = np.exp(logs[rows, (states + 1) % card] - here)
     if not np.isfinite(ratios).all():
         raise DataError(
             f"The probability of the sample {_shown(points[np.argmin(np.isfinite(ratios))])} grows "
-            f"by more than can be written when variable {variable} changes. Use operator='gibbs', "
-            "or leave out such samples: their weight is zero in all but name."
+            f"by more than can be written when variable {variable} changes. Use operator='gibbs'."
         )
     return ratios, kept
 
@@ -589,9 +599,8 @@ def _refuse_impossible(logs: Any, points: Any) -> None:
     if (logs == -inf).any():
         row = int(np.argmin(logs))
         raise DataError(
-            f"The target is zero at row {{row}} of the samples, {_shown(points[row])}, so that "
-            "there are no ratios of probabilities. Leave out such samples: they cannot have come "
-            "from the target.",
+            f"The target is zero at row {{row}} of the samples, {_shown(points[row])}. Leave out "
+            "such samples: they cannot have come from the target.",
             row=row,
         )
 
@@ -602,30 +611,54 @@ def _shown(point: Any) -> str:
     return f"[{', '.join(values)}{', ...' if len(point) > 30 else ''}]"
 
 
-def _product_gram(terms: Any, first: Any, second: Any) -> Any:
+def _features(points: Any, moves: list[Any]) -> tuple[Any, Any]:
+    """Indicators of all states, (n, states), and their products with weights of operators."""
+    own = [np.eye(w.shape[1])[x] for x, w in zip(points.T, moves, strict=True)]
+    pairs = (x[:, :, None] * w[:, None, :] for x, w in zip(own, moves, strict=True))
+    return np.hstack(own), np.hstack([x.reshape(len(x), -1) for x in pairs])
+
+
+def _sparse_features(points: Any, moves: list[Any]) -> tuple[Any, Any]:
+    """The same as sparse matrices, made without the zeros."""
+    n, cards = len(points), np.array([w.shape[1] for w in moves])
+    own = np.cumsum(cards) - cards + points
+    first = np.cumsum(cards**2) - cards**2 + points * cards
+    pairs = np.hstack([first[:, [v]] + np.arange(card) for v, card in enumerate(cards)])
+
+    def matrix(values: Any, columns: Any, width: int) -> Any:
+        starts = columns.shape[1] * np.arange(n + 1)
+        return csr_array((values.ravel(), columns.ravel(), starts), (n, width))
+
+    states = matrix(np.ones(own.shape), own, cards.sum())
+    return states, matrix(np.hstack(moves), pairs, cards @ cards)
+
+
+def _product_gram(terms: Any, points: Any, moves: list[Any], states: Any, pairs: Any) -> Any:
     """The Gram matrix for products of positive kernels, by matrix products over states.
 
     Relative to k(x, x'), the operators of one variable see only the two states of that variable
-    and how they weigh other states: features of (state here, state there).
+    and how they weigh other states: the features of x', weighted by x.
     """
-    total = np.zeros((len(first[0]), len(second[0])))
-    (here, features), (there, others) = (
-        zip(*map(_features, points.T, moves), strict=True) for points, moves in (first, second)
-    )
-    right = np.hstack(others)
+    total: Any = 0.0
     for weight, matrices in terms:
-        # products of kernels of one pair of states and inverse kernels of another
-        ratios = [np.einsum("ij,kl->ikjl", 1.0 / m, m).reshape(m.size, -1) for m in matrices]
-        left = np.hstack([x @ ratio for x, ratio in zip(features, ratios, strict=True)])
-        logs = np.hstack([x @ np.log(m) for x, m in zip(here, matrices, strict=True)])
-        total += weight * np.exp(logs @ np.hstack(there).T) * (left @ right.T)
+        columns = list(zip(points.T, moves, matrices, strict=True))
+        logs = np.hstack([np.log(m)[x] for x, _, m in columns])
+        ratios = ((1.0 / m)[x][:, :, None] * (w @ m)[:, None, :] for x, w, m in columns)
+        inside = np.hstack([ratio.reshape(len(ratio), -1) for ratio in ratios])
+        total = total + weight * np.exp((states @ logs.T).T) * (pairs @ inside.T).T
     return total
 
 
-def _features(states: Any, moves: Any) -> tuple[Any, Any]:
-    """Indicators of states, and their products with weights of states, (n, cardinality^2)."""
-    own = np.eye(moves.shape[1])[states]
-    return own, (own[:, :, None] * moves[:, None, :]).reshape(len(own), -1)
+def _product_diagonal(terms: Any, points: Any, moves: list[Any]) -> Any:
+    """The kernels of points with themselves."""
+    total: Any = 0.0
+    for weight, matrices in terms:
+        own = [np.diag(m)[x] for x, m in zip(points.T, matrices, strict=True)]
+        inside = sum(
+            ((w @ m) * w).sum(axis=1) / k for w, m, k in zip(moves, matrices, own, strict=True)
+        )
+        total = total + weight * np.prod(own, axis=0) * inside
+    return total
 
 
 def _gram_by_states(values: Callable[..., Any], first: Any, second: Any) -> Any:
@@ -694,7 +727,7 @@ def is_strictly_positive_definite(kernel: Kernel, cardinalities: Sequence[int]) 
             )
 
     def inner(node: int, left: Any, right: Any) -> Any:
-        block: Any = blocks.operand.inner[node]
+        block: Any = blocks.operand.blocks[node]
         products = left[block.index("left")] & right[block.index("right")]
         return (block.csr > 0).astype(np.float64) @ products > 0
 
@@ -702,91 +735,6 @@ def is_strictly_positive_definite(kernel: Kernel, cardinalities: Sequence[int]) 
     if (roots & (np.asarray(blocks.weights) > 0)).any():
         return Verdict(True, "it has a term of strictly positive definite kernels")
     return Verdict(False, "no term of it is strictly positive definite in all variables")
-
-
-def gram_columns(stein: PairwiseKernel, rows: Any) -> tuple[Callable[[int], Any], Any]:
-    """A function that gives one column of the Gram matrix of rows, and the diagonal of it.
-
-    What the kernel knows of the rows is read once, and stays linear in their number.
-
-    Examples
-    --------
-    >>> import expectedkernels as ek
-    >>> X = np.array([[0, 0], [0, 1], [1, 1]])
-    >>> stein = SteinKernel(ek.factorized([[0.2, 0.8], [0.5, 0.5]]), operator="gibbs")
-    >>> column, diagonal = gram_columns(stein, X)
-    >>> bool(abs(column(2) - stein(X)[:, 2]).max() < 1e-15)
-    True
-    >>> bool(abs(diagonal - np.diag(stein(X))).max() < 1e-15)
-    True
-    """
-    if isinstance(stein, SteinKernel) and stein._terms is not None:
-        return _product_columns(stein, rows)
-    sides = [stein._read(rows[chunk]) for chunk in spans(len(rows), CHUNK_ROWS)]
-    blocks = (rows[chunk] for chunk in spans(len(rows), DIAGONAL_ROWS))
-    diagonal = np.concatenate([np.diag(stein(block)) for block in blocks])
-
-    def column(i: int) -> Any:
-        one = stein._read(rows[i : i + 1])
-        return np.concatenate([stein._between(one, side)[0] for side in sides])
-
-    return column, diagonal
-
-
-def _product_columns(stein: SteinKernel, rows: Any) -> tuple[Callable[[int], Any], Any]:
-    """The same for products of positive kernels, as products of sparse matrices and vectors.
-
-    Given one point, what a variable of another adds depends on its state, and is linear in how the
-    operator weighs its other states.
-    """
-    terms: Any = stein._terms
-    cards, chunks, diagonal = np.asarray(stein.cardinalities), [], []
-
-    def _sparse(values: Any, columns: Any) -> Any:
-        n, width = values.shape
-        shape = n, int(cards.sum() if width == len(cards) else cards @ cards)
-        return csr_array((values.ravel(), columns.ravel(), width * np.arange(n + 1)), shape)
-
-    for chunk in spans(len(rows), CHUNK_ROWS):
-        points, moves = stein._read(rows[chunk])
-        own = np.cumsum(cards) - cards + points
-        first = np.cumsum(cards**2) - cards**2 + points * cards
-        pairs = [first[:, [v]] + np.arange(card) for v, card in enumerate(cards)]
-        chunks.append(
-            (_sparse(np.ones(own.shape), own), _sparse(np.hstack(moves), np.hstack(pairs)))
-        )
-        with np.errstate(over="ignore", invalid="ignore"):  # looked at below
-            diagonal.append(finite_gram(_diagonal(terms, points, moves)))
-
-    def column(i: int) -> Any:
-        points, moves = stein._read(rows[i : i + 1])
-        total: Any = 0.0
-        with np.errstate(over="ignore", invalid="ignore"):
-            for weight, matrices in terms:
-                one = [matrix[state] for matrix, state in zip(matrices, points[0], strict=True)]
-                means = [(move @ matrix)[0] for move, matrix in zip(moves, matrices, strict=True)]
-                logs = np.log(np.concatenate(one))
-                inside = np.concatenate(
-                    [np.outer(1.0 / k, m).ravel() for k, m in zip(one, means, strict=True)]
-                )
-                parts = [np.exp(states @ logs) * (features @ inside) for states, features in chunks]
-                total = total + weight * np.concatenate(parts)
-        return finite_gram(total)
-
-    return column, np.concatenate(diagonal)
-
-
-def _diagonal(terms: Any, points: Any, moves: list[Any]) -> Any:
-    """The kernels of points with themselves."""
-    total: Any = 0.0
-    for weight, matrices in terms:
-        product, inside = 1.0, 0.0
-        for v, matrix in enumerate(matrices):
-            own = np.diag(matrix)[points[:, v]]
-            product = product * own
-            inside = inside + ((moves[v] @ matrix) * moves[v]).sum(axis=1) / own
-        total = total + weight * product * inside
-    return total
 
 
 @public
@@ -868,29 +816,6 @@ class CollapsedSteinKernel(PairwiseKernel):
         known = is_positive(self.circuit) if shifts and positive is None else positive
         self._positive = not shifts or bool(known)
 
-    def with_operator(self, operator: str) -> CollapsedSteinKernel:
-        """The same with another operator; what does not depend on it is shared.
-
-        Parameters
-        ----------
-        operator : "shift" or "gibbs"
-
-        Returns
-        -------
-        CollapsedSteinKernel
-
-        Examples
-        --------
-        >>> import expectedkernels as ek
-        >>> stein = CollapsedSteinKernel(ek.factorized([[0.2, 0.8], [0.5, 0.5]]))
-        >>> stein.with_operator("gibbs").operator
-        'gibbs'
-        """
-        settings = self.kernel, self.zeros, self.max_bytes
-        other = CollapsedSteinKernel(self.circuit, *settings, operator=operator)
-        vars(other)["_blocks"] = self._blocks
-        return other
-
     def __getstate__(self) -> dict[str, Any]:
         # blocks refer to a module, which cannot be pickled, and are quickly made again
         return {name: value for name, value in vars(self).items() if name != "_blocks"}
@@ -920,9 +845,9 @@ class CollapsedSteinKernel(PairwiseKernel):
         >>> stein.cost([[0, nan]]) < stein.cost([[0, nan], [1, nan], [0, 1]])
         True
         """
-        extent = extent_of_operand(self._read(rows)[1].operand)
+        size = axis_size(self._read(rows)[1])
         # with and without a mark there are three products for one, and half of the pairs
-        return 0.5 * sweep_cost(extent, extent, 3)
+        return 0.5 * joint_cost(size, size, 3)
 
     def _gram(self, first: Any, second: Any) -> Any:
         (logs, p), (other_logs, q) = first, second
@@ -933,7 +858,7 @@ class CollapsedSteinKernel(PairwiseKernel):
         scaled = Scaled(found.data, scale if found.scale is None else found.scale + scale)
         return scaled.linear("The Stein kernel of two samples", TOO_RARE)
 
-    def _read(self, rows: Any) -> tuple[Any, CircuitSide]:
+    def _read(self, rows: Any) -> tuple[Any, CircuitOperand]:
         """The logs of the probabilities of rows, and the marked circuit given these."""
         values = sample_rows(self.circuit, rows, least=0)
         logs = np.asarray(require_possible(self.circuit, as_evidence(values, self.cardinalities)))
@@ -959,7 +884,7 @@ class CollapsedSteinKernel(PairwiseKernel):
             distinct, codes = np.unique(weights, axis=0, return_inverse=True)
             columns.append(Column(distinct, None, codes.reshape(-1)))
         evidence = Evidence([2 * n for n in self.cardinalities], columns=columns)
-        return logs, CircuitSide(self._marked, evidence, by_patterns=True)
+        return logs, CircuitOperand(self._marked, evidence, by_patterns=True)
 
     def __repr__(self) -> str:
         return f"<CollapsedSteinKernel of {self.circuit!r} with {self.kernel!r}>"
@@ -1032,9 +957,8 @@ class PartitionSteinKernel(PairwiseKernel):
         if (free != wanted).any():
             row = int(np.argmax((free != wanted).any(axis=1)))
             raise DataError(
-                "All samples must collapse the same variables here, "
-                f"{list(self.model.collapsed)}. Row {{row}} collapses "
-                f"{np.flatnonzero(free[row]).tolist()}; compile the whole model to mix them.",
+                f"All samples must collapse the same variables, {list(self.model.collapsed)}. Row "
+                f"{{row}} collapses {np.flatnonzero(free[row]).tolist()}; use collapsed_bbis.",
                 row=row,
             )
         kind = self.operator, self.zeros

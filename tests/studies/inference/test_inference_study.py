@@ -1,48 +1,61 @@
-import json
-from hashlib import sha256
+"""The inference study: errors, samples and weights by their definitions, runs, and the page."""
+
 from itertools import product
 
+import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import expectedkernels as ek
 from expectedkernels import DataError, collapsed_bbis, simplex_weights
 from factor_graphs import scores
 from oracles import worlds
-from studies.__main__ import app
-from studies.base import Results
-from studies.inference import samples
-from studies.inference.models import (
+from studies.__main__ import main
+from studies.base import Results, fill as fill_page
+from studies.inference import study
+from studies.inference.study import (
     BURN_IN,
+    CIS_RULES,
+    COUNTS,
     GRID_FILE,
+    KEYS,
     MASKS,
     PROPOSALS,
+    QUICK,
+    REFERENCE,
+    REFERENCE_WEIGHTS,
+    RULES,
     SMALLEST,
     THIN,
-    collapse,
-    draw_points,
-    find_model,
-    load_model,
-    make_model,
-)
-from studies.inference.samples import (
-    CIS_RULES,
-    KEYS,
-    RULES,
     VALUES,
+    WEIGHTED,
     Block,
     Cell,
     Settings,
+    agreement,
+    baselines,
     cell_rows,
+    collapse,
+    differences,
+    draw_points,
     evaluate,
+    figure,
+    find_model,
+    load_model,
+    make_model,
+    method_name,
+    report,
+    rules_table,
+    run,
     stein_gram,
+    table,
 )
-from studies.inference.study import MODELS, QUICK, SHARES, cells, run
 
 SMALL = Settings(n=40, step=20, thin=20)
 PLAIN = {"seed": 0, "n": 40, "step": 20, "thin": 20}
 ISING = ("ising-random", None, 0)
+SHARES = (0.25, 0.5)
 ERROR = list({**KEYS, **VALUES}).index("error")
 
 
@@ -210,27 +223,32 @@ def test_importance_sampling_with_everything_collapsed_is_exact(asia, rule):
     assert ((sizes >= 1) & (sizes <= counts)).all()
 
 
-def test_models_are_found(tmp_path, data_dir):
+def test_models_are_found(tmp_path, data_dir, grid_file):
     assert find_model("ising", data_dir) == ("ising", str(data_dir / "uai" / GRID_FILE))
     assert find_model("ising", tmp_path) == ("ising-random", None)
     with pytest.raises(DataError, match=r"There is no model 'alarm'\. There are: ising; asia; "):
         find_model("alarm")
-    assert load_model(*ISING).n_variables == 16
+    assert load_model(*ISING).graph.n_variables == 16
     paper = load_model(*find_model("ising", data_dir), 0)
     assert paper.always == ()
     np.testing.assert_allclose(paper.graph.log_partition(), -5.0747427194)
+    # files are told apart by what is in them, wherever they are
+    name, _ = find_model(str(grid_file))
+    assert name.startswith("grid.uai ")
+    other = tmp_path / "other" / "grid.uai"
+    other.parent.mkdir()
+    other.write_bytes(grid_file.read_bytes())
+    assert find_model(str(other))[0] == name
+    ek.write_uai(ek.ising_grid(2, 2, rng=1), other)
+    assert find_model(str(other))[0] != name
 
 
-def invoke(*arguments):
-    return CliRunner().invoke(app, ["inference", *map(str, arguments)])
-
-
-def test_the_command_writes_results_and_resumes(grid_file, tmp_path):
+def test_the_command_writes_results_and_resumes(grid_file, tmp_path, capsys):
     out = tmp_path / "out"
-    options = ["--quick", "--model", grid_file, "--out", out]
-    done = invoke(*options, "--tries", 1)
-    assert done.exit_code == 0, done.output
-    assert done.stderr == ""
+    options = ["inference", "--quick", "--model", str(grid_file), "--out", str(out), "--tries", "1"]
+    assert main(options) == 0
+    shown = capsys.readouterr()
+    assert shown.err == ""
     names = {path.name for path in out.iterdir()}
     assert names == {"results.csv", "settings.json", "summary.md", "figure.png"}
     before = (out / "results.csv").read_text()
@@ -240,45 +258,28 @@ def test_the_command_writes_results_and_resumes(grid_file, tmp_path):
     text = (out / "summary.md").read_text()
     assert "not the settings of the paper" in text
     assert "CBBIS 50%, fixed, default" in text
-    assert "That CBBIS never loses to a baseline" in done.output
+    assert "That CBBIS never loses to a baseline" in shown.out
     assert "![Figure 3 of the paper, from our runs](figure.png)\n\n## Weighted" in text
-    assert "best ridge" in done.output.splitlines()[0]
+    assert "best ridge" in shown.out.splitlines()[0]
 
-    again = invoke(*options, "--tries", 1)
-    assert again.exit_code == 0, again.output
+    assert main(options) == 0
     assert (out / "results.csv").read_text() == before
-
     cut = before[: len(before) - 30]  # in the middle of the last line
     (out / "results.csv").write_text(cut)
-    more = invoke(*options, "--tries", 1)
-    assert more.exit_code == 0, more.output
+    assert main(options) == 0
     assert set((out / "results.csv").read_text().splitlines()) == set(before.splitlines())
-
-    other = invoke(*options[1:], "--tries", 1)
-    assert other.exit_code == 1
-    assert "other settings" in other.output
-
-
-def test_grams_are_kept_for_other_rules(grid_file, tmp_path):
-    options = {"models": [str(grid_file)], "tries": 1, "settings": SMALL, "progress": False}
-    kept = run(tmp_path / "a", rules=["raw"], keep=True, cis_rules=[], **options)
-    assert len(list((tmp_path / "a" / "grams").iterdir())) == 10
-    kept = run(tmp_path / "a", rules=["raw", "default"], keep=True, cis_rules=[], **options)
-    assert len(list((tmp_path / "a" / "grams").iterdir())) == 20
-    fresh = run(tmp_path / "b", rules=["raw", "default"], cis_rules=[], **options)
-    again = Results(tmp_path / "a", KEYS, VALUES, PLAIN)
-    for found in (kept, again):
-        assert errors(found) == pytest.approx(errors(fresh), abs=1e-6)
+    capsys.readouterr()
+    assert main([x for x in options if x != "--quick"]) == 1
+    assert "other settings" in capsys.readouterr().err
 
 
 def test_rules_that_have_changed_are_computed_anew(grid_file, tmp_path, monkeypatch):
-    options = {"models": [str(grid_file)], "tries": 1, "settings": SMALL, "progress": False}
-    first = run(tmp_path, rules=["raw", "uniform"], cis_rules=[], **options)
-    old = errors(first)
-    monkeypatch.setitem(samples._WEIGHTS, "raw", lambda b: np.eye(len(b.gram))[0])
-    same = run(tmp_path, rules=["raw", "uniform"], cis_rules=[], **options)
-    assert errors(same) == pytest.approx(old, abs=1e-7)
-    run(tmp_path, rules=["raw", "uniform"], again=["raw"], cis_rules=[], **options)
+    options = {"models": [str(grid_file)], "trials": 1, "settings": SMALL, "progress": False}
+    options |= {"rules": ["raw", "uniform"], "cis_rules": ["one set"]}
+    old = errors(run(tmp_path, **options))
+    monkeypatch.setitem(study._WEIGHTS, "raw", lambda b: np.eye(len(b.gram))[0])
+    assert errors(run(tmp_path, **options)) == pytest.approx(old, abs=1e-7)
+    run(tmp_path, again=["raw"], **options)
     found = Results(tmp_path, KEYS, VALUES, PLAIN)
     assert (found.frame["ess"][found.frame["rule"] == "raw"] == 1.0).all()
     kept = {key: error for key, error in errors(found).items() if "uniform" in key[5:]}
@@ -286,103 +287,147 @@ def test_rules_that_have_changed_are_computed_anew(grid_file, tmp_path, monkeypa
 
 
 def test_two_processes_find_the_same(grid_file, tmp_path):
-    found = []
-    for jobs in (1, 2):
-        records = run(
-            tmp_path / f"out{jobs}",
-            models=[str(grid_file)],
-            proposals=["gibbs"],
-            shares=[0.5],
-            masks=["fixed"],
-            rules=["raw"],
-            tries=2,
-            settings=SMALL,
-            jobs=jobs,
-            progress=False,
-        )
-        found.append(errors(records))
+    some = {"models": [str(grid_file)], "proposals": ["gibbs"], "shares": [0.5], "trials": 2}
+    some |= {"masks": ["fixed"], "rules": ["raw"], "settings": SMALL, "progress": False}
+    found = [errors(run(tmp_path / f"out{jobs}", jobs=jobs, **some)) for jobs in (1, 2)]
     assert found[0] == found[1]
     assert len(found[0]) == 2 * 2 * (2 + 2)
 
 
-FEW = {
-    "proposals": ["gibbs"],
-    "shares": [0.5],
-    "masks": ["fixed"],
-    "rules": ["uniform"],
-    "cis_rules": [],
-    "tries": 1,
-    "settings": SMALL,
-    "progress": False,
-}
-
-
-def other_grid(tmp_path):
-    """Another file with the name of the first one."""
-    path = tmp_path / "other" / "grid.uai"
-    path.parent.mkdir()
-    ek.write_uai(ek.ising_grid(2, 2, rng=1), path)
-    return path
-
-
-def test_models_of_equal_names_are_refused(grid_file, tmp_path):
-    other, out = other_grid(tmp_path), tmp_path / "out"
-    with pytest.raises(DataError, match=r"different names.* Got 'grid\.uai' twice: .* and .*other"):
-        run(out, models=[str(grid_file), str(other)], **FEW)
-    done = invoke("--model", grid_file, "--model", other, "--out", out)
-    assert done.exit_code == 1
-    assert "Got 'grid.uai' twice" in done.output
-    assert not out.exists()
-
-
-def test_results_of_another_file_of_the_same_name_are_refused(grid_file, tmp_path):
-    out, other = tmp_path / "out", other_grid(tmp_path)
-    before = len(run(out, models=[str(grid_file)], **FEW).frame)
-    digest = sha256(grid_file.read_bytes()).hexdigest()
-    text = (out / "settings.json").read_text()
-    assert json.loads(text)["files"] == {"grid.uai": digest}
-    with pytest.raises(DataError, match=f"another file of this name: its SHA-256 sum was {digest}"):
-        run(out, models=[str(other)], **FEW)
-    assert (out / "settings.json").read_text() == text
-    moved = tmp_path / "elsewhere" / "grid.uai"
-    moved.parent.mkdir()
-    moved.write_bytes(grid_file.read_bytes())
-    assert len(run(out, models=[str(moved)], **FEW).frame) == before
-    second = other.rename(other.with_name("second.uai"))
-    assert len(run(out, models=["asia", str(second)], **FEW).frame) == 3 * before
-    assert set(json.loads((out / "settings.json").read_text())["files"]) == {
-        "grid.uai",
-        "second.uai",
-    }
-
-
-def test_unknown_names_are_refused(tmp_path):
-    with pytest.raises(DataError, match="There is no model 'alarm'"):
-        run(tmp_path, models=["alarm"])
-    with pytest.raises(DataError, match="There is no proposal 'guess'"):
-        run(tmp_path, proposals=["guess"])
-    with pytest.raises(DataError, match="There is no rule for weights 'best'"):
-        run(tmp_path, rules=["best"])
-    with pytest.raises(DataError, match="There is no kind of masks 'all'"):
-        run(tmp_path, masks=["all"])
-    with pytest.raises(DataError, match="There is no variant of CIS 'mi'"):
-        run(tmp_path, cis_rules=["mi"])
+def test_options_that_make_no_sense_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"must be in the range \(0, 1\]\. Got 25"):
         run(tmp_path, shares=[25])
-    with pytest.raises(DataError, match=r"at least 1, or -1 for all\. Got 0"):
-        run(tmp_path, jobs=0)
+    with pytest.raises(DataError, match="There is no option rulez"):
+        run(tmp_path, rulez=["raw"])
     assert not list(tmp_path.iterdir())
-    for arguments, message in (
-        (["--proposal", "guess"], "There is no proposal 'guess'"),
-        (["--model", tmp_path / "none.uai"], "none.uai"),
-    ):
-        done = invoke(*arguments, "--out", tmp_path / "out")
-        assert done.exit_code == 1
-        assert message in done.output
-        assert len(done.output.splitlines()) == 1
 
 
-def test_a_try_of_everything_comes_before_the_next():
-    found = list(cells(MODELS, PROPOSALS, SHARES, MASKS, 2))
-    assert [c.trial for c in found] == [0] * 30 + [1] * 30
-    assert {(c.model, c.proposal) for c in found[:30]} == set(product(MODELS, PROPOSALS))
+BASE = {"uniform": -3.0, "raw": -2.0, "smoothed": -2.5, "default": -3.5, "best ridge": -3.6}
+PLACES = [(0.0, "none")] + [(s, m) for s in (0.25, 0.5) for m in ("per sample", "fixed")]
+
+
+def fill(error, models=("ising", "asia"), proposals=("gibbs", "uniform"), tries=3):
+    """Results that are a function of curve and number of samples, with a small spread."""
+    places = [(p, *place) for p in proposals for place in PLACES]
+    places += [("cis", share, "online") for share in (0.25, 0.5)]
+    rows = []
+    for model in models:
+        for place in places:
+            for rule in ("one set",) if place[0] == "cis" else (*BASE, "signed"):
+                for n in (10, 50, 100, 150, 200):
+                    for trial in range(tries):
+                        value = error(model, *place, rule, n) + 0.001 * (trial - (tries - 1) / 2)
+                        rows.append((model, *place, trial, rule, n, value, n / 2, 0.1))
+    return pd.DataFrame(rows, columns=[*KEYS, *VALUES])
+
+
+@pytest.fixture(scope="module")
+def as_known():
+    return fill(lambda *key: REFERENCE.get(key, -3.0 - key[2]))
+
+
+@pytest.fixture(scope="module")
+def made_up():
+    """Errors that say who is best: the default, then equal weights, smoothed and raw ones."""
+    return fill(lambda *key: BASE.get(key[4], -3.2) - 2 * key[2])
+
+
+def text_of(frame, comparable=True):
+    page, values, *_ = report(frame, comparable)
+    return fill_page(page.read_text(), values)
+
+
+def test_differences_are_of_tries_from_a_hundred_samples_on():
+    rows = []
+    for trial, gap in enumerate([0.1, 0.2, 0.6]):
+        for n, scale in ((50, 100.0), (100, 1.0), (200, 3.0)):
+            for rule, error in (("raw", -2.0 + gap * scale), ("uniform", -2.0)):
+                rows.append(("asia", "gibbs", 0.5, "per sample", trial, rule, n, error, 5.0, 0.1))
+    rows.append(("asia", "gibbs", 0.5, "per sample", 3, "uniform", 100, 7.0, 5.0, 0.1))  # no pair
+    frame = pd.DataFrame(rows, columns=[*KEYS, *VALUES])
+    [found] = differences(frame, [("raw", "CVS")]).itertuples()
+    np.testing.assert_allclose(found.mean, 2 * 0.3)
+    np.testing.assert_allclose(found.error, 2 * np.std([0.1, 0.2, 0.6], ddof=1) / 3**0.5)
+    assert found.outcome == "equal"
+    assert differences(frame, [("raw", "CIS")]).empty
+
+
+def test_outcomes_against_baselines(made_up):
+    claims = differences(made_up, list(product(WEIGHTED, baselines(0.0, ""))))
+    assert len(claims) == 2 * 2 * 3 * 4
+    found = claims.set_index(["model", "collapsed", "weights", "baseline"])
+    np.testing.assert_allclose(found["mean"]["asia", 0.25, "raw", "CVS"], 1.0, atol=0.01)
+    np.testing.assert_allclose(found["mean"]["ising", 0.5, "default", "CIS"], -0.3, atol=0.01)
+    assert found["outcome"]["asia", 0.25, "raw", "CVS"] == "worse"
+    assert found["outcome"]["asia", 0.25, "raw", "BBIS"] == "better"
+    assert found["outcome"]["asia", 0.5, "default", "CVS"] == "better"
+
+
+def test_the_summary_says_which_claims_hold(made_up):
+    text = text_of(made_up)
+    assert "raw weights (N >= 100, Gibbs, masks per sample): **does not hold**, worse than" in text
+    assert "ising 25%: CVS (+1.00)" in text
+    assert "default weights (N >= 100, Gibbs, masks per sample): **holds**." in text
+    assert "better in 16 of 16 comparisons, worse in 0." in text
+    noisy = made_up.copy()
+    noisy["error"] = -3.0
+    late = (noisy["rule"] == "raw") & (noisy["collapsed"] > 0)
+    noisy.loc[late, "error"] += 0.3 * (noisy["trial"][late] - 0.8)
+    assert "behind, but within the noise: ising 25%: CVS (+0.06)" in text_of(noisy)
+
+
+def test_reference_values_are_compared_with(as_known, made_up):
+    found = agreement(as_known)
+    assert len(found) == len(REFERENCE) == 29 * 5
+    np.testing.assert_allclose(found["mean"], found["known"], atol=0.01)
+    assert "145 of 145 are within three standard errors" in text_of(as_known)
+    assert "outside of three" in text_of(made_up)
+    shown = table(as_known, "ising", "gibbs", True).loc["*reference: VS*"]
+    assert shown.tolist() == ["-2.36", "-3.12", "-3.58", "-3.64", "-3.78", ""]
+    assert "(-7.70)" in str(report(as_known)[2])
+    assert "(-7.70)" not in str(report(as_known, comparable=False)[2])
+    assert "nothing here can be compared" in text_of(as_known, False)
+    assert "Reference values" not in text_of(as_known, False)
+    for masks, theirs in (("fixed", 1.0), ("per sample", 0.2)):  # of one partition, or of five
+        row = found.loc["ising", "gibbs", 0.25, masks, "raw", 100]
+        np.testing.assert_allclose(row["standard_error"], row["std"] * np.sqrt(1 / 3 + theirs))
+
+
+def test_rules_are_compared_at_three_sizes(made_up):
+    rows = rules_table(made_up)
+    assert len(rows) == 2 * 2 * 3 * 3
+    np.testing.assert_allclose(rows["uniform"] - rows["default"], 0.5, atol=0.01)
+    assert REFERENCE_WEIGHTS.loc[("asia", "sticky", 0.5), "signed"] == -8.0
+
+
+def test_tables_of_other_numbers_of_samples():
+    frame = pd.DataFrame(columns=[*KEYS, *VALUES])
+    assert table(frame, "asia", "gibbs", True).empty
+    row = ("a.uai", "gibbs", 0.0, "none", 0, "raw", 7, -1.0, 3.0, 0.1)
+    frame = pd.DataFrame([row], columns=frame.columns)
+    assert table(frame, "a.uai", "gibbs", True).to_dict("list") == {
+        "N = 7": ["-1.00"],
+        "ESS": ["3.0"],
+    }
+    assert set(COUNTS).isdisjoint({7})
+    assert figure(frame) is None
+
+
+def test_names_of_methods():
+    assert method_name(0.5, "online", "per query") == "CIS 50%, per query"
+    assert method_name(0.0, "none", "signed") == "BBIS, signed"
+    assert method_name(0.5, "per sample", "uniform") == "CVS 50%, per sample"
+
+
+def test_the_figure_has_five_methods_and_says_what_does_not_hold(made_up):
+    axes = figure(made_up)
+    assert [ax.get_title() for ax in axes] == [
+        f"{model}, {share}% collapsed" for model in ("ising", "asia") for share in (25, 50)
+    ]
+    assert {len(ax.collections) for ax in axes} == {5}
+    labels = [text.get_text() for text in axes[0].figure.legends[0].get_texts()]
+    assert labels == ["CBBIS", "CVS", "VS", "BBIS", "CIS"]
+    np.testing.assert_allclose(axes[0].get_lines()[0].get_ydata(), -3.0)
+    plt.close(axes[0].figure)
+    values = report(made_up)[1]
+    assert (values["won"], values["compared"], values["lost"]) == (6, 16, 8)

@@ -1,4 +1,7 @@
+"""The regression study: its data sets, methods by their definitions, runs, and the page."""
+
 import csv
+import warnings
 from itertools import product
 from types import SimpleNamespace
 
@@ -6,50 +9,50 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
+import sklearn.datasets
 
-from expectedkernels import DataError, ParseError
-from studies.__main__ import app
-from studies.base import Results
-from studies.regression.datasets import SOURCES, load, prepare
-from studies.regression.methods import (
-    METHODS,
-    BitDensity,
-    CategoryDensity,
-    Effort,
-    Imputers,
-    Settings,
-    Study,
-    draw_mask,
-    fill,
-    fit_machine,
-    hide,
+from expectedkernels import DataError
+from studies.__main__ import main
+from studies.base import fill
+from studies.regression.datasets import (
+    SOURCES,
+    SPLITS,
+    data_folder,
+    digests,
+    fetch,
+    load,
+    one_hot,
+    prepare,
+    read_table,
 )
-from studies.regression.report import (
+from studies.regression.study import (
     COMPLETE,
+    KEYS,
+    METHODS,
     PUBLISHED,
     RATES,
     SHOWN,
-    against_published,
-    caption,
-    errors,
-    figure,
-    overview,
-    report,
-    table,
-)
-from studies.regression.study import (
-    KEYS,
     VALUES,
+    BitDensity,
+    CategoryDensity,
     Cell,
+    Settings,
+    Study,
+    against_published,
     cell_mask,
-    cells,
+    draw_mask,
+    errors,
     evaluate,
     evaluation_rows,
+    figure,
+    fit_machine,
+    overview,
+    report,
     run,
+    table,
 )
 
-SMALL = Effort(donors=30, learners=30, rounds=2, completions=3)
+SMALL = Settings(check=False, donors=30, learners=30, rounds=2, completions=3)
 HEADER = ["age", "sex", "bmi", "children", "smoker", "region", "charges"]
 
 
@@ -75,8 +78,8 @@ def dataset():
 
 
 @pytest.fixture(scope="module")
-def study(dataset):
-    return Study(dataset, Settings(check=False, effort=SMALL))
+def fitted(dataset):
+    return Study(dataset, SMALL)
 
 
 @pytest.fixture
@@ -125,33 +128,33 @@ def test_densities_fit_as_well_as_is_known(data_dir, name, bits, categories):
     np.testing.assert_allclose(found, categories, atol=0.08)
 
 
-def test_predictions_are_those_of_scikit_learn(study):
-    bits = study.dataset.valid.bits
+def test_predictions_are_those_of_scikit_learn(fitted):
+    bits = fitted.dataset.valid.bits
     mixed = 0.3 * bits + 0.1
     for rows in (bits, mixed):
-        wanted = study.machine.svr.predict(rows)
-        np.testing.assert_allclose(study.machine.predict(rows), wanted, rtol=1e-10)
+        wanted = fitted.machine.svr.predict(rows)
+        np.testing.assert_allclose(fitted.machine.predict(rows), wanted, rtol=1e-10)
 
 
 @pytest.mark.parametrize("name", ["bits", "categories"])
-def test_complete_rows_have_the_regressors_own_prediction(study, name):
-    rows = study.dataset.valid.bits
-    wanted = study.machine.svr.predict(rows)
-    found = getattr(study, name).expected(study.machine, rows)
+def test_complete_rows_have_the_regressors_own_prediction(fitted, name):
+    rows = fitted.dataset.valid.bits
+    wanted = fitted.machine.svr.predict(rows)
+    found = getattr(fitted, name).expected(fitted.machine, rows)
     np.testing.assert_allclose(found, wanted, rtol=1e-9)
 
 
 def completions(density, row):
     """All rows of bits that agree with a row, with their probabilities given it."""
     n = len(row)
-    if isinstance(density, BitDensity):
+    if not isinstance(density, CategoryDensity):
         missing = np.flatnonzero(np.isnan(row))
         bits = np.tile(row, (2 ** len(missing), 1))
         bits[:, missing] = list(product([0.0, 1.0], repeat=len(missing)))
         logs = density.circuit.log_likelihood(bits)
     else:
         codes = np.array(list(product(*map(range, density.sizes))))
-        bits = density._bits(codes, np.zeros(codes.shape, dtype=bool))
+        bits = one_hot(codes, density.sizes)
         unknown = density.allowed(row[None, :])[1][0]
         for group in [g for g, u in zip(density.groups, unknown, strict=True) if u]:
             bits[:, group] = 0.0
@@ -161,10 +164,10 @@ def completions(density, row):
 
 
 @pytest.mark.parametrize("name", ["bits", "categories"])
-def test_expected_predictions_are_those_of_enumeration(study, name):
-    density, machine = getattr(study, name), study.machine
+def test_expected_predictions_are_those_of_enumeration(fitted, name):
+    density, machine = getattr(fitted, name), fitted.machine
     rng = np.random.default_rng(3)
-    rows = study.dataset.valid.bits[:4].copy()
+    rows = fitted.dataset.valid.bits[:4].copy()
     for row in rows:
         row[rng.choice(len(row), 10, replace=False)] = np.nan
     found = density.expected(machine, rows)
@@ -173,9 +176,9 @@ def test_expected_predictions_are_those_of_enumeration(study, name):
         np.testing.assert_allclose(prediction, share @ machine.svr.predict(bits), rtol=1e-9)
 
 
-def test_a_category_that_training_did_not_know_is_treated_exactly(study):
-    density, machine = study.categories, study.machine
-    rows = study.dataset.valid.bits[:3].copy()
+def test_a_category_that_training_did_not_know_is_treated_exactly(fitted):
+    density, machine = fitted.categories, fitted.machine
+    rows = fitted.dataset.valid.bits[:3].copy()
     rows[:, density.groups[2]] = 0.0
     np.testing.assert_allclose(
         density.expected(machine, rows), machine.svr.predict(rows), rtol=1e-9
@@ -188,11 +191,11 @@ def test_a_category_that_training_did_not_know_is_treated_exactly(study):
 
 
 @pytest.mark.parametrize("name", ["bits", "categories"])
-def test_completions_agree_with_what_is_observed(study, name):
-    density = getattr(study, name)
+def test_completions_agree_with_what_is_observed(fitted, name):
+    density = getattr(fitted, name)
     rng = np.random.default_rng(0)
-    rows = study.dataset.valid.bits[:20]
-    rows = hide(rows, draw_mask(rng, len(rows), study.dataset.sizes, "bits", 0.6))
+    rows = fitted.dataset.valid.bits[:20]
+    rows = np.where(draw_mask(rng, len(rows), fitted.dataset.sizes, "bits", 0.6), np.nan, rows)
     for bits in (density.most_probable(rows), *density.samples(rows, 3, 0)):
         np.testing.assert_array_equal(np.where(np.isnan(rows), np.nan, bits), rows)
     if name == "categories":
@@ -200,87 +203,77 @@ def test_completions_agree_with_what_is_observed(study, name):
         np.testing.assert_array_equal(groups, np.ones_like(groups))
 
 
-def test_most_probable_completions_have_the_highest_probability(study):
-    row = study.dataset.valid.bits[0].copy()
+def test_most_probable_completions_have_the_highest_probability(fitted):
+    row = fitted.dataset.valid.bits[0].copy()
     row[:9] = np.nan
-    for density in (study.bits, study.categories):
+    for density in (fitted.bits, fitted.categories):
         bits, share = completions(density, row)
         best = density.most_probable(row[None, :])[0]
         at = np.flatnonzero((bits == best).all(axis=1))
         np.testing.assert_allclose(share[at].sum(), share.max(), rtol=1e-9)
 
 
-def test_imputers_fill_in_training_statistics(dataset):
-    imputers = Imputers(dataset, SMALL)
-    rows = np.full((2, dataset.n_bits), np.nan)
-    train = dataset.train
-    np.testing.assert_allclose(imputers.mean(rows)[0], train.bits.mean(axis=0))
-    np.testing.assert_array_equal(imputers.median(rows, "bits")[0], np.median(train.bits, axis=0))
-    np.testing.assert_array_equal(imputers.mode(rows, "bits")[0], train.bits.mean(axis=0) > 0.5)
-    for filled in (imputers.median(rows, "features"), imputers.mode(rows, "features")):
-        assert [filled[0, g].sum() for g in dataset.groups] == [1.0] * len(dataset.sizes)
-    age = imputers.median(rows, "features")[0, dataset.groups[4]].argmax()
-    assert age == int(np.sort(train.codes[:, 4])[len(train.codes) // 2])
-    sex = imputers.mode(rows, "features")[0, dataset.groups[3]].argmax()
-    assert sex == np.bincount(train.codes[:, 3]).argmax()
-
-
-def test_the_masked_mode_is_that_of_the_rows_themselves(dataset):
+def test_imputers_fill_in_statistics(fitted):
+    dataset = fitted.dataset
+    rows, train = np.full((2, sum(dataset.sizes)), np.nan), dataset.train
+    for how, wanted in (
+        ("mean", train.bits.mean(axis=0)),
+        ("median", np.median(train.bits, axis=0)),
+        ("mode", train.bits.mean(axis=0) > 0.5),
+    ):
+        np.testing.assert_allclose(fitted.impute(how, rows)[0], wanted)
+    median, mode = (fitted.impute(how, rows, "features")[0] for how in ("median", "mode"))
+    for filled in (median, mode):
+        assert [filled[g].sum() for g in dataset.groups] == [1.0] * len(dataset.sizes)
+    assert median[dataset.groups[4]].argmax() == np.sort(train.codes[:, 4])[len(train.codes) // 2]
+    for filled in (median, mode):  # categories have no order
+        assert filled[dataset.groups[3]].argmax() == np.bincount(train.codes[:, 3]).argmax()
     rows = np.array([[1.0, np.nan, 0.0], [1.0, 1.0, np.nan], [np.nan, np.nan, np.nan]])
-    filled = Imputers(dataset, SMALL).masked_mode(rows)
-    np.testing.assert_array_equal(filled[2], [1.0, 1.0, 0.0])
-    np.testing.assert_array_equal(filled[:2], fill(rows[:2], np.array([1.0, 1.0, 0.0])))
+    filled = fitted.impute("masked mode", rows)
+    np.testing.assert_array_equal(filled, np.where(np.isnan(rows), [1.0, 1.0, 0.0], rows))
 
 
-def test_fitted_imputers_leave_observed_values_and_fill_all(dataset):
-    imputers = Imputers(dataset, SMALL)
-    bits = dataset.valid.bits
-    for missing in ("bits", "features"):
-        mask = draw_mask(np.random.default_rng(0), len(bits), dataset.sizes, missing, 0.9)
-        rows = hide(bits, mask)
-        for filled in (imputers.neighbours(rows), imputers.iterative(rows, missing, 0.9)):
-            assert filled.shape == bits.shape
-            assert np.isfinite(filled).all()
-            np.testing.assert_array_equal(filled[~mask], bits[~mask])
+@pytest.mark.parametrize("missing", ["bits", "features"])
+def test_fitted_imputers_leave_observed_values_and_fill_all(fitted, missing):
+    bits = fitted.dataset.valid.bits
+    mask = draw_mask(np.random.default_rng(0), len(bits), fitted.dataset.sizes, missing, 0.9)
+    for how in ("k-NN", "iterative"):
+        filled = fitted.impute(how, np.where(mask, np.nan, bits), missing, 0.9)
+        assert np.isfinite(filled).all()
+        np.testing.assert_array_equal(filled[~mask], bits[~mask])
 
 
-def test_masks_are_the_same_for_all_methods_and_runs(study):
-    cell = Cell("insurance", "valid", "features", 0.5, 1)
-    mask = cell_mask(study.dataset, cell, study.settings)
-    np.testing.assert_array_equal(mask, cell_mask(study.dataset, cell, study.settings))
-    fewer = cell_mask(study.dataset, cell, Settings(rows=5))
+def test_masks_are_the_same_for_all_methods_and_runs(fitted):
+    cell, dataset = Cell("insurance", "valid", "features", 0.5, 1), fitted.dataset
+    mask = cell_mask(dataset, cell, fitted.settings)
+    np.testing.assert_array_equal(mask, cell_mask(dataset, cell, fitted.settings))
+    fewer = cell_mask(dataset, cell, Settings(rows=5))
     np.testing.assert_array_equal(fewer, mask[: len(fewer)])
-    assert len(fewer) == len(evaluation_rows(study.dataset, "valid", Settings(rows=5)).y)
-    for group in study.dataset.groups:
+    assert len(fewer) == len(evaluation_rows(dataset, "valid", Settings(rows=5)).y)
+    for group in dataset.groups:
         assert (mask[:, group] == mask[:, [group.start]]).all()
     for field, value in (("trial", 2), ("missing", "bits"), ("split", "test"), ("rate", 0.4)):
-        other = cell._replace(**{field: value})
-        shared = min(len(mask), len(cell_mask(study.dataset, other, study.settings)))
-        assert (cell_mask(study.dataset, other, study.settings)[:shared] != mask[:shared]).any()
-    apart = [evaluate(study, cell, [method])[0][:-2] for method in METHODS]
-    assert apart == [row[:-2] for row in evaluate(study, cell, list(METHODS))]
+        other = cell_mask(dataset, cell._replace(**{field: value}), fitted.settings)
+        shared = min(len(mask), len(other))
+        assert (other[:shared] != mask[:shared]).any()
+    apart = [evaluate(fitted, cell, [method])[0][:-2] for method in METHODS]
+    assert apart == [row[:-2] for row in evaluate(fitted, cell, list(METHODS))]
 
 
-def test_the_first_validation_row_is_left_out_as_in_the_paper(study):
-    split = evaluation_rows(study.dataset, "valid", Settings())
-    np.testing.assert_array_equal(split.y, study.dataset.valid.y[1:])
-    split = evaluation_rows(study.dataset, "test", Settings())
-    np.testing.assert_array_equal(split.y, study.dataset.test.y)
+def test_the_first_validation_row_is_left_out_as_in_the_paper(fitted):
+    for split, first in (("valid", 1), ("test", 0)):
+        found = evaluation_rows(fitted.dataset, split, Settings())
+        np.testing.assert_array_equal(found.y, getattr(fitted.dataset, split).y[first:])
 
 
-def invoke(*arguments):
-    return CliRunner().invoke(app, ["regression", *map(str, arguments)])
-
-
-def test_the_command_writes_results_and_resumes(raw_data, tmp_path):
+def test_the_command_writes_results_and_resumes(raw_data, tmp_path, capsys):
     out = tmp_path / "out"
-    options = ["--quick", "--no-check", "--data-dir", raw_data, "--dataset", "insurance"]
-    done = invoke(*options, "--out", out, "--trials", 1)
-    assert done.exit_code == 0, done.output
-    assert done.output.endswith(f"written: {out / 'figure.png'}\n")
-    assert "expected, categories" in done.output.splitlines()[2]
-    names = {path.name for path in out.iterdir()}
-    assert names == {"results.csv", "settings.json", "summary.md", "figure.png"}
+    options = ["regression", "--quick", "--no-check", "--data-dir", str(raw_data)]
+    options += ["--dataset", "insurance", "--out", str(out), "--trials", "1"]
+    assert main(options) == 0
+    shown = capsys.readouterr().out
+    assert shown.endswith(f"written: {out / 'figure.png'}\n")
+    assert "expected, categories" in shown.splitlines()[2]
     before = (out / "results.csv").read_text()
     assert len(before.splitlines()) == 1 + 1 + 2 * 3 * len(METHODS)
     text = (out / "summary.md").read_text()
@@ -288,72 +281,31 @@ def test_the_command_writes_results_and_resumes(raw_data, tmp_path):
     for method in METHODS:
         assert f"| {method} | " in text
     assert "\n\n![Figure 2 of the paper, from our runs](figure.png)\n\n## Bits missing, " in text
-
-    again = invoke(*options, "--out", out, "--trials", 1)
-    assert again.exit_code == 0, again.output
-    assert (out / "results.csv").read_text() == before
-
     cut = before[: len(before) - 30]  # in the middle of the last line
     (out / "results.csv").write_text(cut)
-    more = invoke(*options, "--out", out, "--trials", 1)
-    assert more.exit_code == 0, more.output
+    assert main(options) == 0
     lines, wanted = (out / "results.csv").read_text().splitlines(), before.splitlines()
     assert [line.split(",")[:-2] for line in lines] == [line.split(",")[:-2] for line in wanted]
-
-    other = invoke(*options[1:], "--out", out, "--trials", 1)
-    assert other.exit_code == 1
-    assert "other settings" in other.output
+    capsys.readouterr()
+    assert main([x for x in options if x != "--quick"]) == 1
+    assert "other settings" in capsys.readouterr().err
 
 
 def test_two_processes_find_the_same(raw_data, tmp_path):
+    some = {"datasets": ["insurance"], "splits": ["valid"], "missing": ["bits"], "rates": [0.5]}
+    some |= {"methods": ["expected, categories", "sampled, bits"], "trials": 2, "progress": False}
     found = []
     for jobs in (1, 2):
-        records = run(
-            tmp_path / f"out{jobs}",
-            raw_data,
-            datasets=["insurance"],
-            splits=["valid"],
-            missing=["bits"],
-            rates=[0.5],
-            trials=2,
-            methods=["expected, categories", "sampled, bits"],
-            settings=Settings(check=False, effort=SMALL),
-            jobs=jobs,
-            progress=False,
-        )
-        found.append(records.frame.set_index(list(KEYS))["rmse"].to_dict())
+        results = run(tmp_path / f"out{jobs}", raw_data, settings=SMALL, jobs=jobs, **some)
+        found.append(results.frame.set_index(list(KEYS))["rmse"].to_dict())
     assert found[0] == found[1]
     assert len(found[0]) == 5
-
-
-def test_unknown_names_are_refused(tmp_path):
-    with pytest.raises(DataError, match=r"There is no data set 'iris'\. There are: abalone; "):
-        run(tmp_path, datasets=["iris"])
-    with pytest.raises(DataError, match="There is no method 'guess'"):
-        run(tmp_path, methods=["guess"])
-    with pytest.raises(DataError, match=r"at least 1, or -1 for all\. Got 0"):
-        run(tmp_path, jobs=0)
-    assert not list(tmp_path.iterdir())
-    done = invoke("--split", "train", "--out", tmp_path)
-    assert done.exit_code == 1
-    assert "There is no split 'train'" in done.output
-
-
-def test_a_file_of_other_columns_is_not_touched(tmp_path):
-    (tmp_path / "results.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(ParseError, match="expected the columns dataset, split"):
-        Results(tmp_path, KEYS, VALUES, {})
-    (tmp_path / "results.csv").write_text(
-        "dataset,split,missing,rate,trial,method,rmse,seconds,rows\nabalone,valid\n"
-    )
-    with pytest.raises(ParseError, match="line 2: expected a result"):
-        Results(tmp_path, KEYS, VALUES, {})
 
 
 def results(rows):
     """The errors of made-up rows."""
     frame = pd.DataFrame(rows, columns=[*KEYS, *VALUES])
-    return errors(SimpleNamespace(frame=frame)), SimpleNamespace(frame=frame)
+    return errors(frame), frame
 
 
 @pytest.fixture(scope="module")
@@ -390,16 +342,17 @@ def test_ranks_are_one_for_the_smallest_errors(records):
 
 
 def test_the_page_has_our_numbers_beside_the_published_ones(records):
-    intro, short, sections, _, _ = report(records[1])
-    text = "\n".join(short)
+    page, values, sections, *_ = report(records[1])
+    text = fill(page.read_text(), values)
     assert "below the published errors in 36 of 36 cells" in text
     assert "lose to the training mean in 0 of 72 cells" in text
-    assert "not the rows of the paper" not in intro
+    assert "not the rows of the paper" not in text
     _, shown, note = sections[0][1][:3]
     assert shown.loc["*published: expected*"].tolist()[:2] == ["2.407", "2.478"]
     assert "Complete rows: 1." in note
-    shown = report(records[1], comparable=False)[2][0][1][1]
-    assert "*published: expected*" not in shown.index
+    page, values, sections, *_ = report(records[1], comparable=False)
+    assert "not the rows of the paper" in fill(page.read_text(), values)
+    assert "*published: expected*" not in sections[0][1][1].index
 
 
 def test_the_figure_has_a_panel_per_data_set_with_the_published_curves_beside_ours(records):
@@ -425,23 +378,22 @@ def test_the_figure_has_a_panel_per_data_set_with_the_published_curves_beside_ou
 
 def test_the_words_beside_the_figure_say_where_it_does_not_hold():
     means = {"expected, bits": 2.0, "map, bits": 3.0, "masked mode": 4.0, "mean": 2.5}
-    found, _ = results(
+    _, frame = results(
         [
             ("abalone", "valid", "bits", rate, 0, method, error, 0.1, 9)
             for rate, other in ((0.1, {}), (0.5, {"map, bits": 1.0}), (0.9, {"mean": 1.5}))
             for method, error in (means | other).items()
         ]
     )
-    text = caption(found, comparable=False)
-    assert "the smallest error in 2 of 3 cells (abalone, valid, bits, 0.5)" in text
-    assert "has a smaller one than they have in 1 (abalone, valid, bits, 0.9)" in text
-    assert "paper reports" not in text
-    assert "paper reports" in caption(found, comparable=True)
-
-
-def test_cells_of_the_same_fitted_models_are_next_to_each_other():
-    found = list(cells(["abalone"], ["valid", "test"], ["bits"], [0.1, 0.2], 2))
-    assert [c.rate for c in found] == [0.0] * 2 + [0.1] * 4 + [0.2] * 4
+    values = report(frame, comparable=False)[1]
+    assert [values[x] for x in ("won", "cells", "not_won")] == [
+        2,
+        3,
+        " (abalone, valid, bits, 0.5)",
+    ]
+    assert (values["simpler"], values["simpler_where"]) == (1, " (abalone, valid, bits, 0.9)")
+    assert values["dashed"] == ""
+    assert "paper reports" in report(frame, comparable=True)[1]["dashed"]
 
 
 def test_methods_that_are_not_there_at_all_rates_do_not_hide_the_best():
@@ -460,3 +412,144 @@ def test_a_figure_of_rates_that_were_not_published():
     assert "MAP" in labels
     assert "MAP (published)" not in labels
     plt.close(axes[0].figure)
+
+
+SIZES = {
+    "abalone": ((3, 11, 11, 5, 11, 10, 11, 10), (2923, 584, 670)),
+    "delta-ailerons": ((11,) * 5, (4990, 998, 1141)),
+    "insurance": ((6, 2, 4, 2, 11, 11), (936, 187, 215)),
+    "elevators": ((*(11,) * 14, 3, 11, 3, 11), (11619, 2323, 2657)),
+}
+
+
+@pytest.fixture(params=SIZES)
+def published_data(request, data_dir):
+    return load(request.param, data_dir)
+
+
+def test_all_splits_are_those_of_the_paper_bit_for_bit(published_data):
+    dataset = published_data
+    assert dataset.verified
+    assert digests(dataset) == dataset.source.sha256
+    sizes, rows = SIZES[dataset.source.name]
+    assert dataset.sizes == sizes
+    assert tuple(len(getattr(dataset, split).y) for split in SPLITS) == rows
+
+
+def test_codes_and_bits_say_the_same(published_data):
+    dataset = published_data
+    for name in SPLITS:
+        split = getattr(dataset, name)
+        np.testing.assert_array_equal(one_hot(split.codes, dataset.sizes), split.bits)
+        known = np.stack([split.bits[:, g].sum(axis=1) for g in dataset.groups], axis=1)
+        np.testing.assert_array_equal(known == 0, split.codes < 0)
+    assert (dataset.train.codes >= 0).all()
+
+
+def test_other_rows_are_refused_unless_they_may_be_others(raw_data):
+    with pytest.raises(DataError, match=r"not those of the paper: train_x.csv.*--no-check"):
+        load("insurance", raw_data)
+    dataset = load("insurance", raw_data, check=False)
+    assert not dataset.verified
+    assert len(dataset.train.y) == 84
+    np.testing.assert_array_equal(dataset.train.y, np.trunc(dataset.train.y))
+
+
+def columns_of(column, discrete=()):
+    """A table with the columns of the insurance data, all real features alike."""
+    source, n = SOURCES["insurance"], len(column)
+    names = {name: ["a"] * n for name in source.discrete}
+    return names | dict.fromkeys(source.continuous, column) | {"charges": column} | dict(discrete)
+
+
+def test_categories_outside_of_training_are_all_zeros():
+    order = np.random.RandomState(1337).permutation(20)
+    column = np.full(20, "5.0", dtype=object)
+    column[order[:14]] = [str(float(i)) for i in range(14)]
+    column[order[14]] = "100.0"  # validation, as high as the training maximum: its own category
+    column[order[15]] = "-1.0"  # validation, below all training values
+    sex = np.full(20, "f", dtype=object)
+    sex[order[16]] = "m"
+    dataset = prepare(SOURCES["insurance"], columns_of(column.tolist(), [("sex", sex.tolist())]))
+    age = dataset.valid.codes[:, 4]
+    assert age[0] == dataset.sizes[4] - 1
+    assert age[1] == -1
+    assert dataset.test.codes[0, 3] == -1
+    np.testing.assert_array_equal(dataset.valid.bits[1, dataset.groups[4]], 0)
+
+
+def test_the_folder_comes_from_the_argument_or_the_environment(tmp_path, monkeypatch):
+    monkeypatch.delenv("EXPECTEDKERNELS_DATA", raising=False)
+    with pytest.raises(DataError, match="--data-dir, or set the environment variable"):
+        data_folder()
+    monkeypatch.setenv("EXPECTEDKERNELS_DATA", str(tmp_path))
+    assert data_folder() == tmp_path
+    (tmp_path / "regression").mkdir()
+    assert data_folder() == tmp_path / "regression"
+    assert data_folder(tmp_path / "other") == tmp_path / "other"
+    (tmp_path / "file").touch()
+    with pytest.raises(DataError, match=r"must be a folder\. .*file is a file"):
+        data_folder(tmp_path / "file")
+
+
+def test_a_missing_file_that_is_not_on_openml_says_where_it_is(tmp_path):
+    with pytest.raises(DataError, match=r"delta_ailerons.data does not exist.*Luis Torgo"):
+        load("delta-ailerons", tmp_path)
+
+
+def test_a_file_that_cannot_be_fetched_says_why_and_where_it_is(tmp_path, monkeypatch):
+    def offline(**_):
+        warnings.warn("A network error occurred. Retrying...", UserWarning, stacklevel=2)
+        raise OSError("no route to host")
+
+    monkeypatch.setattr(sklearn.datasets, "fetch_openml", offline)
+    message = r"could not be fetched from OpenML \(data set 183\): OSError: no route.*UCI"
+    with pytest.raises(DataError, match=message):
+        load("abalone", tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_openml_sends_is_written_as_a_raw_file(tmp_path, monkeypatch):
+    source = SOURCES["abalone"]
+    names = ["Sex", "Length", "Diameter", "Height", "Whole_weight", "Shucked_weight"]
+    names += ["Viscera_weight", "Shell_weight"]
+    data = pd.DataFrame(np.arange(21).reshape(3, 7) / 10, columns=names[1:])
+    data.insert(0, "Sex", pd.Categorical(["F", "M", "M"]))
+
+    def answer(**options):
+        assert options["data_id"] == 183
+        target = pd.Series([7, 8, 9], name="Class_number_of_rings")
+        return SimpleNamespace(data=data, target=target)
+
+    monkeypatch.setattr(sklearn.datasets, "fetch_openml", answer)
+    path = tmp_path / "new" / source.file
+    fetch(source, path)
+    found = read_table(source, path)
+    assert found["Sex"].tolist() == ["F", "M", "M"]
+    assert found["Whole weight"].tolist() == ["0.3", "1.0", "1.7"]
+    assert found["Rings"].tolist() == ["7", "8", "9"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "must be a table with a line of column names: No columns"),
+        ("age,sex\n1,2\n", "There is no column 'children', 'smoker'"),
+        ("age,sex,bmi,children,smoker,region,charges\n1,2\n", "Cells are empty"),
+        ("age,sex\n1,2\n1,2,3\n", "Expected 2 fields in line 3, saw 3"),
+    ],
+)
+def test_a_file_that_is_no_such_table_is_refused(tmp_path, text, message):
+    (tmp_path / "insurance.csv").write_text(text)
+    with pytest.raises(DataError, match=message):
+        load("insurance", tmp_path)
+
+
+def test_text_among_numbers_is_refused():
+    with pytest.raises(DataError, match=r"column 'age' of insurance\.csv must hold numbers"):
+        prepare(SOURCES["insurance"], columns_of(["a"] * 20))
+
+
+def test_too_few_rows_are_refused():
+    with pytest.raises(DataError, match=r"at least ten rows\. Got 2"):
+        prepare(SOURCES["insurance"], columns_of(["1", "2"]))

@@ -1,0 +1,407 @@
+"""Passes over the units of several circuits at once, by layers or node by node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from math import ceil, exp, floor, inf, prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from array_api_compat import is_torch_array
+from scipy import sparse
+
+from expectedkernels.arrays import as_like, is_on_card, namespace, take, to_numpy
+from expectedkernels.circuits.operands import (
+    LEAST_ROOM,
+    CircuitOperand,
+    PointOperand,
+    rows_are_cheaper,
+)
+from expectedkernels.engine.joint import joint_layout, joint_levels
+from expectedkernels.engine.nodes import CACHED_BYTES, NodePass, log_headroom
+from expectedkernels.engine.passes import Atoms, up
+from expectedkernels.engine.replay import fits, replayed
+from expectedkernels.engine.scaled import NodeValues, Scaled
+from expectedkernels.engine.torch_ops import differentiable
+from expectedkernels.vtree import Vtree
+
+if TYPE_CHECKING:
+    from expectedkernels.circuits.circuit import Circuit
+
+LARGE_NODE = 2**14
+"""With more products per node than this, nodes are computed one by one: nothing is gained."""
+AGREEMENT = 1e-12
+"""How far upper and lower bounds may be apart."""
+FEW = 0.125
+"""With less than this share of cells out of range, these are found by halves of rows."""
+
+
+class NoKernel:
+    """The kernel of a pass over one circuit: likelihoods."""
+
+    operands: tuple[Any, ...] = ()
+    is_signed = has_gradients = False
+    is_uniform = True
+
+    def key(self, variable: int) -> None:
+        """All variables are alike."""
+
+    def table(self, variable: int, atoms: Any, like: Any, mode: str) -> tuple[NodeValues, bool]:
+        """One for every atom, or its log."""
+        return NodeValues(np.zeros(atoms[0].n) if mode == "logs" else np.ones(atoms[0].n)), False
+
+
+def array_in(circuit: Circuit) -> Any:
+    """One of the circuit's arrays."""
+    return circuit.blocks[0].numbers
+
+
+def array_of(axes: tuple[Any, ...]) -> Any:
+    """An array of the first circuit: results live where it does."""
+    return array_in(next(side.circuit for side in axes if not isinstance(side, PointOperand)))
+
+
+class JointPass:
+    """One pass over the units of all axes and of the kernel.
+
+    Attributes
+    ----------
+    axes : tuple of sides
+    kernel : object
+        With values on atoms, `table`, and maybe with units of its own, `operands`.
+    operands : list of Operand
+        Of the kernel, if it has units, and of all circuits.
+    batched : list of int
+        The axes with rows, points first: they choose from their atoms while others are atoms still.
+    like : array
+        An empty one where values are: in torch if the first circuit is, or else in NumPy.
+    """
+
+    def __init__(self, axes: tuple[Any, ...], kernel: Any):
+        self.axes, self.kernel = axes, kernel
+        self.operands = [
+            *kernel.operands,
+            *(side.operand for side in axes if not isinstance(side, PointOperand)),
+        ]
+        rows = [i for i, side in enumerate(axes) if side.is_batched]
+        self.batched = sorted(rows, key=lambda i: not isinstance(axes[i], PointOperand))
+        like = array_of(axes)
+        self.like: Any = np.empty(0)
+        if is_torch_array(like):
+            self.like = like.detach().new_empty(0, dtype=namespace(like).float64)
+        self.signed = any(x.is_signed for x in (kernel, *self.operands, *axes))
+
+    @property
+    def vtree(self) -> Vtree:
+        """The vtree."""
+        return self.operands[0].vtree
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The number of rows of every batch."""
+        return tuple(self.axes[i].n_rows for i in self.batched)
+
+    @cached_property
+    def has_gradients(self) -> bool:
+        """Whether gradients are asked for."""
+        return self.kernel.has_gradients or any(op.has_gradients for op in self.operands)
+
+    @cached_property
+    def by_layers(self) -> bool:
+        """Whether all nodes of a height are computed together, for every row; not by patterns."""
+        if is_torch_array(self.like):
+            return True
+        if self.room < LEAST_ROOM:
+            return False
+        widths = zip(*(operand.widths for operand in self.operands), strict=True)
+        n_products = sum(map(prod, widths))
+        if n_products > LARGE_NODE * self.vtree.n_nodes:
+            return False
+        sides = [self.axes[i] for i in self.batched]
+        if len(sides) == 1 and isinstance(sides[0], PointOperand):
+            return rows_are_cheaper(self.levels, sides[0].n_rows, lambda: sides[0].batch.count)
+        return all(isinstance(x, CircuitOperand) and x.batch.is_uniform for x in sides)  # type: ignore[union-attr]
+
+    @cached_property
+    def room(self) -> float:
+        """How far from zero the logs of plain numbers may be."""
+        return log_headroom(self.operands)
+
+    @cached_property
+    def levels(self) -> Any:
+        """The layers."""
+        return joint_levels(self.operands, self.like if is_torch_array(self.like) else None)
+
+    @cached_property
+    def n_bytes(self) -> int:
+        """The most memory that values take at once, about."""
+        if self.by_layers:
+            widest = max(level.n_products for level in self.levels.levels)
+            size = self.levels.n_units + 2 * widest + 2 * self.levels.n_atoms
+            return 8 * size * prod(self.shape)
+        peak = alive = 0
+        sizes = [0] * self.vtree.n_nodes
+        counts = [self.axes[i].batch.count for i in self.batched]
+        for node in range(self.vtree.n_nodes):
+            cells = 8 * prod(count[node] for count in counts)
+            sizes[node] = cells * prod(op.units[node] for op in self.operands)
+            products = cells * prod(op.widths[node] for op in self.operands)
+            rows = max((count[node] for count in counts), default=1)
+            most = 4 * max(CACHED_BYTES, products // rows) + 2 * sizes[node]
+            peak = max(peak, alive + min(3 * products + sizes[node], most))
+            alive += sizes[node]
+            if not self.vtree.is_leaf(node):
+                alive -= sizes[self.vtree.left[node]] + sizes[self.vtree.right[node]]
+        return peak
+
+    @property
+    def n_steps(self) -> int:
+        """The number of groups of nodes that are computed together."""
+        if not self.by_layers:
+            return self.vtree.n_nodes
+        return sum(map(len, joint_layout(self.operands).groups))
+
+    @property
+    def operations(self) -> int:
+        """How many multiplications and additions there are, those of padding not counted."""
+        total = 0
+        counts = [self.axes[i].batch.count for i in self.batched]
+        for node in range(self.vtree.n_nodes):
+            sizes = [op.widths[node] for op in self.operands]
+            cells = prod(count[node] for count in counts)
+            total += cells * prod(sizes)
+            blocks = [op.blocks[node] for op in self.operands]
+            weighted = [i for i, block in enumerate(blocks) if block.matrix is not None]
+            for i in sorted(weighted, key=lambda i: blocks[i].n_units / max(1, sizes[i])):
+                matrix = blocks[i].matrix
+                terms = matrix.nnz if sparse.issparse(matrix) else prod(matrix.shape)
+                total += 2 * cells * terms * prod(n for j, n in enumerate(sizes) if j != i)
+                sizes[i] = blocks[i].n_units
+        return total
+
+    def __str__(self) -> str:
+        if not self.by_layers:
+            return f"{self.vtree.n_nodes} nodes, one by one"
+        groups = [group for layer in joint_layout(self.operands).groups for group in layer]
+        lines = [f"{len(groups)} steps for {self.vtree.n_nodes} nodes"]
+        for group in groups:
+            kind = "leaves" if self.vtree.is_leaf(int(group.nodes[0])) else "inner nodes"
+            lines.append(f"  {len(group.nodes)} {kind}: {(len(group.nodes), *group.units)}")
+        return "\n".join(lines)
+
+    def _leaf(self, variables: Sequence[int], mode: str) -> tuple[NodeValues, bool]:
+        """The kernel on the atoms of variables that are alike, and what evidence says of these.
+
+        Of shape (variables, kernel units, atoms of every circuit, rows or patterns of every batch),
+        the first axis being one if they are all equal; and whether some values were too small.
+        """
+        like = self.like if self.batched or self.has_gradients else np.empty(0)
+        xp = namespace(like)
+        atoms = tuple(side.atoms(variables[0]) for side in self.axes)
+        value, clamped = self.kernel.table(variables[0], atoms, like, mode)
+        data: Any = as_like(value.data, like)[None]
+        sign: Any = None if value.sign is None else as_like(value.sign, like)[None]
+        scale = None if value.scale is None else as_like(value.scale, like).reshape(1)
+        low, high, axis = value.low, value.high, list(range(data.ndim - len(self.axes), data.ndim))
+        for i in self.batched:
+            side, at = self.axes[i], axis[i]
+            uniform = self.by_layers or side.batch.is_uniform
+            scale = None if scale is None else scale[..., None]
+            if isinstance(side, PointOperand):
+                index = side.index(variables, uniform)
+                data, sign = (x if x is None else _chosen(x, index, at) for x in (data, sign))
+                axis = [x - (x > at) for x in axis]
+                continue
+            index, found, small = side.likelihoods(variables, uniform, mode)
+            clamped |= small
+            n, width, n_rows = found.data.shape
+            shape = [n, *[1] * data.ndim]
+            shape[at], shape[-1] = width, n_rows
+            data, sign = (x if x is None else _repeated(x, index, at) for x in (data, sign))
+            weights = as_like(found.data, like).reshape(shape)
+            data = data + weights if mode == "logs" else data * weights
+            low, high = low + found.low, high + found.high
+            if found.sign is not None:
+                signs = as_like(found.sign, like).reshape(shape)
+                sign = signs if sign is None else sign * signs
+            if found.scale is not None:
+                before = [1] * self.batched.index(i)
+                more = as_like(found.scale, like).reshape(n, *before, n_rows)
+                scale = more if scale is None else scale + more
+        sign = None if sign is None else xp.broadcast_to(sign, data.shape)
+        if mode != "logs" and low < -self.room:
+            small = (data != 0) & (abs(data) < exp(-self.room))
+            low = -self.room
+            if bool(small.any()):
+                least = exp(low) if mode == "floor" else 0.0
+                data, clamped = xp.where(small, xp.full_like(data, least), data), True
+        return NodeValues(data, scale, sign, low, high), clamped
+
+    def _leaf_at(self, variable: int, mode: str) -> tuple[NodeValues, bool]:
+        """The same of one variable, without the first axis."""
+        value, clamped = self._leaf([variable], mode)
+        scale = value.scale
+        if scale is not None:
+            shape = value.data.shape[value.data.ndim - len(self.batched) :]
+            scale = namespace(scale).broadcast_to(scale[0], shape)
+        sign = None if value.sign is None else value.sign[0]
+        return NodeValues(value.data[0], scale, sign, value.low, value.high), clamped
+
+    def values(self) -> Scaled | None:
+        """The values of all roots and rows; None if those of a few rows are out of range."""
+        if self.room < LEAST_ROOM:
+            return self._logs()
+        value, clamped = self._plain("floor")
+        if clamped and self.signed:
+            return self._logs()
+        found = _scaled(value)
+        if not clamped:
+            return found
+        agree = _agree(found, _scaled(self._plain("zero")[0]))
+        if agree.all():
+            return found
+        return None if prod(self.shape) > 1 and 1.0 - agree.mean() < FEW else self._logs()
+
+    def _logs(self) -> Scaled:
+        """The values in logarithms, which nothing is too small for."""
+        self.by_layers = False
+        root, _ = self._by_nodes("logs")
+        xp, finite = namespace(root.data), root.data > -inf
+        sign = xp.astype(finite, root.data.dtype) if root.sign is None else root.sign
+        return Scaled(sign, xp.where(finite, root.data, xp.zeros_like(root.data)))
+
+    def _plain(self, mode: str) -> tuple[NodeValues, bool]:
+        return self._by_layers(mode) if self.by_layers else self._by_nodes(mode)
+
+    def node_values(self) -> tuple[NodePass, list[NodeValues]]:
+        """A pass by nodes, and the values of all of these: in logarithms if some are too small."""
+        self.by_layers = False
+        for mode in ("floor", "logs") if self.room >= LEAST_ROOM else ("logs",):
+            nodes = self._nodes(mode)
+            values = [value for _, _, value in nodes]
+            if not nodes.clamped:
+                break
+        return nodes, values
+
+    def _by_nodes(self, mode: str) -> tuple[NodeValues, bool]:
+        found = self._nodes(mode)
+        root = found.root()
+        return root, found.clamped
+
+    def _nodes(self, mode: str) -> NodePass:
+        batches, order = [self.axes[i].batch for i in self.batched], []
+        circuits = [i for i, side in enumerate(self.axes) if not isinstance(side, PointOperand)]
+        if len(set(circuits) & set(self.batched)) > 1:
+            n, first = len(self.operands), len(self.kernel.operands)
+            points = [n + j for j, i in enumerate(self.batched) if i not in circuits]
+            order = [*range(first), *points]
+            for own, i in enumerate(circuits, first):
+                order += [n + self.batched.index(i), own] if i in self.batched else [own]
+        return NodePass(self.operands, self._leaf_at, batches, order, mode, self.signed)
+
+    def _by_layers(self, mode: str) -> tuple[NodeValues, bool]:
+        levels, n_rows = self.levels, prod(self.shape)
+        xp, clamped, low, high = namespace(self.like), False, 0.0, 0.0
+        variables = self.vtree.variable[levels.levels[0].nodes].tolist()
+        parts: list[Any] = [None] * len(variables)
+        scale: Any = None
+        shape = (-1, n_rows) if self.shape else (-1,)
+        for places in self._alike(variables):
+            value, small = self._leaf([variables[i] for i in places], mode)
+            clamped, low, high = clamped or small, min(low, value.low), max(high, value.high)
+            data = [x.reshape(shape) for x in value.data] * (len(places) // len(value.data))
+            for i, x in zip(places, data, strict=True):
+                parts[i] = x
+            if value.scale is not None:
+                more = xp.broadcast_to(value.scale, (len(places), *self.shape)).sum(axis=0)
+                scale = more.reshape(-1) if scale is None else scale + more.reshape(-1)
+        atoms = as_like(namespace(parts[0]).concat(parts), self.like)
+        if is_torch_array(atoms):
+            atoms = atoms.reshape(len(atoms), -1)
+        bounds = floor(low), ceil(high), self.signed
+        if self.has_gradients:
+            roots, more, small = differentiable(levels, atoms, bounds)
+        else:
+            roots, more, small = self._roots(levels, atoms, bounds, mode)
+        if more is not None:
+            scale = more if scale is None else scale + more
+        data = roots.reshape(*(op.units[-1] for op in self.operands), *self.shape)
+        scale = None if scale is None else scale.reshape(self.shape)
+        return NodeValues(data, scale), clamped or small
+
+    def _alike(self, variables: list[int]) -> Iterable[list[int]]:
+        """The places of variables with the same values of the kernel, together."""
+        domains = next(x.circuit for x in self.axes if isinstance(x, CircuitOperand)).cardinalities
+        several = sum(isinstance(side, PointOperand) for side in self.axes) < 2
+        if several and self.kernel.is_uniform and domains.count(domains[0]) == len(domains):
+            several = domains[0] is not None
+            return (
+                [list(range(len(variables)))] if several else [[i] for i in range(len(variables))]
+            )
+        found: dict[Any, list[int]] = {}
+        for i, v in enumerate(variables):
+            alone = domains[v] is None or not several
+            found.setdefault((i,) if alone else (self.kernel.key(v), domains[v]), []).append(i)
+        return found.values()
+
+    def _roots(self, levels: Any, atoms: Any, bounds: Any, mode: str) -> tuple[Any, Any, bool]:
+        """The values of the roots, their log-scales, and whether some values were too small."""
+        xp, alone = namespace(atoms), is_torch_array(atoms) and not self.batched
+
+        def run(atoms: Any) -> tuple[tuple[Any, ...], None]:
+            found = up(levels, Atoms(atoms), None, True, bounds=bounds, drop=mode == "zero")
+            parts = (found.values[levels.roots], found.scale, found.raised_mark)
+            if alone:  # a few numbers, read at once
+                parts = tuple(atoms.new_zeros(1) if x is None else x.reshape(-1) for x in parts)
+                return (xp.cat([x.to(atoms.dtype) for x in parts]),), None
+            return parts, None
+
+        if is_on_card(atoms) and fits(atoms, 8.0 * levels.n_units * atoms.shape[1]):
+            key = ("joint", tuple(atoms.shape), mode, bounds)
+            found = replayed(levels.captured, key, (levels,), run, (atoms,))[0]
+        else:
+            found = run(atoms)[0]
+        if alone:
+            *roots, scale, mark = to_numpy(found[0])
+            return np.array(roots), np.array([scale]), bool(mark)
+        roots, scale, mark = found
+        return roots, scale, mark is not None and bool(mark)
+
+
+def _repeated(data: Any, index: Any, axis: int) -> Any:
+    """Data with one more axis, for patterns: entries along an axis are chosen by these."""
+    if index is None:
+        return data[..., None]
+    chosen = take(data, as_like(index.reshape(-1), data), axis)
+    split = chosen.reshape(*data.shape[:axis], *index.shape, *data.shape[axis + 1 :])
+    return namespace(data).moveaxis(split, axis + 1, -1)
+
+
+def _chosen(data: Any, index: Any, axis: int) -> Any:
+    """Entries along an axis, (variables, patterns) of them, in the first and the last axis."""
+    if len(index) == 1:
+        chosen = take(data, as_like(index[0], data), axis)
+        return namespace(data).moveaxis(chosen, axis, -1)
+    chosen = take(data, as_like(index.reshape(-1), data), axis)
+    split = chosen.reshape(*data.shape[:axis], *index.shape, *data.shape[axis + 1 :])
+    return namespace(data).moveaxis(split, (axis, axis + 1), (0, -1))[:, 0]
+
+
+def _scaled(root: NodeValues) -> Scaled:
+    """The values of all roots and rows as mantissas and log-scales."""
+    if root.scale is None:
+        return Scaled(root.data, None)
+    shape = (*[1] * (root.data.ndim - root.scale.ndim), *root.scale.shape)
+    return Scaled(
+        root.data, namespace(root.data).broadcast_to(root.scale.reshape(shape), root.data.shape)
+    )
+
+
+def _agree(one: Scaled, other: Scaled) -> Any:
+    """Which upper and lower bounds are as good as equal."""
+    a, b = to_numpy(one.data), to_numpy(other.data)
+    scales = [np.zeros(()) if x.scale is None else to_numpy(x.scale) for x in (one, other)]
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        away = np.abs(b / a * np.exp(scales[1] - scales[0]) - 1.0)
+        return ((a == 0) & (b == 0)) | (away <= AGREEMENT * (1.0 + np.abs(scales[0])))

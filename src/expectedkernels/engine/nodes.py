@@ -1,0 +1,269 @@
+"""Passes one vtree node at a time: patterns of rows, large nodes, and logarithms.
+
+The values of a node are an array over the units of every operand and, behind these, the patterns
+of every batch of rows: rows that are alike below a node share what is computed there.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from math import exp, inf, prod
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from expectedkernels.arrays import as_like, detach, namespace, spans, take
+from expectedkernels.data.evidence import Patterns
+from expectedkernels.engine.joint import Operand, applied
+from expectedkernels.engine.layers import EXPONENTS, LARGEST_ROOM
+from expectedkernels.engine.scaled import NodeValues, safe_log
+
+CACHED_BYTES = 2**21
+"""Products of one node are worked on in parts of about this size."""
+LOG_TERMS = 2**18
+"""How many terms of sums in logarithms are made at once."""
+
+
+Leaf = Callable[[int, str], tuple[NodeValues, bool]]
+"""From a variable and a mode to the values of its atoms, and whether some were too small."""
+
+
+class NodePass:
+    """A pass from the leaves to the root.
+
+    Parameters
+    ----------
+    operands : sequence of Operand
+    leaf : function
+        See `Leaf`.
+    batches : sequence of Patterns
+    order : sequence of int, optional
+        How the axes of operands, and then of batches, follow each other in arrays: as they are
+        counted, or so that patterns come before the units of their own operand, which are gathered
+        together then.
+    mode : {"floor", "zero", "logs"}
+        What is too small beside the other units of its node becomes as large as it may be, or
+        zero; of values that are not negative, these are upper and lower bounds. In logarithms
+        nothing is too small.
+    signed : bool
+        Whether values may be negative, so that sums of them may cancel.
+
+    Attributes
+    ----------
+    clamped : bool
+        Whether some value was too small.
+    """
+
+    def __init__(
+        self,
+        operands: Sequence[Operand],
+        leaf: Leaf,
+        batches: Sequence[Patterns] = (),
+        order: Sequence[int] = (),
+        mode: str = "floor",
+        signed: bool = False,
+    ):
+        self.operands, self.leaf, self.batches, self.mode = operands, leaf, batches, mode
+        self.order = order or range(len(operands) + len(batches))
+        self.axis = np.argsort(self.order).tolist()
+        self.vtree, self.signed = operands[0].vtree, signed
+        self.clamped = False
+
+    @cached_property
+    def bounds(self) -> Any:
+        """See `Operand.bounds`, of all operands together."""
+        return sum(operand.bounds for operand in self.operands)
+
+    @cached_property
+    def room(self) -> float:
+        """How far from zero the logs of plain numbers may be."""
+        return log_headroom(self.operands)
+
+    def root(self) -> NodeValues:
+        """The values of the roots, with axes as they are counted."""
+        return self._ordered(deque(self, maxlen=1).pop()[2], self.axis)
+
+    def _ordered(self, value: NodeValues, order: Any) -> NodeValues:
+        """The values with their axes in another order."""
+        xp = namespace(value.data)
+        if list(order) != sorted(order):
+            value.data = xp.permute_dims(value.data, tuple(order))
+            value.sign = None if value.sign is None else xp.permute_dims(value.sign, tuple(order))
+        return value
+
+    def __iter__(self) -> Iterator[tuple[int, NodeValues | None, NodeValues]]:
+        """Every node, children first, with the values of its products and of its units.
+
+        Those of products only where they are one array.
+        """
+        values: dict[int, NodeValues] = {}
+        for node, variable in enumerate(self.vtree.variable.tolist()):
+            if variable >= 0:
+                products, clamped = self.leaf(variable, self.mode)
+                self.clamped |= clamped
+                parts, axis = [self._ordered(products, self.order)], 0
+            else:
+                axis, cuts = self._cuts(node)
+                children = [values.pop(int(x[node])) for x in (self.vtree.left, self.vtree.right)]
+                left, right = children
+                parts = [self.products(node, left, right, axis, some) for some in cuts]
+            sums = [self._divided(node, self._sums(node, part)) for part in parts]
+            values[node] = self._joined(sums, axis)
+            yield node, parts[0] if len(parts) == 1 else None, values[node]
+
+    def _joined(self, parts: list[NodeValues], axis: int) -> NodeValues:
+        """The values of all parts of the patterns of a batch."""
+        if len(parts) == 1:
+            return parts[0]
+        first = parts[0]
+
+        def concat(name: str, axis: int) -> Any:
+            arrays = [getattr(part, name) for part in parts]
+            return None if arrays[0] is None else namespace(*arrays).concat(arrays, axis=axis)
+
+        at = self.axis[len(self.operands) + axis]
+        arrays = concat("data", at), concat("scale", axis), concat("sign", at)
+        return NodeValues(*arrays, first.low, first.high)
+
+    def _cuts(self, node: int) -> tuple[int, list[slice | None]]:
+        """The batch that is worked on in parts, and these, which stay in the cache."""
+        count = [batch.count[node] for batch in self.batches]
+        size = 8 * prod(count) * prod(operand.widths[node] for operand in self.operands)
+        n_parts = min(max(count, default=1), -(-size // CACHED_BYTES))
+        if n_parts < 2:
+            return 0, [None]
+        axis = next(i for i, n in enumerate(count) if n >= n_parts)
+        ends = [count[axis] * i // n_parts for i in range(n_parts + 1)]
+        return axis, list(map(slice, ends[:-1], ends[1:]))
+
+    def products(
+        self, node: int, left: NodeValues, right: NodeValues, axis: int = 0, some: Any = None
+    ) -> NodeValues:
+        """The values of products, given those of both children; for some patterns of a batch."""
+        kept = left.data
+        left, right = (
+            self._gathered(node, value, side, axis, some)
+            for value, side in ((left, "left"), (right, "right"))
+        )
+        scale = _added(left.scale, right.scale)
+        low, high = left.low + right.low, left.high + right.high
+        if self.mode == "logs":
+            sign = left.sign if right.sign is None else right.sign
+            if left.sign is not None and right.sign is not None:
+                sign = left.sign * right.sign
+            return NodeValues(left.data + right.data, None, sign)
+        fresh = isinstance(kept, np.ndarray) and not np.may_share_memory(left.data, kept)
+        data = (
+            np.multiply(left.data, right.data, out=left.data) if fresh else left.data * right.data
+        )
+        return NodeValues(data, scale, None, low, high)
+
+    def _gathered(
+        self, node: int, value: NodeValues, side: str, cut: int, some: slice | None
+    ) -> NodeValues:
+        """The values of a child as the products of a node take them, axis by axis."""
+        n = len(self.operands)
+        index: list[Any] = [
+            None if getattr(op.blocks[node], side) is None else op.blocks[node].index(side)
+            for op in self.operands
+        ]
+        index += [getattr(batch, side)[node] for batch in self.batches]
+        if some is not None:
+            index[n + cut] = some if index[n + cut] is None else index[n + cut][some]
+
+        def gather(array: Any, places: list[Any]) -> Any:
+            for axis, chosen in enumerate(places if array is not None else ()):
+                if isinstance(chosen, slice):
+                    array = array[(slice(None),) * axis + (chosen,)]
+                elif chosen is not None:
+                    array = take(array, as_like(chosen, array), axis)
+            return array
+
+        places = [index[i] for i in self.order]
+        data, sign = gather(value.data, places), gather(value.sign, places)
+        return NodeValues(data, gather(value.scale, index[n:]), sign, value.low, value.high)
+
+    def _sums(self, node: int, products: NodeValues) -> NodeValues:
+        """The weighted sums of products, along the axis of every operand."""
+        weighted = [
+            (op.units[node] / max(1, op.widths[node]), axis, op.blocks[node].matrix)
+            for axis, op in zip(self.axis, self.operands, strict=False)
+            if op.blocks[node].matrix is not None
+        ]
+        data, sign = products.data, products.sign
+        for _, axis, matrix in sorted(weighted, key=lambda entry: entry[:2]):
+            shape = data.shape
+            split = (1, prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :]))
+            if self.mode == "logs":
+                data, sign = _log_sums(matrix, data, sign, split)
+            else:
+                w = matrix if sparse.issparse(matrix) else matrix[None]
+                data = applied(w, data, split, None)
+            shape = (*shape[:axis], -1, *shape[axis + 1 :])
+            data = data.reshape(shape)
+            sign = None if sign is None else sign.reshape(shape)
+        return NodeValues(data, products.scale, sign, products.low, products.high)
+
+    def _divided(self, node: int, value: NodeValues) -> NodeValues:
+        """The values over the largest of their patterns, where they could leave their range."""
+        if self.mode == "logs":
+            return value
+        below, above, spread, _ = self.bounds[:, node].tolist()
+        low, high = value.low + below, value.high + above
+        low = -inf if self.signed else low
+        value.low, value.high = low, high
+        if (low >= -self.room and high <= self.room) or not value.data.size:
+            return value
+        axes = tuple(self.axis[: len(self.operands)])
+        top = (np.abs(value.data) if self.signed else value.data).max(axis=axes)
+        top = np.where(top > 0, top, 1.0)
+        data = value.data / np.expand_dims(top, axes)
+        least = max(low - high, spread if low > -inf else -inf)
+        if least < -self.room:
+            small = (value.data != 0) & (np.abs(data) < exp(-self.room))
+            if small.any():
+                self.clamped = True
+                data[small] = 0.0 if self.mode == "zero" else exp(-self.room)
+        scale = _added(value.scale, np.log(top))
+        return NodeValues(data, scale, None, max(least, -self.room), 0.0)
+
+
+def log_headroom(operands: Sequence[Operand]) -> float:
+    """How far from zero the logs of plain numbers may be."""
+    return min(LARGEST_ROOM, (EXPONENTS - float(sum(op.log_range for op in operands).max())) / 2)
+
+
+def _added(one: Any, other: Any) -> Any:
+    """The sum of two log-scales, None for zero."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one + other
+
+
+def _log_sums(matrix: Any, logs: Any, sign: Any, split: tuple[int, ...]) -> tuple[Any, Any]:
+    """Logs and signs of weighted sums along the third of four axes: no term is lost."""
+    xp = namespace(logs)
+    _, before, k, after = split
+    logs = logs.reshape(before, 1, k, after)
+    factor = None if sign is None else sign.reshape(before, 1, k, after)
+    if sparse.issparse(matrix):
+        matrix = matrix.toarray()
+    matrix = as_like(matrix, logs)
+    sizes, signs = safe_log(xp.abs(matrix)), xp.sign(matrix)
+    signed = factor is not None or bool((detach(matrix) < 0).any())
+    found = []
+    for some in spans(matrix.shape[0], max(1, LOG_TERMS // max(1, before * k * after))):
+        terms = logs + sizes[some][None, :, :, None]
+        top = xp.max(detach(terms), axis=2, keepdims=True)
+        top = xp.where(top > -inf, top, xp.zeros_like(top))
+        parts = xp.exp(terms - top)
+        if signed:
+            parts = parts * signs[some][None, :, :, None]
+            parts = parts if factor is None else parts * factor
+        total = xp.sum(parts, axis=2)
+        found.append((safe_log(xp.abs(total)) + top[:, :, 0], xp.sign(total)))
+    totals, signs = (xp.concat(x, axis=1) for x in zip(*found, strict=True))
+    return totals, signs if signed else None

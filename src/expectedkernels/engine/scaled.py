@@ -1,0 +1,166 @@
+"""Numbers beyond the range of doubles: mantissas beside log-scales, or logarithms and signs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import inf, prod
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.arrays import as_like, detach, namespace, numbers
+from expectedkernels.checks import KernelError
+from expectedkernels.engine.layers import EXPONENTS
+
+Place = tuple[slice, ...]
+"""Some rows along every axis of an array."""
+LOWEST = 220.0
+"""How far below zero the logs of factors may be: three of them multiply."""
+
+
+@dataclass(slots=True, eq=False)
+class NodeValues:
+    """The values of the units of one node.
+
+    Attributes
+    ----------
+    data : array of shape (units of every operand, patterns of every batch)
+        Plain numbers, or logarithms of absolute values.
+    scale : array of shape (patterns of every batch), or None
+        What to add to the logs of plain numbers.
+    sign : array, or None
+        The signs of values in logarithms; None: all are positive.
+    low, high : float
+        Bounds of the logs of plain numbers that are not zero.
+    """
+
+    data: Any
+    scale: Any = None
+    sign: Any = None
+    low: float = 0.0
+    high: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    """Results as mantissas and log-scales (None: zero)."""
+
+    data: Any
+    scale: Any
+
+    def mapped(self, change: Callable[[Any], Any]) -> Scaled:
+        """Mantissas and scales with their entries elsewhere."""
+        return Scaled(change(self.data), None if self.scale is None else change(self.scale))
+
+    def linear(
+        self,
+        what: str = "The expected kernel",
+        advice: str = "Ask for its logarithm with log=True.",
+    ) -> Any:
+        """The plain numbers; raises (and says what they are, and what to do) if one is infinite."""
+        if self.scale is None:
+            return self.data
+        with np.errstate(over="ignore"):
+            values = times_exp(self.data, self.scale)
+        xp = namespace(values)
+        if bool(xp.any(xp.isinf(values))):
+            raise KernelError(f"{what} is too large for a float here. {advice}")
+        return values
+
+    def log(self) -> Any:
+        """The logarithms."""
+        xp = namespace(self.data)
+        if bool(xp.any(self.data < 0)):
+            raise KernelError(
+                "The expected kernel is negative here, so it has no logarithm. Ask for log=False."
+            )
+        return self.logs()[0]
+
+    def logs(self) -> tuple[Any, Any]:
+        """The logs of the absolute values, and the signs of the values."""
+        xp = namespace(self.data)
+        logs = safe_log(xp.abs(self.data)) + (0.0 if self.scale is None else self.scale)
+        return logs, xp.where(logs > -inf, xp.sign(self.data), xp.zeros_like(logs))
+
+
+def times_exp(data: Any, logs: Any) -> Any:
+    """The product data * exp(logs), in two steps: the exponentials alone may be out of range.
+
+    Zeros have logs too, which say nothing and may be of any size: zero they stay. Where their logs
+    are in range they are used, for the sake of gradients.
+    """
+    xp = namespace(data)
+    bound = xp.full_like(logs, 2.0 * EXPONENTS)
+    half = xp.exp(0.5 * xp.where((data != 0) | (logs < bound), logs, bound))
+    return data * half * half
+
+
+def concatenated(parts: list[Scaled], axis: int) -> Scaled:
+    """Values one after the other along an axis."""
+    xp = namespace(parts[0].data)
+    scale = None
+    if any(part.scale is not None for part in parts):
+        scales = [xp.zeros_like(x.data) if x.scale is None else x.scale for x in parts]
+        scale = xp.concat(scales, axis=axis)
+    return Scaled(xp.concat([part.data for part in parts], axis=axis), scale)
+
+
+def divided(values: Scaled, logs: Sequence[Any], at: Place) -> Scaled:
+    """Some of the values, divided by the probabilities of evidence, which are given as logs."""
+    data, scale = values.data, values.scale
+    xp = namespace(data)
+    for axis, shift in enumerate(logs):
+        if shift is not None:
+            shape = tuple(-1 if i == axis else 1 for i in range(data.ndim))
+            shift = xp.reshape(as_like(shift, data)[at[axis]], shape)
+            scale = xp.broadcast_to(-shift, data.shape) if scale is None else scale - shift
+    return Scaled(data, scale)
+
+
+def contracted(values: Scaled, share: Any, axis: int) -> Scaled:
+    """The weighted sum along an axis."""
+    data, scale, xp = values.data, values.scale, namespace(values.data)
+    if scale is not None:
+        size = safe_log(xp.abs(detach(data))) + detach(scale)
+        top = xp.max(size, axis=axis, keepdims=True)
+        top = xp.where(top > -inf, top, xp.zeros_like(top))
+        data, scale = times_exp(data, scale - top), top
+    product = (share[None, :], data) if axis == 0 else (data, share[:, None])
+    return Scaled(xp.matmul(*product), scale)
+
+
+@np.errstate(over="ignore")
+def exponentials(logs: Any, mode: str, axis: Any = None) -> tuple[NodeValues, bool]:
+    """Exponentials of logs over the largest along axes, in range, and whether some were too small.
+
+    In the mode "logs" they are what they are.
+    """
+    if mode == "logs":
+        return NodeValues(logs), False
+    xp, sizes = namespace(logs), detach(logs)
+    if not prod(logs.shape):
+        return NodeValues(logs), False
+    top = xp.max(sizes, axis=axis, keepdims=True)
+    top = xp.where(top > -inf, top, xp.zeros_like(top))
+
+    def ends() -> list[Any]:
+        away = xp.where(sizes > -inf, sizes - top, xp.zeros_like(sizes))
+        return [xp.min(away), xp.min(top), xp.max(top)]
+
+    low, least, most = numbers(xp, ends)
+    if max(-least, most) - low <= LOWEST:
+        return NodeValues(xp.exp(logs), None, None, low + least, most), False
+    logs = logs - top
+    if low < -LOWEST:
+        small = (sizes - top < -LOWEST) & (sizes > -inf)
+        logs = xp.where(small, xp.full_like(logs, -LOWEST if mode == "floor" else -inf), logs)
+    scale = xp.reshape(top, ()) if axis is None else xp.squeeze(top, axis=axis)
+    return NodeValues(xp.exp(logs), scale, None, max(low, -LOWEST), 0.0), low < -LOWEST
+
+
+def safe_log(x: Any) -> Any:
+    """The log, -inf at zero without a warning."""
+    xp = namespace(x)
+    positive = x > 0
+    return xp.where(positive, xp.log(xp.where(positive, x, xp.ones_like(x))), xp.full_like(x, -inf))
