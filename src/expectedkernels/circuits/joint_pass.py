@@ -6,19 +6,20 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from math import ceil, exp, floor, inf, prod
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import numpy as np
 from array_api_compat import is_torch_array
 from scipy import sparse
 
-from expectedkernels.arrays import as_like, is_on_card, namespace, take, to_numpy
+from expectedkernels.arrays import as_like, is_on_card, namespace, place_of, take, to_numpy
 from expectedkernels.circuits.operands import (
     LEAST_ROOM,
     CircuitOperand,
     PointOperand,
     rows_are_cheaper,
 )
-from expectedkernels.engine.joint import joint_layout, joint_levels
+from expectedkernels.engine.joint import KEPT, joint_layout, joint_levels
 from expectedkernels.engine.nodes import CACHED_BYTES, NodePass, log_headroom
 from expectedkernels.engine.passes import Atoms, up
 from expectedkernels.engine.replay import fits, replayed
@@ -33,6 +34,8 @@ LARGE_NODE = 2**14
 """With more products per node than this, nodes are computed one by one: nothing is gained."""
 AGREEMENT = 1e-12
 """How far upper and lower bounds may be apart."""
+FEW_ATOMS = 2**16
+"""Values of at most so many atoms are kept for the next pass."""
 FEW = 0.125
 """With less than this share of cells out of range, these are found by halves of rows."""
 
@@ -301,9 +304,36 @@ class JointPass:
         return NodePass(self.operands, self._leaf_at, batches, order, mode, self.signed)
 
     def _by_layers(self, mode: str) -> tuple[NodeValues, bool]:
-        levels, n_rows = self.levels, prod(self.shape)
+        atoms, scale, bounds, clamped = self._known_atoms(mode)
+        if self.has_gradients:
+            roots, more, small = differentiable(self.levels, atoms, bounds)
+        else:
+            roots, more, small = self._roots(self.levels, atoms, bounds, mode)
+        if more is not None:
+            scale = more if scale is None else scale + more
+        data = roots.reshape(*(op.units[-1] for op in self.operands), *self.shape)
+        scale = None if scale is None else scale.reshape(self.shape)
+        return NodeValues(data, scale), clamped or small
+
+    def _known_atoms(self, mode: str) -> tuple[Any, Any, tuple[int, int, bool], bool]:
+        """What `_atoms` gives; without rows, kernels keep it for the next pass."""
+        known = getattr(self.kernel, "known", None)
+        if known is None or self.batched or self.has_gradients:
+            return self._atoms(mode)
+        key = ("atoms", mode, place_of(self.like), *(ref(side.numbers) for side in self.axes))
+        found = known.get(key) or self._atoms(mode)
+        if key not in known and found[0].shape[0] <= FEW_ATOMS:
+            kept = [x for x in list(known) if x[0] == "atoms"]
+            for old in kept[: max(0, len(kept) + 1 - KEPT)]:
+                known.pop(old, None)
+            known[key] = found
+        return found
+
+    def _atoms(self, mode: str) -> tuple[Any, Any, tuple[int, int, bool], bool]:
+        """The values of all atoms, their log-scales and bounds, and whether some were too small."""
+        n_rows = prod(self.shape)
         xp, clamped, low, high = namespace(self.like), False, 0.0, 0.0
-        variables = self.vtree.variable[levels.levels[0].nodes].tolist()
+        variables = self.vtree.variable[self.levels.levels[0].nodes].tolist()
         parts: list[Any] = [None] * len(variables)
         scale: Any = None
         shape = (-1, n_rows) if self.shape else (-1,)
@@ -319,16 +349,7 @@ class JointPass:
         atoms = as_like(namespace(parts[0]).concat(parts), self.like)
         if is_torch_array(atoms):
             atoms = atoms.reshape(len(atoms), -1)
-        bounds = floor(low), ceil(high), self.signed
-        if self.has_gradients:
-            roots, more, small = differentiable(levels, atoms, bounds)
-        else:
-            roots, more, small = self._roots(levels, atoms, bounds, mode)
-        if more is not None:
-            scale = more if scale is None else scale + more
-        data = roots.reshape(*(op.units[-1] for op in self.operands), *self.shape)
-        scale = None if scale is None else scale.reshape(self.shape)
-        return NodeValues(data, scale), clamped or small
+        return atoms, scale, (floor(low), ceil(high), self.signed), clamped
 
     def _alike(self, variables: list[int]) -> Iterable[list[int]]:
         """The places of variables with the same values of the kernel, together."""

@@ -202,10 +202,17 @@ def parallel_operand(vtree: Vtree, terms: int) -> Operand:
 
 def product_form(vtree: Vtree, factors: Sequence[Factor]) -> KernelBlocks:
     """The product of one factor per variable, split along the vtree."""
-    inputs: list[tuple[Factor, ...]] = [(f,) for f in factors]
-    if factors.count(factors[0]) == len(factors):  # one tuple is made, and found equal, faster
-        inputs = inputs[:1] * len(factors)
-    return KernelBlocks(parallel_operand(vtree, 1), inputs, np.ones(1))
+    first = factors[0]
+    if first.table is None and not first.tensors and factors.count(first) == len(factors):
+        return _uniform_product(vtree, first.square, first.absolute, first.unequal)
+    return KernelBlocks(parallel_operand(vtree, 1), [(f,) for f in factors], np.ones(1))
+
+
+@lru_cache(maxsize=16)
+def _uniform_product(vtree: Vtree, *rates: float) -> KernelBlocks:
+    """The product of one factor for all variables, with what passes keep of it."""
+    factors = [(Factor(*rates),)] * vtree.n_variables
+    return KernelBlocks(parallel_operand(vtree, 1), factors, np.ones(1))
 
 
 def is_parallel(blocks: KernelBlocks) -> bool:
@@ -616,9 +623,21 @@ def _by_rows(joint: JointPass, values: Scaled, some: slice = slice(None)) -> Sca
             values = values.mapped(itemgetter(some))
     logs = [getattr(side, "row_logs", None) for side in axes]
     values = divided(values, logs, (some, *(slice(None),) * (len(axes) - 1)))
-    if isinstance(values.data, np.ndarray):
-        values = values.mapped(partial(as_like, like=array_of(axes)))
+    like = array_of(axes)
+    if isinstance(values.data, np.ndarray) and not isinstance(like, np.ndarray):
+        values = _in_range(values).mapped(partial(as_like, like=like))
     return values
+
+
+def _in_range(values: Scaled) -> Scaled:
+    """The values without scales, if all are floats."""
+    if values.scale is None:
+        return values
+    with np.errstate(over="ignore", under="ignore"):
+        plain = times_exp(values.data, values.scale)
+    size = np.abs(plain)
+    inside = (size < inf) & ((size > 1e-290) | (values.data == 0))
+    return Scaled(plain, None) if inside.all() else values
 
 
 def _contracted(values: Scaled, kernel: ProductKernel) -> Scaled:
