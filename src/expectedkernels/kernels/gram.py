@@ -63,7 +63,7 @@ class KernelBlocks:
     """
 
     operand: Operand
-    factors: list[tuple[Factor, ...]]
+    factors: Sequence[tuple[Factor, ...]]
     weights: Any
     tensor: Any = None
     known: dict[Any, Any] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class KernelBlocks:
         return () if len(self.weights) == 1 and is_parallel(self) else (self.operand,)
 
     @property
-    def _distinct(self) -> list[tuple[Factor, ...]]:
+    def _distinct(self) -> Sequence[tuple[Factor, ...]]:
         """The factors of variables that may differ."""
         return self.factors[:1] if self.is_uniform else self.factors
 
@@ -209,9 +209,9 @@ def product_form(vtree: Vtree, factors: Sequence[Factor]) -> KernelBlocks:
 
 
 @lru_cache(maxsize=16)
-def _uniform_product(vtree: Vtree, *rates: float) -> KernelBlocks:
+def _uniform_product(vtree: Vtree, square: float, absolute: float, unequal: float) -> KernelBlocks:
     """The product of one factor for all variables, with what passes keep of it."""
-    factors = [(Factor(*rates),)] * vtree.n_variables
+    factors = [(Factor(square, absolute, unequal),)] * vtree.n_variables
     return KernelBlocks(parallel_operand(vtree, 1), factors, np.ones(1))
 
 
