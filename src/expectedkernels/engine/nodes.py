@@ -175,11 +175,15 @@ class NodePass:
             index[n + cut] = some if index[n + cut] is None else index[n + cut][some]
 
         def gather(array: Any, places: list[Any]) -> Any:
-            for axis, chosen in enumerate(places if array is not None else ()):
+            if array is None:
+                return None
+            for axis, chosen in enumerate(places):
                 if isinstance(chosen, slice):
                     array = array[(slice(None),) * axis + (chosen,)]
-                elif chosen is not None:
-                    array = take(array, as_like(chosen, array), axis)
+            takes = [i for i, x in enumerate(places) if not isinstance(x, slice | None)]
+            # what leaves fewest entries first
+            for axis in sorted(takes, key=lambda i: len(places[i]) / array.shape[i]):
+                array = take(array, as_like(places[axis], array), axis)
             return array
 
         places = [index[i] for i in self.order]

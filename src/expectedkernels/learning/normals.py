@@ -11,7 +11,6 @@ from threading import Lock
 from typing import Any, cast
 
 import numpy as np
-from scipy.special import logsumexp
 from sklearn.cluster import KMeans
 from threadpoolctl import ThreadpoolController
 
@@ -130,8 +129,8 @@ def pattern_groups(Z: Any) -> list[Group]:
     patterns, of = np.unique(np.isnan(Z), axis=0, return_inverse=True)
     order, sizes = np.argsort(of.ravel(), kind="stable"), patterns.sum(axis=1)
     bounds = [0, 1]
-    while bounds[-1] <= sizes.max(initial=0):  # each at most a third above the first
-        bounds.append(bounds[-1] + 1 + bounds[-1] // 3)
+    while bounds[-1] <= sizes.max(initial=0):  # each at most a third above the first, or by one
+        bounds.append(bounds[-1] + max(2, 1 + bounds[-1] // 3))
     found = []
     for low, high in itertools.pairwise(bounds):
         chosen = np.flatnonzero((sizes >= low) & (sizes < high))
@@ -169,16 +168,17 @@ def _condition(mixture: NormalMixture, forms: list[Any], X: Any, group: Group) -
     x[:, :d] = np.where(missing[pattern, :d], 0.0, X)
     means = np.empty((n, len(mixture.means), len(every)))
     logs, covariances = np.empty(means.shape[:2]), []
-    for i, (precision, root, log_det) in enumerate(forms):
+    padded = np.zeros((len(mixture.means), d + 1))
+    padded[:, :d] = mixture.means
+    for i, (P, root, log_det) in enumerate(forms):
         of = slice(None) if len(forms) == 1 else slice(i, i + 1)
-        P, m = np.pad(precision, (0, 1)), np.pad(mixture.means[of], ((0, 0), (0, 1)))
         blocks = P[columns[:, :, None], columns[:, None]]
         blocks[:, every, every] += columns == d
         left = np.linalg.inv(blocks)
         own = -(left[pattern] @ np.take_along_axis(x @ P, at, 1)[:, :, None])[:, :, 0]
-        centres, places = np.where(missing[:, None], 0.0, m), columns[:, None]
+        centres, places = np.where(missing[:, None], 0.0, padded[of]), columns[:, None]
         shift = -np.take_along_axis(centres @ P, places, 2) @ left
-        means[:, of] = (m[:, columns].swapaxes(0, 1) - shift)[pattern] + own[:, None]
+        means[:, of] = (padded[of][:, columns].swapaxes(0, 1) - shift)[pattern] + own[:, None]
         np.put_along_axis(x, at, own, 1)
         np.put_along_axis(centres, np.broadcast_to(places, shift.shape), shift, 2)
         away = (x[:, :d] @ root)[:, None] - (centres[..., :d] @ root)[pattern]
@@ -189,17 +189,21 @@ def _condition(mixture: NormalMixture, forms: list[Any], X: Any, group: Group) -
         covariances.append(left)
     with np.errstate(divide="ignore"):
         logs += np.log(mixture.weights) - 0.5 * d * LOG_TAU
-    total = logsumexp(logs, axis=1)
-    shares = np.exp(logs - total[:, None])
-    shares /= shares.sum(axis=1, keepdims=True)
-    return Given(*group, shares, means, np.stack(covariances), total)
+    top = logs.max(axis=1, keepdims=True)
+    shares = np.exp(logs - top)
+    total = shares.sum(axis=1, keepdims=True)
+    found = (means, np.stack(covariances), (top + np.log(total))[:, 0])
+    return Given(*group, shares / total, *found)
 
 
 def _precision(S: Any) -> tuple[Any, Any, float]:
-    """The inverse P of a covariance, a root R with R R' = P, and the log-determinant of S."""
+    """The inverse P of a covariance, a root R with R R' = P, and the log-determinant of S.
+
+    P has a row and a column of zeros behind the last.
+    """
     factor = np.linalg.cholesky(S)
     root = np.linalg.inv(factor).T
-    return root @ root.T, root, 2.0 * float(np.log(np.diag(factor)).sum())
+    return np.pad(root @ root.T, (0, 1)), root, 2.0 * float(np.log(np.diag(factor)).sum())
 
 
 def log_likelihood(mixture: NormalMixture, Z: Any) -> Any:
