@@ -172,9 +172,30 @@ def product_parts(f: Circuit, g: Circuit, roots: Pairs) -> list[Part]:
         return f.input(variable).times(g.input(variable), *pairs)  # type: ignore[arg-type]
 
     def inner(node: int, pairs: Pairs) -> tuple[Part, Pairs, Pairs]:
+        # the sums and products of wanted pairs, and the pairs of the children they need
         a, b = int(f.vtree.left[node]), int(f.vtree.right[node])
-        below, meets[a], meets[b] = (meets[a], meets[b]), None, None
-        return _inner_pairs(f.blocks[node], g.blocks[node], *below, pairs)
+        left, right, meets[a], meets[b] = meets[a], meets[b], None, None
+        one: Any = f.blocks[node]
+        other: Any = g.blocks[node]
+        (own_left, own_right), (other_left, other_right) = one.inputs, other.inputs
+
+        def alive(a: Any, b: Any) -> Any:
+            return left[own_left[a], other_left[b]] & right[own_right[a], other_right[b]]
+
+        unit, edge, other_edge = _common_edges(one.csr, other.csr, pairs, alive)
+        sizes = (one.n_products, other.n_products)
+        (a, b), column = distinct_pairs(one.columns[edge], other.columns[other_edge], sizes)
+        left_pairs, left_index = distinct_pairs(own_left[a], other_left[b], left.shape)
+        right_pairs, right_index = distinct_pairs(own_right[a], other_right[b], right.shape)
+        n_units = len(pairs[0])
+        starts = np.concatenate([[0], np.cumsum(np.bincount(unit, minlength=n_units))])
+        first, second = one.csr.data[edge], other.csr.data[other_edge]
+        with np.errstate(over="ignore", under="ignore"):
+            numbers = first * second
+        numbers = np.where(numbers != 0, numbers, np.copysign(LEAST, numbers))  # entries stay
+        weights = sparse.csr_array((numbers, column, starts), shape=(n_units, len(a)))
+        block = Inner(len(a), n_units, left_index, right_index, weights)
+        return (block, log_sizes(first) + log_sizes(second)), left_pairs, right_pairs
 
     return from_root(f.vtree, roots, leaf, inner)
 
@@ -194,31 +215,6 @@ def _inner_meetings(one: Any, other: Any, left: Any, right: Any) -> Any:
             pairs = (other_takes @ pairs.T.astype(np.float32)).T > 0
         met[chosen] = pairs
     return met if takes is None else takes @ met.astype(np.float32) > 0
-
-
-def _inner_pairs(
-    one: Any, other: Any, left: Any, right: Any, pairs: Pairs
-) -> tuple[Part, Pairs, Pairs]:
-    """The sums and products of wanted pairs, and the pairs of the children they need."""
-    (own_left, own_right), (other_left, other_right) = one.inputs, other.inputs
-
-    def alive(a: Any, b: Any) -> Any:
-        return left[own_left[a], other_left[b]] & right[own_right[a], other_right[b]]
-
-    unit, edge, other_edge = _common_edges(one.csr, other.csr, pairs, alive)
-    sizes = (one.n_products, other.n_products)
-    (a, b), column = distinct_pairs(one.columns[edge], other.columns[other_edge], sizes)
-    left_pairs, left_index = distinct_pairs(own_left[a], other_left[b], left.shape)
-    right_pairs, right_index = distinct_pairs(own_right[a], other_right[b], right.shape)
-    n_units = len(pairs[0])
-    starts = np.concatenate([[0], np.cumsum(np.bincount(unit, minlength=n_units))])
-    first, second = one.csr.data[edge], other.csr.data[other_edge]
-    with np.errstate(over="ignore", under="ignore"):
-        numbers = first * second
-    numbers = np.where(numbers != 0, numbers, np.copysign(LEAST, numbers))  # entries stay
-    weights = sparse.csr_array((numbers, column, starts), shape=(n_units, len(a)))
-    block = Inner(len(a), n_units, left_index, right_index, weights)
-    return (block, log_sizes(first) + log_sizes(second)), left_pairs, right_pairs
 
 
 def _common_edges(one: Any, other: Any, pairs: Pairs, alive: Any) -> tuple[Any, Any, Any]:

@@ -59,7 +59,8 @@ def _drop_unreachable(vtree: Vtree, blocks: Sequence[Any]) -> Blocks:
         if weights is not None:
             if units is not None:
                 weights = weights[units]
-            used = _used_columns(weights)
+            tidied = tidy(weights) if sparse.issparse(weights) else weights
+            used = (tidied != 0).sum(axis=0) > 0
             if not used.all():
                 left, right, weights = left[used], right[used], weights[:, np.flatnonzero(used)]
         left, n_left, from_left = _renumber(left, blocks[vtree.left[node]].n_units)
@@ -67,15 +68,6 @@ def _drop_unreachable(vtree: Vtree, blocks: Sequence[Any]) -> Blocks:
         return inner(left, right, weights, n_left, n_right), from_left, from_right
 
     return from_root(vtree, None, leaf, inner_at)
-
-
-def _used_columns(weights: Any) -> Any:
-    """Which columns have an entry that is not zero."""
-    if not sparse.issparse(weights):
-        return (weights != 0).any(axis=0)
-    used = np.zeros(weights.shape[1], dtype=np.bool_)
-    used[weights.indices[weights.data != 0]] = True
-    return used
 
 
 def _renumber(index: Any, n: int) -> tuple[Any, int, Any]:
@@ -89,71 +81,46 @@ def _renumber(index: Any, n: int) -> tuple[Any, int, Any]:
 
 
 def merge_equal(vtree: Vtree, blocks: Sequence[Any]) -> Blocks:
-    """Merge equal units and drop zero ones, bottom-up."""
+    """Merge equal units and drop zero ones, bottom-up; roots all stay."""
     root = vtree.root
 
     def leaf(node: int, _: int) -> tuple[Any, Any]:
         return blocks[node].merged() if node != root else (blocks[node], None)
 
-    def inner_at(node: int, left: tuple[Any, Any], right: tuple[Any, Any]) -> tuple[Any, Any]:
-        return _merged_inner(blocks[node], left, right, node == root)
+    def inner_at(node: int, below_left: Any, below_right: Any) -> tuple[Any, Any]:
+        # children come as they are now, with the places of their former units
+        block, is_root = blocks[node], node == root
+        left, right = below_left[1][block.index("left")], below_right[1][block.index("right")]
+        n_left, n_right = below_left[0].n_units, below_right[0].n_units
+        alive = (left >= 0) & (right >= 0)
+        pairs, column = distinct_pairs(left[alive], right[alive], (n_left, n_right))
+        place: Any = None
+        if block.weights is None and not is_root:  # every unit is one product
+            place = np.full(block.n_products, -1, dtype=np.intp)
+            place[alive] = column
+            return inner(*pairs, None, n_left, n_right), place
+        weights = block.csr if block.weights is None else block.weights
+        if not alive.all() or len(pairs[0]) < block.n_products:
+            left, right = pairs
+            weights = _merge_columns(weights, alive, column, len(left))
+        if not is_root:
+            weights, place = _merge_rows(weights)
+        return inner(left, right, weights, n_left, n_right), place
 
     return [block for block, _ in from_leaves(vtree, leaf, inner_at)]
 
 
-def _merged_inner(
-    block: Inner, below_left: tuple[Any, Any], below_right: tuple[Any, Any], is_root: bool
-) -> tuple[Inner, Any]:
-    """The block of distinct units, and for every unit its place there (-1: zero); roots all stay.
-
-    Children come as they are now, with the places of their former units.
-    """
-    left, right = below_left[1][block.index("left")], below_right[1][block.index("right")]
-    n_left, n_right = below_left[0].n_units, below_right[0].n_units
-    alive = (left >= 0) & (right >= 0)
-    pairs, column = distinct_pairs(left[alive], right[alive], (n_left, n_right))
-    if block.weights is None and not is_root:  # every unit is one product
-        place: Any = np.full(block.n_products, -1, dtype=np.intp)
-        place[alive] = column
-        return inner(*pairs, None, n_left, n_right), place
-    weights = block.csr if block.weights is None else block.weights
-    if not alive.all() or len(pairs[0]) < block.n_products:
-        left, right = pairs
-        weights = _merge_columns(weights, alive, column, len(left))
-    place = None
-    if not is_root:
-        weights, place = _merge_rows(weights)
-    return inner(left, right, weights, n_left, n_right), place
-
-
 def _merge_columns(weights: Any, alive: Any, column: Any, n: int) -> Any:
     """Add up the columns of products that became one, and drop those that became zero."""
-    if not sparse.issparse(weights):
-        merged = np.zeros((weights.shape[0], n))
-        with np.errstate(over="ignore"):  # refused below, with words
-            np.add.at(merged.T, column, weights[:, alive].T)
-        _refuse_infinite(merged)
-        return merged
-    number = np.full(weights.shape[1], -1, dtype=np.intp)
-    number[alive] = column
-    coo = weights.tocoo()
-    target = number[coo.col]
-    keep = (target >= 0) & (coo.data != 0)
-    merged = sparse.coo_array(
-        (coo.data[keep], (coo.row[keep], target[keep])), shape=(weights.shape[0], n)
-    ).tocsr()
-    merged.sum_duplicates()
-    _refuse_infinite(merged.data)
-    merged.eliminate_zeros()
-    return merged
-
-
-def _refuse_infinite(numbers: Any) -> None:
-    if not np.isfinite(numbers).all():
+    places = np.ones(len(column)), (np.flatnonzero(alive), column)
+    merged = weights @ sparse.csr_array(places, shape=(weights.shape[1], n))
+    merged = tidy(merged) if sparse.issparse(weights) else np.ascontiguousarray(merged)
+    if not np.isfinite(merged.data if sparse.issparse(merged) else merged).all():
         raise CircuitError(
             "Weights of equal products of a sum unit add up to a number that is too large for a "
             "double. Scale the weights down."
         )
+    return merged
 
 
 def _merge_rows(weights: Any) -> tuple[Any, Any]:

@@ -283,17 +283,8 @@ class Circuit:
     @cached_property
     def atom_names(self) -> tuple[Any, Any]:
         """The variable of every atom of the lowest level, and its number there (its state)."""
-        level = self.levels.levels[0]
-        sizes = np.diff(level.product_starts)
-        variable = np.repeat(self.vtree.variable[level.nodes], sizes)
-        number = np.arange(level.n_products) - np.repeat(level.product_starts[:-1], sizes)
-        return variable, number.astype(np.float64)
-
-    @cached_property
-    def leaf_of_atom(self) -> Any:
-        """For every atom the place of its leaf in the lowest level."""
-        sizes = np.diff(self.levels.levels[0].product_starts)
-        return np.repeat(np.arange(len(sizes)), sizes)
+        leaf, number, _ = self.levels.atom_numbers
+        return self.vtree.variable[self.levels.levels[0].nodes][leaf], number.astype(np.float64)
 
     @cached_property
     def atom_slices(self) -> list[tuple[int, int, int]]:

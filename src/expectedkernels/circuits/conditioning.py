@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from array_api_compat import is_torch_array
 
-from expectedkernels.arrays import as_like, distinct_sparse_rows
+from expectedkernels.arrays import as_like, distinct_sparse_rows, spans
 from expectedkernels.circuits.inputs import TINY, Input
 from expectedkernels.circuits.logspace import (
     LogValues,
@@ -68,12 +68,11 @@ def chunks(
     max_bytes: float = inf,
     per_row: int = 1,
     values_only: bool = False,
-) -> Iterator[slice]:
+) -> list[slice]:
     """Rows that are worked on at once, all of about one size, with `per_row` answers each."""
     most = max(1, chunk_rows(levels, max_bytes, values_only) // per_row)
     step = max(1, -(-n_rows // max(1, -(-n_rows // most))))
-    for start in range(0, n_rows, step):
-        yield slice(start, min(start + step, n_rows))
+    return spans(n_rows, step)
 
 
 def evidence_chunks(
@@ -140,7 +139,7 @@ def _general(circuit: Circuit, evidence: Evidence, room: float) -> Atoms:
     logs = atom_logs(circuit, evidence)
     top = np.maximum.reduceat(logs, starts)
     scale: Any = np.where(top > -inf, top, 0.0)
-    logs -= scale[circuit.leaf_of_atom]
+    logs -= scale[circuit.levels.atom_numbers[0]]
     raised: Any = (logs < -room) & (logs > -inf)
     logs[raised] = -room
     values = np.exp(logs)
@@ -320,7 +319,7 @@ def _at_points(circuit: Circuit, evidence: Evidence, found: Reached) -> Reached:
             column = evidence.column(variable)
             seen[leaf] = column.seen
             value[leaf] = np.where(column.codes < len(seen[leaf]), column.codes, -1)
-    leaf_of = circuit.leaf_of_atom[found.keys]
+    leaf_of = circuit.levels.atom_numbers[0][found.keys]
     value = value[leaf_of, found.rows[:n]]
     starts, sizes = _atom_starts(level, seen)[leaf_of], np.diff(level.product_starts)[leaf_of]
     atom = found.keys - level.product_starts[leaf_of]

@@ -573,8 +573,7 @@ class Real(Family):
         """The block with some of the units, in the given order, and the components they use."""
         weights = self.weights[units]
         used = np.flatnonzero((np.asarray(weights) != 0).any(axis=0))
-        half = None if self.half is None else self.half[used]
-        return Real(weights[:, used], self.mean[used], self.variance[used], half)
+        return Real(weights[:, used], self.mean[used], self.variance[used], self.halves[used])
 
     def merged(self) -> tuple[Real, Any]:
         """The block of distinct non-zero units, of distinct components, and the places of units."""

@@ -269,13 +269,16 @@ class JointPass:
     def _logs(self) -> Scaled:
         """The values in logarithms, which nothing is too small for."""
         self.by_layers = False
-        root, _ = self._by_nodes("logs")
+        root, _ = self._plain("logs")
         xp, finite = namespace(root.data), root.data > -inf
         sign = xp.astype(finite, root.data.dtype) if root.sign is None else root.sign
         return Scaled(sign, xp.where(finite, root.data, xp.zeros_like(root.data)))
 
     def _plain(self, mode: str) -> tuple[NodeValues, bool]:
-        return self._by_layers(mode) if self.by_layers else self._by_nodes(mode)
+        if self.by_layers:
+            return self._by_layers(mode)
+        found = self._nodes(mode)
+        return found.root(), found.clamped
 
     def node_values(self) -> tuple[NodePass, list[NodeValues]]:
         """A pass by nodes, and the values of all of these: in logarithms if some are too small."""
@@ -286,11 +289,6 @@ class JointPass:
             if not nodes.clamped:
                 break
         return nodes, values
-
-    def _by_nodes(self, mode: str) -> tuple[NodeValues, bool]:
-        found = self._nodes(mode)
-        root = found.root()
-        return root, found.clamped
 
     def _nodes(self, mode: str) -> NodePass:
         batches, order = [self.axes[i].batch for i in self.batched], []
@@ -401,12 +399,7 @@ def _repeated(data: Any, index: Any, axis: int) -> Any:
 
 def _chosen(data: Any, index: Any, axis: int) -> Any:
     """Entries along an axis, (variables, patterns) of them, in the first and the last axis."""
-    if len(index) == 1:
-        chosen = take(data, as_like(index[0], data), axis)
-        return namespace(data).moveaxis(chosen, axis, -1)
-    chosen = take(data, as_like(index.reshape(-1), data), axis)
-    split = chosen.reshape(*data.shape[:axis], *index.shape, *data.shape[axis + 1 :])
-    return namespace(data).moveaxis(split, (axis, axis + 1), (0, -1))[:, 0]
+    return namespace(data).moveaxis(_repeated(data, index, axis), axis, 0)[:, 0]
 
 
 def _scaled(root: NodeValues) -> Scaled:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from expectedkernels.arrays import spans
 from expectedkernels.circuits.inputs import log_sizes
 from expectedkernels.data.evidence import Evidence
 from expectedkernels.engine.blocks import from_leaves
@@ -147,8 +148,7 @@ def log_ups(circuit: Circuit, evidence: Evidence | None) -> Iterator[tuple[slice
     """Rows in chunks that fit into memory, with what passes up find."""
     n = 1 if evidence is None else evidence.n_rows
     step = max(1, chunk_rows(circuit.levels) // COPIES)
-    for start in range(0, n, step):
-        rows = slice(start, min(start + step, n))
+    for rows in spans(n, step):
         yield rows, log_up(circuit, None if evidence is None else evidence.rows(rows))
 
 

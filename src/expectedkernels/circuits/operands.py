@@ -91,10 +91,10 @@ class InputComponents:
             self.cardinality, *(x if x is None else as_like(x, like) for x in arrays)
         )
 
-    def first(self, n: int) -> InputComponents:
-        """The first atoms of a real variable."""
-        half = None if self.half is None else self.half[:n]
-        return InputComponents(None, self.mean[:n], self.variance[:n], half)
+    def taken(self, chosen: Any) -> InputComponents:
+        """Some of the components of a real variable."""
+        half = None if self.half is None else self.half[chosen]
+        return InputComponents(None, self.mean[chosen], self.variance[chosen], half)
 
 
 class CircuitOperand:

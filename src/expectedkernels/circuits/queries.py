@@ -158,43 +158,32 @@ def _components(circuit: Circuit) -> Components | None:
         return None
 
     def leaf(node: int, variable: int) -> Components | None:
-        return _inputs(blocks[node], np.eye(n)[variable])
+        block = blocks[node]
+        weights = np.asarray(block.weights)
+        if block.half is not None or block.mean.ndim != 1 or (block.variance <= 0).any():
+            return None
+        if ((weights != 0).sum(axis=1) != 1).any() or (weights.max(axis=1) <= 0).any():
+            return None
+        at, place = weights.argmax(axis=1), np.eye(n)[variable]  # zeros are in other columns
+        parts = (np.outer(x[at], place) for x in (block.mean, block.variance))
+        return Components(np.log(weights.max(axis=1)), *parts)
 
     def inner(node: int, left: Components | None, right: Components | None) -> Components | None:
         if left is None or right is None:
             return None
-        return _sums(blocks[node], left, right, node == root)
+        block = blocks[node]
+        a, b = block.inputs
+        pairs = zip(vars(left).values(), vars(right).values(), strict=True)
+        logs, means, variances = (one[a] + other[b] for one, other in pairs)
+        if block.weights is not None:
+            numbers, starts = block.flat
+            if (numbers <= 0).any() or not (node == root or (np.diff(starts) == 1).all()):
+                return None
+            at = block.columns
+            logs, means, variances = np.log(numbers) + logs[at], means[at], variances[at]
+        return Components(logs, means, variances)
 
     return from_leaves(circuit.vtree, leaf, inner)[root]
-
-
-def _inputs(block: Any, place: Any) -> Components | None:
-    """The units of an input, with zeros in other columns; None if they are not normal."""
-    weights = np.asarray(block.weights)
-    if block.half is not None or block.mean.ndim != 1 or (block.variance <= 0).any():
-        return None
-    if ((weights != 0).sum(axis=1) != 1).any() or (weights.max(axis=1) <= 0).any():
-        return None
-    at = weights.argmax(axis=1)
-    means, variances = block.mean[at], block.variance[at]
-    return Components(
-        np.log(weights.max(axis=1)), *(np.outer(x, place) for x in (means, variances))
-    )
-
-
-def _sums(block: Any, left: Components, right: Components, root: bool) -> Components | None:
-    """The units of an inner node, all terms of the root; None if others have several."""
-    a, b = block.inputs
-    logs, means, variances = (
-        getattr(left, name)[a] + getattr(right, name)[b] for name in ("logs", "means", "variances")
-    )
-    if block.weights is not None:
-        numbers, starts = block.flat
-        if (numbers <= 0).any() or not (root or (np.diff(starts) == 1).all()):
-            return None
-        at = block.columns
-        logs, means, variances = np.log(numbers) + logs[at], means[at], variances[at]
-    return Components(logs, means, variances)
 
 
 TOLERANCE, SINGLE_TOLERANCE = 1e-6, 1e-3
@@ -497,12 +486,6 @@ def conditional_samples(
             given[v] = np.eye(allowed.shape[1])[out[rows, v].astype(np.intp)]
 
 
-def conditional_marginals(circuit: Circuit, evidence: Evidence | None) -> list[Any]:
-    """The probabilities of the states of every variable, (rows, cardinality)."""
-    weights = _statements(circuit, evidence, "A list of marginals")
-    return [_chances(circuit, weights, v) for v in range(len(weights))]
-
-
 def _statements(circuit: Circuit, evidence: Evidence | None, what: str) -> list[Any]:
     """For every variable what rows allow it to be, (rows, cardinality)."""
     found = []
@@ -611,10 +594,12 @@ def marginals(circuit: Circuit, evidence: Any = None) -> Marginals:
     if circuit.has_gradients:
         result = _with_gradients(circuit, read)
     elif result is None and circuit.is_known_nonnegative:
-        result = conditional_marginals(host, read)
+        weights = _statements(host, read, "A list of marginals")
+        result = [_chances(host, weights, v) for v in range(len(weights))]
     elif result is None:
         refuse_signed(host, "A list of marginals")
-        result = _by_variable(host, read, atom_shares(circuit, read))
+        shares, places = atom_shares(circuit, read), sorted(host.atom_slices)
+        result = [host.input(v).marginal(shares[:, a:b], read, v) for v, a, b in places]
     if not is_batch(evidence):
         result = [array[0] for array in result]
     return Marginals(result, circuit.schema)
@@ -657,15 +642,6 @@ def _logs_with(circuit: Circuit, cases: Evidence, variable: int, weights: Any) -
     columns = [cases.column(v) for v in range(circuit.n_variables)]
     columns[variable] = Column(weights, None, np.arange(len(weights)))
     return log_values(circuit, Evidence(circuit.cardinalities, columns=columns))[0][:, 0]
-
-
-def _by_variable(circuit: Circuit, evidence: Evidence | None, shares: Any) -> list[Any]:
-    """The marginals of all variables, given the posterior probabilities of atoms, (rows, atoms)."""
-    result: list[Any] = [None] * circuit.n_variables
-    for variable, first, stop in circuit.atom_slices:
-        block = circuit.input(variable)
-        result[variable] = block.marginal(shares[:, first:stop], evidence, variable)
-    return result
 
 
 def atom_shares(circuit: Circuit, evidence: Evidence | None) -> Any:

@@ -318,13 +318,18 @@ def joint_layout(operands: Sequence[Operand], largest: float = STACKED) -> Layou
     """
     kept = operands[-1].structure.layouts
     key = (tuple(ref(operand.structure) for operand in operands), largest)
+    return _kept(kept, key, lambda: _layout(operands, largest))
+
+
+def _kept(kept: dict[Any, Any], key: Any, make: Callable[[], Any]) -> Any:
+    """What is kept for a key, which begins with references: made once, in the place of others."""
     if key not in kept:
-        layout = _layout(operands, largest)
+        made = make()
         for old in list(kept):
-            held = sum(x.n_bytes for x in [*kept.values(), layout])
+            held = sum(getattr(x, "n_bytes", 0) for x in [*kept.values(), made])
             if len(kept) >= KEPT or held > KEPT_BYTES or not all(x() for x in old[0]):
                 kept.pop(old, None)
-        return kept.setdefault(key, layout)
+        return kept.setdefault(key, made)
     return kept[key]
 
 
@@ -335,12 +340,7 @@ def joint_levels(operands: Sequence[Operand], like: Any = None) -> Levels:
         return layout.bind(operands, like)
     kept = operands[-1].cached("joint", dict)
     key = (tuple(map(ref, operands)), None if like is None else str(like.device))
-    if key not in kept:
-        for old in list(kept):
-            if len(kept) >= KEPT or not all(operand() for operand in old[0]):
-                kept.pop(old, None)
-        return kept.setdefault(key, layout.bind(operands, like))
-    return kept[key]
+    return _kept(kept, key, lambda: layout.bind(operands, like))
 
 
 def _layout(operands: Sequence[Operand], largest: float) -> Layout:

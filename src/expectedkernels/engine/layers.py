@@ -352,6 +352,14 @@ class Levels:
             total[level.nodes] += np.diff(level.unit_starts) + 2 * np.diff(level.product_starts)
         return total
 
+    @cached_property
+    def atom_numbers(self) -> tuple[Any, Any, Any]:
+        """The leaf of every atom, its number there and how many there are."""
+        starts = self.levels[0].product_starts
+        sizes = np.diff(starts)
+        leaf = np.repeat(np.arange(len(sizes)), sizes)
+        return leaf, np.arange(starts[-1]) - starts[leaf], sizes[leaf]
+
     @property
     def n_atoms(self) -> int:
         """The number of atoms."""

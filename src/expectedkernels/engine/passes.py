@@ -394,21 +394,11 @@ def _of_ufuncs(
     return Semiring(full, times, sums, lift)
 
 
-def _logs(weights: Any) -> Any:
-    with np.errstate(divide="ignore"):
-        return np.log(weights)
-
-
-def _ones(weights: Any) -> Any:
-    """One for every weight that is not zero, as an int of any size."""
-    return np.array([int(w != 0) for w in weights], dtype=object)
-
-
-MAX = _of_ufuncs(np.maximum, np.add, -np.inf, 0.0, np.float64, _logs)
+MAX = _of_ufuncs(np.maximum, np.add, -np.inf, 0.0, np.float64, numpy_ops.logs)
 """Logs of values, the largest in the place of the sum."""
 LOGIC = _of_ufuncs(np.logical_or, np.logical_and, False, True, np.bool_, lambda w: w != 0)
 """Which values are not zero."""
-COUNTS = _of_ufuncs(np.add, np.multiply, 0, 1, object, _ones)
+COUNTS = _of_ufuncs(np.add, np.multiply, 0, 1, object, lambda w: (w != 0).astype(object) * 1)
 """How many terms are not zero, exactly."""
 
 

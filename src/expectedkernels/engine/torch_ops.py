@@ -136,10 +136,8 @@ class TensorLevels(Levels):
     @cached_property
     def atom_numbers(self) -> tuple[Any, Any, Any]:
         """The leaf of every atom; its number there and how many there are, (atoms, 1)."""
-        starts = self.host.levels[0].product_starts
-        sizes = np.diff(starts)
-        leaf = np.repeat(np.arange(len(sizes)), sizes)
-        parts = (leaf, (np.arange(starts[-1]) - starts[leaf])[:, None], sizes[leaf][:, None])
+        leaf, *numbers = self.host.atom_numbers
+        parts = (leaf, *(x[:, None] for x in numbers))
         leaf, number, size = (as_like(part, self.bases) for part in parts)
         return leaf, number, size
 

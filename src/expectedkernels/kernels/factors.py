@@ -50,25 +50,19 @@ def log_pairs(rate: float, a: InputComponents, b: InputComponents) -> Any:
         root = np.sqrt(rate / shrink)
     away *= root
     logs = -(away**2)
-    half, other = half_of(a)[:, None], half_of(b)[None, :]
-    (points, wide), (also_points, also_wide) = (_by_width(x) for x in (a, b))
+    half, other = half_of(a), half_of(b)
+    points, also_points = np.flatnonzero(half == 0), np.flatnonzero(other == 0)
+    wide, also_wide = np.flatnonzero(half), np.flatnonzero(other)
     for rows, columns in ((wide, also_points), (points, also_wide), (wide, also_wide)):
         if len(rows) and len(columns):  # where both are points all is done
             at = np.ix_(rows, columns)
             scale = root if shrink is None else root[at]
-            widths = scale * half[rows], scale * other[:, columns]
+            widths = scale * half[rows, None], scale * other[columns]
             if rows is wide and columns is also_wide:
                 logs[at] = log_boxes(away[at], *widths)
             else:
                 logs[at] = log_box(away[at], widths[0] if rows is wide else widths[1])
     return logs if shrink is None else logs - 0.5 * np.log(shrink)
-
-
-def _by_width(atoms: InputComponents) -> tuple[Any, Any]:
-    """Which atoms have no width, and which have one."""
-    if atoms.half is None:
-        return np.arange(atoms.n), np.arange(0)
-    return np.flatnonzero(atoms.half == 0), np.flatnonzero(atoms.half)
 
 
 def half_of(atoms: InputComponents) -> Any:
@@ -346,7 +340,7 @@ def log_triples(
     point = (x.variance == 0) & (half_of(x) == 0)
     logs = np.empty((x.n, y.n, z.n))
     if point.any():
-        logs[point] = _products(factor, _taken(x, point), y, z, variable)[0]
+        logs[point] = _products(factor, x.taken(point), y, z, variable)[0]
     if point.all():
         return logs, None
     if factor.absolute:
@@ -355,7 +349,7 @@ def log_triples(
             f"variable {variable}. RBF, ExpHamming and Delta have one."
         )
     # a value with a density differs from any other
-    logs[~point] = _log_square(factor.square, _taken(x, ~point), y, z) - 2.0 * factor.unequal
+    logs[~point] = _log_square(factor.square, x.taken(~point), y, z) - 2.0 * factor.unequal
     return logs, None
 
 
@@ -451,8 +445,3 @@ def _nodes(rate: float, atoms: InputComponents) -> tuple[InputComponents, Any]:
     mean = (atoms.mean[:, None] + half[:, None] * inside).ravel()
     spread = InputComponents(None, mean, np.repeat(atoms.variance, len(inside)))
     return spread, shares
-
-
-def _taken(atoms: InputComponents, chosen: Any) -> InputComponents:
-    half = None if atoms.half is None else atoms.half[chosen]
-    return InputComponents(None, atoms.mean[chosen], atoms.variance[chosen], half)

@@ -22,6 +22,7 @@ from expectedkernels.arrays import (
     is_on_card,
     namespace,
     require_memory,
+    spans,
     take,
     to_numpy,
 )
@@ -330,7 +331,7 @@ def gaussian(vtree: Vtree, rates: Sequence[Any], components: Sequence[int] | Non
             return np.ones([x.n for x in atoms])
         known, values = made.get(variable, ((), None))
         if [*map(id, known)] != [*map(id, others)]:
-            values = on_atoms(rates[variable], first.first(components[variable]), *others)
+            values = on_atoms(rates[variable], first.taken(slice(components[variable])), *others)
             made[variable] = others, values
         ones = np.ones((first.n - len(values), *values.shape[1:]))
         return np.concatenate([values, ones])
@@ -512,8 +513,7 @@ def pieces(
         whole = gram(joint.axes, kernel, max_bytes, bar) if root is None else None
         # patterns become rows: several copies
         step = max(1, min(max_bytes, CHUNK_BYTES) // (64 * prod(others)))
-        for start in range(0, n, step):
-            rows = slice(start, min(n, start + step))
+        for rows in spans(n, step):
             at = (slice(begin + rows.start, begin + rows.stop), *rest)
             if root is not None:
                 yield at, _by_rows(joint, root, rows)
