@@ -260,11 +260,8 @@ class Circuit:
 
     def sharing(self, other: Circuit) -> Self:
         """The circuit, with the levels of one that differs in numbers only, if that has any."""
-        found = (
-            vars(other)["levels"].renumbered(self._each("matrix"), self.operand.bounds)
-            if "levels" in vars(other)
-            else None
-        )
+        levels = vars(other).get("levels")
+        found = levels and levels.renumbered(self._each("matrix"), self.operand.bounds)
         if found is not None:
             vars(self)["levels"] = found
         return self

@@ -271,12 +271,9 @@ def _size_in(form: Form, circuit: Circuit, evidence: Evidence) -> AxisSize | Non
         return replace(axis_size(operand, found), set_up=vtree.n_nodes * PATTERN_COST)
     if operand.is_signed:
         return None
-
-    def looked_up() -> Any:
-        every = max(1, evidence.n_rows // SAMPLE)
-        return mean_reach(circuit, evidence.rows(slice(None, None, every)))
-
-    reach = operand.cached(("reach", int(4 * evidence.openness)), looked_up)
+    some = slice(None, None, max(1, evidence.n_rows // SAMPLE))
+    key = "reach", int(4 * evidence.openness)
+    reach = operand.cached(key, lambda: mean_reach(circuit, evidence.rows(some)))
     units, products, terms = np.asarray(found.count) * reach
     set_up = -(-evidence.n_rows // CHUNK_ROWS) * vtree.n_nodes * CONDITION_COST
     set_up += PASSED * float(axis_size(operand, found).products.sum())

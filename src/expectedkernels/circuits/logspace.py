@@ -57,16 +57,12 @@ def run_shares(logs: Any, starts: Any) -> tuple[Any, Any]:
     return terms / np.repeat(np.where(sums > 0, sums, 1.0), counts[filled], axis=0), totals
 
 
-def _full(shape: tuple[int, ...], ones: bool) -> Any:
-    return np.full(shape, 0.0 if ones else -inf)
-
-
 def _sums(edges: Edges, weights: Any, products: Any) -> Any:
     terms = products[edges.products]
     return run_shares(terms if weights is None else terms + weights[:, None], edges.starts)[1]
 
 
-LOGS = Semiring(_full, np.add, _sums, log_sizes)
+LOGS = Semiring(lambda shape, ones: np.full(shape, 0.0 if ones else -inf), np.add, _sums, log_sizes)
 """Logarithms of values, of absolute weights."""
 
 

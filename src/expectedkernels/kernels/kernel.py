@@ -140,11 +140,12 @@ class Kernel:
         raise NotImplementedError
 
     def gram(self, X: Array, Y: Array) -> Array:
-        """The values k(x_i, y_j) for all rows of two arrays."""
+        """The values k(x_i, y_j) of all rows; of a product of exponentials one of a sum."""
         factors = self.factors(X.shape[1])
-        if factors is None:
-            return self.scaled(X, Y).linear("The kernel", ASK_FOR_LOGS)
-        return product_values(factors, X, Y)
+        return self._gram(X, Y) if factors is None else product_values(factors, X, Y)
+
+    def _gram(self, X: Array, Y: Array) -> Array:
+        return self.scaled(X, Y).linear("The kernel", ASK_FOR_LOGS)
 
     def factors(self, n_variables: int) -> list[Factor] | None:
         """One factor per variable whose product is the kernel; None if it is not made like that."""
@@ -197,7 +198,7 @@ class Kernel:
         [[1.0, 0.0], [0.0, 1.0]]
         """
         if self.tensors:
-            return self.scaled(*_two_sets(X, Y)).linear("The kernel", ASK_FOR_LOGS)
+            return Kernel._gram(self, *_two_sets(X, Y))
         return self.numbers(X, Y)
 
     def numbers(self, X: RowsLike, Y: RowsLike | None = None) -> Array:
@@ -469,12 +470,8 @@ class CompositeKernel(Kernel):
         """The values k(x_i, y_i)."""
         return self.combined([k.pairs(X, Y) for k in self.kernels])
 
-    def gram(self, X: Any, Y: Any) -> Any:
-        """The values k(x_i, y_j); of a product of exponentials one exponential of a sum."""
-        factors = self.factors(X.shape[1])
-        if factors is None:
-            return self.combined([k.gram(X, Y) for k in self.kernels])
-        return product_values(factors, X, Y)
+    def _gram(self, X: Any, Y: Any) -> Any:
+        return self.combined([k.gram(X, Y) for k in self.kernels])
 
     def scaled_parts(self, X: Any, Y: Any) -> list[Scaled]:
         """The values of all parts with their logs, in tensors if there is one."""
@@ -594,8 +591,7 @@ class FactorKernel(Kernel):
             x, y = X[:, variable], Y[:, variable]
             logs += factor.log_at(x - y)
             if factor.table is not None:
-                for side in (x, y):
-                    check_states(factor.table, side, variable)
+                check_states(factor.table, variable, x, y)
                 values *= factor.table[x.astype(np.intp), y.astype(np.intp)]
         return np.exp(logs, out=logs) * values
 

@@ -276,8 +276,7 @@ def _table_logs(factors: Sequence[Factor], X: Any, Y: Any) -> tuple[Any, Any]:
     columns = [v for v, factor in enumerate(factors) if factor.table is not None]
     tables: list[Any] = [factors[v].table for v in columns]
     for v, table in zip(columns, tables, strict=True):
-        for side in (X, Y):
-            check_states(table, side[:, v], v)
+        check_states(table, v, X[:, v], Y[:, v])
     X, Y, low = X[:, columns], Y[:, columns], np.zeros(len(columns))
     sizes = [np.abs(table) for table in tables]
     # powers of two are multiplied exactly: what is left of every table is at most one
@@ -295,9 +294,10 @@ def _table_logs(factors: Sequence[Factor], X: Any, Y: Any) -> tuple[Any, Any]:
     return logs, 1.0 - 2.0 * (below % 2)
 
 
-def check_states(table: Any, column: Any, variable: int) -> None:
+def check_states(table: Any, variable: int, *columns: Any) -> None:
     """Raise unless all values are states of a table."""
-    if ((column < 0) | (column >= len(table)) | (column != np.floor(column))).any():
+    x = np.concatenate(columns)
+    if ((x < 0) | (x >= len(table)) | (x != np.floor(x))).any():
         raise KernelError(
             f"The table of variable {variable} is for states 0..{len(table) - 1}. "
             "Got points with other values."
@@ -356,8 +356,7 @@ def scaled_products(factors: Sequence[Factor], X: Any, Y: Any) -> Scaled:
         if "table" in (factor.tensors or {}):
             table = factor.tensors["table"].to(data)  # type: ignore[index]
             x, y = X[:, variable], Y[:, variable]
-            for side in (x, y):
-                check_states(factor.table, side, variable)
+            check_states(factor.table, variable, x, y)
             data = data * table[x.astype(np.intp)][:, y.astype(np.intp)]
     return Scaled(data, scale)
 
