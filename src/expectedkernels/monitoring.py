@@ -682,8 +682,8 @@ def ignoring(
     """
     p, q, terms = _pair("ignoring", p, q, k)
     ones = [Factor()] * p.n_variables
-    found = [(w, *_changed_forms(p, q, own, ones, max_bytes)) for w, own in terms]
-    return np.sum([w * (whole - without) for w, whole, without in found], axis=0)
+    forms = ((w, *_changed_forms(p, q, own, ones, max_bytes)) for w, own in terms)
+    return np.sum([w * (whole - without) for w, whole, without in forms], axis=0)
 
 
 def univariate(
@@ -777,10 +777,8 @@ def shapley_account(
     nodes, shares = np.polynomial.legendre.leggauss((p.n_variables + 1) // 2)
     total = np.zeros(p.n_variables)
     for weight, factors in terms:
-        excess = [
-            factor_matrix(factor, int(n or 0), v) - 1.0
-            for v, (factor, n) in enumerate(zip(factors, p.cardinalities, strict=True))
-        ]
+        sizes = enumerate(zip(factors, p.cardinalities, strict=True))
+        excess = [factor_matrix(factor, int(n or 0), v) - 1.0 for v, (factor, n) in sizes]
         alone = [Factor(table=table) for table in excess]
         for t, share in zip(0.5 * (nodes + 1.0), 0.5 * shares, strict=True):
             mixed = [Factor(table=1.0 + t * table) for table in excess]
@@ -792,9 +790,9 @@ def _pair(name: str, p: Any, q: Any, k: Any) -> tuple[Circuit, Circuit, Any]:
     """Two circuits on one vtree, and the kernel as weights and products of factors."""
     p, q = align(_distribution(name, p), _distribution(name, q))
     require_compatible(p, q)
-    k = _kernel(name, default_kernel(p, q) if k is None else k)
-    terms = _terms(k, p, "A discrepancy is attributed to variables by the factors of its kernel")
-    return p, q.aligned_to(p.vtree), terms
+    k = default_kernel(p, q) if k is None else k
+    why = "A discrepancy is attributed to variables by the factors of its kernel"
+    return p, q.aligned_to(p.vtree), _terms(name, k, p, why)
 
 
 def _distribution(name: str, p: Any) -> Circuit:
@@ -803,12 +801,6 @@ def _distribution(name: str, p: Any) -> Circuit:
     check_single_root(p, "A discrepancy")
     require_normalized(p, "A discrepancy")
     return host_for(p, name)
-
-
-def _kernel(name: str, k: Any) -> Kernel:
-    require_kernel(k)
-    refuse_gradients(name, k)
-    return k
 
 
 def _changed_forms(p: Circuit, q: Circuit, factors: Any, others: Any, max_bytes: int) -> Any:
@@ -824,8 +816,10 @@ def _changed_forms(p: Circuit, q: Circuit, factors: Any, others: Any, max_bytes:
     return whole, changed
 
 
-def _terms(k: Kernel, p: Circuit, why: str = IGNORED) -> list[tuple[float, Sequence[Factor]]]:
+def _terms(name: str, k: Kernel, p: Circuit, why: str = IGNORED) -> Any:
     """The kernel as weights and products of factors."""
+    require_kernel(k)
+    refuse_gradients(name, k)
     blocks = k.blocks(p.vtree, p.cardinalities)
     if not is_parallel(blocks):
         raise KernelError(
@@ -889,7 +883,7 @@ class Groups(Reported):
         """
         known = ~np.isnan(self.rows)
         sets, place = np.unique(known, axis=0, return_inverse=True)
-        kernels = _group_kernels(self.circuit, _terms(self.kernel, self.circuit), DEFAULT_MAX_BYTES)
+        kernels = _group_kernels("between", self.kernel, self.circuit, DEFAULT_MAX_BYTES)
         across = kernels(self.rows, known, self.rows, known)
         own = np.empty((len(known), len(sets)))
         for part in spans(len(known), FEW_AT_ONCE):
@@ -1007,8 +1001,8 @@ def group_discrepancies(
     """
     p = _distribution("group_discrepancies", p)
     check_real("group_discrepancies", "min_probability", min_probability, 0, 1, error=DataError)
-    k = _kernel("group_discrepancies", default_kernel(p) if k is None else k)
-    terms = _terms(k, p)
+    k = default_kernel(p) if k is None else k
+    kernels = _group_kernels("group_discrepancies", k, p, max_bytes)
     rows, enumerated = _group_rows(p, groups)
     chances = np.exp(p.log_likelihood(rows))
     kept = chances > 0
@@ -1024,7 +1018,6 @@ def group_discrepancies(
         raise DataError("There are no groups of at least this probability. Lower min_probability.")
     known = ~np.isnan(rows)
     sets, place = np.unique(known, axis=0, return_inverse=True)
-    kernels = _group_kernels(p, terms, max_bytes)
     parts = [(rows[part], known[part]) for part in spans(len(rows), AT_ONCE)]
     own = np.concatenate([np.diag(kernels(*part, *part)) for part in parts])
     # beside the groups the population, of which the variables of every set are hidden
@@ -1035,7 +1028,7 @@ def group_discrepancies(
     return Groups([_describe(p, row) for row in rows], chances, mmd2, rows, p, k)
 
 
-def _group_kernels(p: Circuit, terms: Any, max_bytes: int) -> Callable[..., Any]:
+def _group_kernels(name: str, k: Kernel, p: Circuit, max_bytes: int) -> Callable[..., Any]:
     """The expected kernels of rows of evidence, given with what the kernel ignores of each.
 
     Every state gets a copy that the kernel does not look at.
@@ -1060,16 +1053,14 @@ def _group_kernels(p: Circuit, terms: Any, max_bytes: int) -> Callable[..., Any]
                 found[v] = np.concatenate(parts, axis=1).astype(np.float64)
         return found
 
-    weights, products = zip(*terms, strict=True)
+    weights, products = zip(*_terms(name, k, p), strict=True)
     parts = [_Factors(map(beside_copies, own, range(len(cards)))) for own in products]
     kernel = SumKernel(parts, list(weights))
 
     def between(rows: Any, hidden: Any, others: Any, other_hidden: Any) -> Any:
-        given: Any = {
-            "evidence_p": evidence(rows, hidden),
-            "evidence_q": evidence(others, other_hidden),
-        }
-        return expected_kernel(circuit, circuit, kernel, **given, max_bytes=max_bytes)
+        given: Any = {"evidence_p": evidence(rows, hidden), "max_bytes": max_bytes}
+        given["evidence_q"] = evidence(others, other_hidden)
+        return expected_kernel(circuit, circuit, kernel, **given)
 
     return between
 

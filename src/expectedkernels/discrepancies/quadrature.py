@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from expectedkernels.arrays import Array, RngLike, RowsLike, as_generator, require_memory
+from expectedkernels.arrays import Array, RngLike, RowsLike, as_generator, require_memory, spans
 from expectedkernels.checks import (
     DataError,
     KernelError,
@@ -120,9 +120,8 @@ def quadrature(
     """
     check_real("quadrature", "jitter", jitter, error=DataError)
     found = embedding_of(p, k, evidence, "Quadrature")
-    points = as_points(
-        sample_rows(found.circuit, X), found.circuit.schema, "The points of a quadrature"
-    )
+    rows, schema = sample_rows(found.circuit, X), found.circuit.schema
+    points = as_points(rows, schema, "The points of a quadrature")
     weights = best_weights(found, points, normalize, jitter)
     return Quadrature(weights, _squared_mmd(found, points, weights))
 
@@ -230,8 +229,8 @@ def gram_columns(k: Kernel, points: Any) -> tuple[Column, Any]:
     def column(number: int) -> Any:
         return k(points, points[number : number + 1])[:, 0]
 
-    step = 64  # blocks on the diagonal, of which little is thrown away
-    parts = [np.diag(k(points[i : i + step])) for i in range(0, len(points), step)]
+    # blocks on the diagonal, of which little is thrown away
+    parts = [np.diag(k(points[part])) for part in spans(len(points), 64)]
     return column, np.concatenate(parts)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+import warnings
+from dataclasses import dataclass, fields
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,13 +19,7 @@ from expectedkernels.arrays import (
     check_max_bytes,
     require_memory,
 )
-from expectedkernels.checks import (
-    DataError,
-    SizeError,
-    check_choice,
-    public_in,
-    rows_numbered,
-)
+from expectedkernels.checks import DataError, SizeError, check_choice, public_in, rows_numbered
 from expectedkernels.kernels.empirical import as_log_weights, collapsed_rows, distinct_rows
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.target import Target, TargetLike
@@ -45,7 +40,6 @@ from expectedkernels.stein.kdsd import (
     stein_kernels,
     stein_problem,
     warn_of_classes,
-    warn_of_zeros,
 )
 from expectedkernels.stein.stein_kernel import (
     OPERATORS,
@@ -108,7 +102,7 @@ class SteinSamples(WeightedSamples):
     stein: Any = None
     updates: Any = None
     operator: str = "shift"
-    decision: str = field(default="")
+    decision: str = ""
     used: Array = None
     hidden: tuple[int, ...] = ()
     note: str = ""
@@ -490,12 +484,10 @@ def _weigh(
     def planned(plan: ZerosPlan) -> SteinSamples:
         free = rows.copy()
         free[:, list(plan.hidden)] = np.nan
-        stein, updates, circuit, conditionals = stein_kernels(
-            plan.target, free[used], kernel, plan.shifts, max_bytes
-        )
         draft = SimpleNamespace(target=plan.target, rows=free, rule=rule, log_weights=log_weights)
-        draft.circuit, draft.conditionals = circuit, conditionals
-        draft.stein, draft.updates, draft.gram, draft.updates_gram = stein, updates, None, None
+        found = stein_kernels(plan.target, free[used], kernel, plan.shifts, max_bytes)
+        draft.stein, draft.updates, draft.circuit, draft.conditionals = found
+        draft.gram = draft.updates_gram = None
         draft.used = None if len(used) == len(rows) else used
         draft.operator, draft.hidden, draft.note = plan.operator, plan.hidden, plan.note
         return weighted(draft)
@@ -511,9 +503,15 @@ def _weigh(
         if zeros != "auto":
             raise ZerosMet(error.where, ADVICE) from error
         result = planned(plan._replace(operator="gibbs", note=UPDATES))
+    # complete samples that are not next to a zero do not show that there are some
+    unseen = result.stein.zeros == "raise" and isinstance(result.stein, SteinKernel)
     if result.operator == "gibbs":
         if not isinstance(target, Target) or operator != "gibbs":
             warn_of_classes(result.target, result.rows[used], 3)
-    elif result.stein.zeros == "raise" and isinstance(result.stein, SteinKernel):
-        warn_of_zeros(result.target, 3)
+    elif unseen and isinstance(result.target, FactorGraph) and not result.target.is_positive:
+        warnings.warn(
+            "The target has zeros, though none next to these samples: Stein operators do not have "
+            f"mean zero, and weights that look good may be wrong. {ADVICE}",
+            stacklevel=3,
+        )
     return result

@@ -5,11 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from math import prod
 from typing import Any
 
 import numpy as np
-from scipy.special import entr
+from scipy.special import entr, rel_entr
 
 from expectedkernels.arrays import (
     DEFAULT_MAX_BYTES,
@@ -372,10 +373,7 @@ def order_factors(
     if kind == "rev":
         order.reverse()
     if kind == "vtree" and vtree is not None:
-        nodes = [vtree.leaf(scope[0]) for scope in scopes]
-        for number, scope in enumerate(scopes):
-            for v in scope[1:]:
-                nodes[number] = vtree.lca(nodes[number], vtree.leaf(v))
+        nodes = [reduce(vtree.lca, map(vtree.leaf, scope)) for scope in scopes]
         order.sort(key=lambda number: (nodes[number], number))
     places: dict[int, list[int]] = {v: [] for v in reached}
     for place, number in enumerate(order):
@@ -426,13 +424,10 @@ def by_information(sampler: CollapsedSampler, state: State) -> list[float]:
         return by_frontier(sampler, state)
     found = marginals(state.tables, state.inside, sampler.cardinalities, sampler.query)
     weights = found[sampler.query][0]
-    scores = []
-    for v in sampler.candidates(state):
-        total, shares = found[v][0], found[v][1:]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            terms = np.where(shares > 0, shares * np.log(shares / total), 0.0)
-        scores.append(float(weights @ terms.sum(axis=1)))
-    return scores
+    return [
+        float(weights @ rel_entr(found[v][1:], found[v][0]).sum(axis=1))
+        for v in sampler.candidates(state)
+    ]
 
 
 def by_variance(sampler: CollapsedSampler, state: State) -> list[float]:

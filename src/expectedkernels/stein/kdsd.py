@@ -361,16 +361,6 @@ def has_no_zeros(target: Any) -> bool:
     return isinstance(target, FactorGraph) and target.is_positive
 
 
-def warn_of_zeros(target: Any, stacklevel: int) -> None:
-    """Complete samples that are not next to a zero do not show that there are some."""
-    if isinstance(target, FactorGraph) and not target.is_positive:
-        warnings.warn(
-            "The target has zeros, though none next to these samples: Stein operators do not have "
-            f"mean zero, and weights that look good may be wrong. {ADVICE}",
-            stacklevel=stacklevel + 1,
-        )
-
-
 def warn_of_classes(target: Any, rows: Any, stacklevel: int, option: str = "") -> None:
     """Updates of single variables cannot weigh parts of the support against each other."""
     reason = "it is not known whether changes of single variables connect it"

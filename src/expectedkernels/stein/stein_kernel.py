@@ -35,10 +35,7 @@ from expectedkernels.circuits.block_circuit import host_for
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence_forms import axis_size, joint_cost
 from expectedkernels.circuits.inputs import Table, log_sum_exp
-from expectedkernels.circuits.operands import (
-    CircuitOperand,
-    check_single_root,
-)
+from expectedkernels.circuits.operands import CircuitOperand, check_single_root
 from expectedkernels.circuits.queries import require_possible, states_with_gradients
 from expectedkernels.data.evidence import Column, Evidence, as_evidence, as_points
 from expectedkernels.engine.blocks import Inner, at_nodes, from_leaves
@@ -46,13 +43,7 @@ from expectedkernels.engine.scaled import Scaled
 from expectedkernels.expectation import expected_kernel
 from expectedkernels.kernels.empirical import check_roles, sample_rows
 from expectedkernels.kernels.factors import Factor
-from expectedkernels.kernels.gram import (
-    KernelBlocks,
-    gram,
-    is_parallel,
-    kernel_operand,
-    kronecker,
-)
+from expectedkernels.kernels.gram import KernelBlocks, gram, is_parallel, kernel_operand, kronecker
 from expectedkernels.kernels.kernel import (
     CHUNK,
     ExpHamming,
@@ -402,12 +393,10 @@ class SteinKernel(PairwiseKernel):
             shares = states_with_gradients(self._followed, evidence, v)
             change = -shares  # how the operator weighs states, up to what has no gradient
             if self.operator == "shift":
-                n, states = own.shape[1], points[:, v]
-                rows, here, following = (
-                    as_like(x, shares) for x in (np.arange(len(states)), states, (states + 1) % n)
-                )
-                ratio = shares[rows, following] / shares[rows, here]
-                change = ratio[:, None] * as_like(np.eye(n)[states], shares)
+                each, states = np.eye(own.shape[1]), points[:, v]
+                here, following = (as_like(x[states], shares) for x in (each, np.roll(each, -1, 0)))
+                ratio = (shares * following).sum(1) / (shares * here).sum(1)
+                change = ratio[:, None] * here
             found.append(as_like(own, shares) + (change - change.detach()))
         return points, found
 
@@ -671,12 +660,10 @@ def _gram_by_states(values: Callable[..., Any], first: Any, second: Any) -> Any:
         for side in sides:
             side[:, v] = np.tile(np.arange(n), len(side) // n)
         cube = values(*sides).reshape(len(X), n, len(Y), n)
-        here, there = (
-            m if isinstance(cube, np.ndarray) else as_like(m, cube).to(cube) for m in pair
-        )
-        total = as_like(total, cube) + (here[:, :, None, None] * cube * there[None, None]).sum(
-            (1, 3)
-        )
+        if not isinstance(cube, np.ndarray):
+            pair = tuple(as_like(m, cube).to(cube) for m in pair)
+        parts = pair[0][:, :, None, None] * cube * pair[1][None, None]
+        total = as_like(total, cube) + parts.sum((1, 3))
     return total
 
 
@@ -871,9 +858,8 @@ class CollapsedSteinKernel(PairwiseKernel):
             moves = here - np.roll(here, -1, axis=1)
             if gibbs:
                 # a sum of rounded numbers may be less than one of its terms by rounding
-                log_chance = np.minimum(logs[seen] - log_sum_exp(tables[v][seen], 1)[0], 0.0)[
-                    :, None
-                ]
+                log_sums, _ = log_sum_exp(tables[v][seen], 1)
+                log_chance = np.minimum(logs[seen] - log_sums, 0.0)[:, None]
                 moves = np.where(here == 1, -np.expm1(log_chance), -np.exp(log_chance))
             elif not self._positive:
                 _, kept = shift_ratios(tables[v][seen], values[seen], v, self.zeros)
@@ -975,10 +961,8 @@ class PartitionSteinKernel(PairwiseKernel):
                 circuit = shift(circuit, variable)
             evidence, weights = own = self._measures(first, variable)
             others, other_weights = own if second is first else self._measures(second, variable)
-            given: Any = {"evidence_p": evidence, "evidence_q": others}
-            means = expected_kernel(
-                circuit, circuit, self.kernel, **given, max_bytes=self.max_bytes
-            )
+            given: Any = {"evidence_p": evidence, "evidence_q": others, "max_bytes": self.max_bytes}
+            means = expected_kernel(circuit, circuit, self.kernel, **given)
             means = weights[:, None] * means * other_weights[None, :]
             n, m = total.shape
             total += means.reshape(-1, n, means.shape[1] // m, m).sum(axis=(0, 2))
