@@ -922,10 +922,8 @@ def _signed_statistics(
         if matrix.min() >= 0:
             why = "no two of them disagree (no entry of their Stein kernel is negative)"
         elif n < needed:
-            why = (
-                f"they count as {n / kurtosis:.1f}, because rare states outweigh the others. With "
-            )
-            why += f"change={change:g}, about {needed:.0f} samples of this kind are needed"
+            why = f"they count as {n / kurtosis:.1f}, because rare states outweigh the others. "
+            why += f"With change={change:g}, about {needed:.0f} samples of this kind are needed"
         if why:
             raise DataError(
                 f"Random signs cannot judge these {n} samples: {why}. Draw more; or thin a chain "

@@ -191,11 +191,8 @@ def plot_demo(result: Any, rates: Sequence[float], n_rows: int, titles: Sequence
     ring |= {"markeredgewidth": 2, "zorder": 6}
     axes[1].plot(at, middle[at], "o", **ring, label="explained on the right")
     draw_waterfall(axes[2], found.names, found.contributions, found.base, found.entries)
-    xlabels, ylabels = (
-        ("missing values", "test rows"),
-        ("root mean squared error", "disease progression"),
-    )
-    for ax, xlabel, ylabel in zip(axes, xlabels, ylabels, strict=False):
+    labels = ("missing values", "root mean squared error"), ("test rows", "disease progression")
+    for ax, (xlabel, ylabel) in zip(axes, labels, strict=False):
         tidy(ax, legend=False, xlabel=xlabel, ylabel=ylabel)
         # Errors grow with the rate and rows are in order: this corner is free in both panels.
         ax.legend(frameon=False, loc="upper left")

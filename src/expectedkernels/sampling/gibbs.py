@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import prod
@@ -539,16 +539,16 @@ def _sites(cardinalities: Sequence[Any], terms: Sequence[Term], free: Sequence[i
             left -= size
             sites[v] = TableSite(v, blanket, cardinalities, own)
         else:
-            logs = partial(_log_conditionals, own, v, cardinalities[v])
+            logs = partial(conditional_logs, partial(log_sum, own), v, cardinalities[v])
             sites[v] = EvaluatedSite(v, blanket, logs)
     return [sites[v] for v in free]
 
 
-def _log_conditionals(terms: Sequence[Term], variable: int, card: int, X: Any) -> Any:
+def conditional_logs(logs: Callable[[Any], Any], variable: int, card: int, X: Any) -> Any:
     """The sum of terms at rows with one variable in each of its states, (n, states)."""
     rows = np.repeat(X, card, axis=0)
     rows[:, variable] = np.tile(np.arange(card), len(X))
-    return log_sum(terms, rows).reshape(len(X), card)
+    return logs(rows).reshape(len(X), card)
 
 
 @dataclass(frozen=True, eq=False)
@@ -667,19 +667,13 @@ def _of_circuit(target: Circuit, hidden: Any, evidence: Any, fixed: Any, what: s
                 "with collapsed_gibbs(..., collapsed=...)."
             )
     circuit = circuit if evidence is None else circuit.condition(evidence)
-    shape: list[Any] = [cards[v] for v in free]
 
     def logs(X: Any) -> Any:
         rows = np.array(X, dtype=np.float64)
         rows[:, list(hidden)] = np.nan
         return circuit.log_likelihood(rows)
 
-    term = Term(tuple(free), logs)
-    if prod(shape) <= TABLE_STATES:
-        rows = np.zeros((prod(shape), len(cards)))
-        rows[:, list(fixed)] = list(fixed.values())
-        rows[:, free] = every_state(shape)
-        term = Term(tuple(free), logs(rows).reshape(shape))
+    term = _tabulated(free, logs, cards, fixed)
 
     def connectivity() -> Connectivity:
         if term.is_table:
@@ -688,6 +682,17 @@ def _of_circuit(target: Circuit, hidden: Any, evidence: Any, fixed: Any, what: s
         return Connectivity(1 if positive else None, None if positive is None else not positive)
 
     return [term], circuit.sample, connectivity
+
+
+def _tabulated(scope: Sequence[int], logs: Any, cards: Any, fixed: Mapping[int, int]) -> Term:
+    """The logs of rows of all variables, as a table where the states of some are few enough."""
+    shape = [cards[v] for v in scope]
+    if prod(shape) > TABLE_STATES:
+        return Term(tuple(scope), logs)
+    rows = np.zeros((prod(shape), len(cards)), order="F")  # columns of zeros take no memory
+    rows[:, list(fixed)] = list(fixed.values())
+    rows[:, scope] = every_state(shape)
+    return Term(tuple(scope), logs(rows).reshape(shape))
 
 
 def _of_factors(target: FactorGraph, hidden: Any, evidence: Any, fixed: Any) -> Parts:
@@ -732,7 +737,7 @@ def _marginalise(model: FactorGraph, tables: list[Term], hidden: Collection[int]
     for part in map(set, components(linked, sorted(hidden))):
         inside = [f for f in model.factors if part.intersection(f.scope)]
         scope = sorted({v for f in inside for v in f.scope})
-        around = tuple(v for v in scope if v not in part and cards[v] > 1)
+        around = [v for v in scope if v not in part and cards[v] > 1]
         if not around:
             continue
         place = {v: i for i, v in enumerate(scope)}
@@ -743,18 +748,12 @@ def _marginalise(model: FactorGraph, tables: list[Term], hidden: Collection[int]
         except SizeError:  # too large as a whole: only the collapsed variables have to be summed
             logs = CollapsedModel(local, gone, shared=False).log_marginal
 
-        def marginal(X: Any, logs: Any = logs, gone: Any = gone) -> Any:
-            rows = X.astype(np.float64)
+        def marginal(X: Any, logs: Any = logs, scope: Any = scope, gone: Any = gone) -> Any:
+            rows = X[:, scope].astype(np.float64)
             rows[:, gone] = np.nan
             return logs(rows)
 
-        shape = [cards[v] for v in around]
-        if prod(shape) <= TABLE_STATES:
-            rows = np.zeros((prod(shape), len(scope)))
-            rows[:, [place[v] for v in around]] = every_state(shape)
-            terms.append(Term(around, marginal(rows).reshape(shape)))
-        else:
-            terms.append(Term(around, lambda X, f=marginal, scope=scope: f(X[:, scope])))
+        terms.append(_tabulated(around, marginal, cards, {}))
     return terms
 
 
@@ -890,9 +889,8 @@ def count_classes(possible: Any) -> int:
     states, index = np.flatnonzero(possible), np.array(np.nonzero(possible))
     strides = np.array(possible.strides) // possible.itemsize
     # every state is linked to the lines through it, one along each axis
-    lines = (
-        states - index * strides[:, None] + possible.size * np.arange(1, 1 + possible.ndim)[:, None]
-    )
+    first = possible.size * np.arange(1, 1 + possible.ndim)[:, None]
+    lines = states - index * strides[:, None] + first
     links = np.tile(states, possible.ndim), lines.reshape(-1)
     size = possible.size * (1 + possible.ndim)
     graph = sparse.coo_array((np.ones(len(links[0]), dtype=np.int8), links), shape=(size, size))

@@ -55,7 +55,7 @@ from expectedkernels.kernels.kernel import (
 from expectedkernels.kernels.points import in_tensors, scaled_products
 from expectedkernels.kernels.target import HasSiteLogs, Target, TargetLike, as_target
 from expectedkernels.models.factor_graph import CollapsedModel
-from expectedkernels.sampling.gibbs import is_positive, require_target
+from expectedkernels.sampling.gibbs import conditional_logs, is_positive, require_target
 from expectedkernels.vtree import Vtree
 
 CHUNK_ROWS = 4096
@@ -930,10 +930,8 @@ class PartitionSteinKernel(PairwiseKernel):
 
     def site_logs(self, X: Array, variable: int) -> Array:
         """The logs of the marginal of the sampled variables, one of them set to each state."""
-        n, card = len(X), self.cardinalities[variable]
-        rows = np.repeat(X, card, axis=0)
-        rows[:, variable] = np.tile(np.arange(card), n)
-        return self.model.log_marginal(rows).reshape(n, card)
+        card = self.cardinalities[variable]
+        return conditional_logs(self.model.log_marginal, variable, card, X)
 
     def _read(self, rows: Any) -> tuple[Any, Any]:
         values = sample_rows(self.model.model, rows, least=0)
