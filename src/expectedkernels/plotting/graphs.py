@@ -158,7 +158,8 @@ def draw(layout: Layout, ax: Axes | None = None) -> Axes:
     outside = [labelled and len(label) > LONG for label in layout.labels]
     ends = np.bincount(layout.edges[:, 0], minlength=len(layout.x)) == 0
     upright = not layout.arrows and not layout.squares and bool(ends[outside].all())
-    room = AROUND + 0.17 * min(MOST_LETTERS, _longest(layout, outside)) * upright
+    longest = max((len(label) for label in layout.labels if labelled), default=0)
+    room = AROUND + 0.17 * min(MOST_LETTERS, longest) * (upright and longest > LONG)
     stretch = 1.0 if upright or not any(outside) else WIDER
     x, y = stretch * layout.x, 1.2 * layout.y
     wide, high = np.ptp(x) + 2 * AROUND, np.ptp(y) + AROUND + room
@@ -177,10 +178,6 @@ def draw(layout: Layout, ax: Axes | None = None) -> Axes:
     on.set_title(layout.title.strip("<>"), fontsize="small", loc="left")
     on.set_axis_off()
     return on
-
-
-def _longest(layout: Layout, chosen: list[bool]) -> int:
-    return max((len(t) for t, long in zip(layout.labels, chosen, strict=True) if long), default=0)
 
 
 def _write(ax: Any, label: str, at: Any, size: float, outside: bool, upright: bool) -> None:

@@ -107,11 +107,6 @@ class SteinSamples(WeightedSamples):
     hidden: tuple[int, ...] = ()
     note: str = ""
 
-    @property
-    def _numbers(self) -> Any:
-        """The numbers of the samples that count."""
-        return np.arange(len(self.rows)) if self.used is None else self.used
-
     def uniform(self) -> SteinSamples:
         """The same samples with equal weights; those that do not count keep the weight zero."""
         return self.reweighted("uniform")
@@ -172,7 +167,8 @@ class SteinSamples(WeightedSamples):
                 "These samples have no collapsed variables, so new ones cannot have NaN. "
                 "Use collapsed_bbis for all of them."
             )
-        known, used = self.rows[self._numbers], np.append(self._numbers, self.n + some)
+        now = np.arange(self.n) if self.used is None else self.used
+        known, used = self.rows[now], np.append(now, self.n + some)
         grams: Any = {}
         try:
             with rows_numbered(some):
@@ -507,7 +503,7 @@ def _weigh(
     unseen = result.stein.zeros == "raise" and isinstance(result.stein, SteinKernel)
     if result.operator == "gibbs":
         if not isinstance(target, Target) or operator != "gibbs":
-            warn_of_classes(result.target, result.rows[used], 3)
+            warn_of_classes(result.target, result.rows[used])
     elif unseen and isinstance(result.target, FactorGraph) and not result.target.is_positive:
         warnings.warn(
             "The target has zeros, though none next to these samples: Stein operators do not have "

@@ -54,8 +54,8 @@ from expectedkernels.stein.stein_kernel import (
     is_strictly_positive_definite,
     marked,
     one_marked,
-    same_marks,
     stein_target,
+    with_marks,
 )
 
 KEPT_BYTES = 2**26
@@ -179,7 +179,7 @@ def _between_models(q: Any, p: Any, k: Kernel, operator: str, max_bytes: int) ->
     q, p = (host_for(x, "The discrepancy between circuits") for x in (q, p))
     require_normalized(q, "A discrepancy")
     measure = kept_measure(q.aligned_to(p.vtree), p)
-    kernel = same_marks(k.blocks(measure.vtree, cardinalities), cardinalities)
+    kernel = with_marks(k.blocks(measure.vtree, cardinalities), cardinalities, np.eye(2))
     side = CircuitOperand(measure.to(place_of(k.tensors[0])) if k.tensors else measure)
     return gram((side, side), kernel, max_bytes).linear("The discrepancy", TOO_RARE_BETWEEN)[0, 0]
 
@@ -361,7 +361,7 @@ def has_no_zeros(target: Any) -> bool:
     return isinstance(target, FactorGraph) and target.is_positive
 
 
-def warn_of_classes(target: Any, rows: Any, stacklevel: int, option: str = "") -> None:
+def warn_of_classes(target: Any, rows: Any, option: str = "") -> None:
     """Updates of single variables cannot weigh parts of the support against each other."""
     reason = "it is not known whether changes of single variables connect it"
     advice = "Samples of all parts, in the right proportions, are needed."
@@ -376,7 +376,7 @@ def warn_of_classes(target: Any, rows: Any, stacklevel: int, option: str = "") -
         advice = f"Sum out the variables that others determine ({option or own})."
     warnings.warn(
         f"Gibbs updates may not tell what the parts of the support weigh: {reason}. {advice}",
-        stacklevel=stacklevel + 1,
+        stacklevel=4,
     )
 
 

@@ -135,11 +135,6 @@ def _counter(is_root: bool) -> Inner:
     return Inner(3, 2, np.asarray([0, 1, 0]), np.asarray([0, 0, 1]), weights)
 
 
-def same_marks(kernel: KernelBlocks, cardinalities: Sequence[int]) -> KernelBlocks:
-    """The kernel on augmented states, zero unless the same variables are marked on both sides."""
-    return _augmented(kernel, cardinalities, np.eye(2))
-
-
 def same_single_mark(kernel: KernelBlocks, cardinalities: Sequence[int]) -> KernelBlocks:
     """The kernel on augmented states, zero unless both sides mark one variable, the same."""
     vtree = kernel.vtree
@@ -150,11 +145,14 @@ def same_single_mark(kernel: KernelBlocks, cardinalities: Sequence[int]) -> Kern
         factors = [factors[0][1:]]
     operand = kernel_operand(vtree, units, lambda node: _counter(node == vtree.root))
     counter = KernelBlocks(operand, factors, np.ones(1))
-    return kronecker(_augmented(kernel, cardinalities, np.ones((2, 2))), counter)
+    return kronecker(with_marks(kernel, cardinalities, np.ones((2, 2))), counter)
 
 
-def _augmented(kernel: KernelBlocks, cardinalities: Sequence[int], marks: Any) -> KernelBlocks:
-    """The kernel on augmented states, times a kernel of the marks of every variable."""
+def with_marks(kernel: KernelBlocks, cardinalities: Sequence[int], marks: Any) -> KernelBlocks:
+    """The kernel on augmented states, times a kernel of the marks of every variable.
+
+    The identity makes it zero unless the same variables are marked on both sides.
+    """
 
     def augmented(factor: Factor, cardinality: int, variable: int) -> Factor:
         table = np.kron(marks, factor_matrix(factor, cardinality, variable))

@@ -655,7 +655,7 @@ def stein_thin(
         column, diagonal = stein._columns(distinct)
         chosen = greedy_choice(column, diagonal, m)
     if operator == "gibbs" and not isinstance(target, Target):
-        warn_of_classes(target, distinct, 3, "collapsed=[...]")
+        warn_of_classes(target, distinct, "collapsed=[...]")
     return numbers[chosen]
 
 
