@@ -86,10 +86,10 @@ def read_bif(path: PathLike) -> BayesianNetwork:
     >>> network.names, network.states[0], network.cpts[1].tolist()
     (['rain', 'wet'], ['yes', 'no'], [[0.9, 0.1], [0.3, 0.7]])
     """
-    reader = _Reader(Source(path))
+    reader = _Reader(path)
     variables, families = reader.variables, reader.families
     found = "expected the declaration of at least one variable, found none"
-    reader.source.require(variables, found)
+    reader.require(variables, found)
     for place, family, _ in families.values():  # misspelt names first: others lack tables then
         for i, name in enumerate(family):
             what = "named twice" if name in variables else "not declared"
@@ -104,7 +104,7 @@ def read_bif(path: PathLike) -> BayesianNetwork:
     try:
         return BayesianNetwork(parents, cpts, list(variables), states)
     except CircuitError as error:
-        raise reader.source.error(str(error)) from None
+        raise reader.error(str(error)) from None
 
 
 @cache
@@ -114,12 +114,12 @@ def _pattern(choices: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"\s*({'|'.join(map(PATTERNS.get, choices, words))})")
 
 
-class _Reader:
+class _Reader(Source):
     """What a file declares, by the names of variables; places are in its text without comments."""
 
-    def __init__(self, source: Source):
-        self.source, self.text = source, source.text
-        self.text = COMMENT.sub(self._without_comment, source.text)
+    def __init__(self, path: PathLike):
+        super().__init__(path)
+        self.text = COMMENT.sub(self._without_comment, self.text)
         self.place = self.n_given = self.n_needed = 0
         self.variables: dict[str, tuple[int, list[str]]] = {}  # places and states
         self.families: dict[str, tuple[int, list[str], Entries]] = {}  # the variable comes last
@@ -138,14 +138,10 @@ class _Reader:
         self.require(closed, "a comment is not closed", found.start())
         return text if text[0] == '"' else " " + "\n" * text.count("\n")
 
-    def error(self, message: str, place: int) -> ParseError:
+    def error(self, message: str, place: int | None = None) -> ParseError:
         """The error with the line of a place."""
-        return self.source.error(message, self.text.count("\n", 0, place) + 1)
-
-    def require(self, good: object, message: str, place: int) -> None:
-        """Raise this error unless something holds."""
-        if not good:
-            raise self.error(message, place)
+        line = None if place is None else self.text.count("\n", 0, place) + 1
+        return super().error(message, line)
 
     def take(self, *choices: str, after: str = "") -> str:
         """Move past one of some words, marks or `PATTERNS`, which must come next.
@@ -245,7 +241,13 @@ class _Reader:
             if kind == "table":
                 new: dict[int, Any] = dict(enumerate(np.reshape(numbers, (n, size)).T))
             else:
-                new = {self.row(given, family, above, start): numbers}
+                row, pairs = 0, list(zip(given, above, strict=False))
+                if len(given) != len(above) or not all(x in labels for x, labels in pairs):
+                    expected = f"expected states of {dict(zip(family, above, strict=False))}"
+                    raise self.error(f"{expected}, found ({', '.join(given)})", start)
+                for x, labels in pairs:
+                    row = row * len(labels) + labels.index(x)
+                new = {row: numbers}
             if new.keys() & rows.keys():
                 what = f"{child} given ({', '.join(given)})" if given else child
                 raise self.error(f"the probabilities of {what} are given twice", start)
@@ -263,16 +265,6 @@ class _Reader:
             what = f"probabilities of {child}" + (states and f" given ({states})")
             raise self.error(f"expected {what} that sum to one, found {total}", start)
         return table.reshape((*shape, n))
-
-    def row(self, given: list[str], family: list[str], above: list[list[str]], place: int) -> int:
-        """The number of the row for states of the parents."""
-        row, pairs = 0, list(zip(given, above, strict=False))
-        if len(given) != len(above) or not all(state in states for state, states in pairs):
-            known = dict(zip(family, above, strict=False))
-            raise self.error(f"expected states of {known}, found ({', '.join(given)})", place)
-        for state, states in pairs:
-            row = row * len(states) + states.index(state)
-        return row
 
 
 def _names(text: str) -> list[str]:

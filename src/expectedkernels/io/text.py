@@ -103,14 +103,14 @@ class Source:
             )
         return unpacked
 
-    def error(self, message: str, line: int | None = None) -> ParseError:
-        """The error that says where in this file something is wrong."""
-        return ParseError(message, path=self.path, line=line)
+    def error(self, message: str, place: int | None = None) -> ParseError:
+        """The error that says in which line of this file something is wrong."""
+        return ParseError(message, path=self.path, line=place)
 
-    def require(self, good: Any, message: str, line: int | None = None) -> None:
+    def require(self, good: Any, message: str, place: int | None = None) -> None:
         """Raise an error unless something holds."""
         if not good:
-            raise self.error(message, line)
+            raise self.error(message, place)
 
     def records(self, comment: str | None = "c") -> Iterator[Record]:
         """The lines that are neither blank nor comments."""
@@ -121,10 +121,7 @@ class Source:
 
     def numbers(self, tokens: Sequence[str], line: int, kind: type = float) -> list[Any]:
         """Tokens as floats, or as ints."""
-        try:
-            values = [*map(kind, tokens)] if self.is_plain else numbers_of(tokens, kind)
-        except ValueError:
-            values = None
+        values = numbers_of(tokens, kind, self.is_plain)
         if values is None:
             wrong = next(token for token in tokens if numbers_of([token], kind) is None)
             expected = "a number" if kind is float else "an integer"
@@ -137,10 +134,13 @@ def is_plain(text: str) -> bool:
     return text.isascii() and "_" not in text
 
 
-def numbers_of(tokens: Sequence[str], kind: type = float) -> list[Any] | None:
-    """The numbers that tokens in ASCII stand for, None if one of them is none."""
+def numbers_of(tokens: Sequence[str], kind: type = float, plain: bool = False) -> Any:
+    """The numbers that tokens in ASCII stand for, None if one of them is none.
+
+    Those of a text that `is_plain` need no second look.
+    """
     try:
-        return [*map(kind, tokens)] if is_plain("".join(tokens)) else None
+        return [*map(kind, tokens)] if plain or is_plain("".join(tokens)) else None
     except ValueError:
         return None
 

@@ -67,7 +67,7 @@ def read_uai(
     ...     read_uai(path)
     <FactorGraph of 2 variables: 1 factors>
     """
-    tokens = _Tokens(Source(path))
+    tokens = _Tokens(path)
     kind = "".join(tokens.words[:1]).upper()
     found = shown(tokens.words[0]) if kind else "the end of the file"
     tokens.require(kind in ("MARKOV", "BAYES"), f"expected 'MARKOV' or 'BAYES', found {found}")
@@ -176,7 +176,7 @@ def read_uai_evidence(path: PathLike) -> list[dict[int, int]]:
     ...     read_uai_evidence(path)
     [{5: 0, 7: 1}]
     """
-    tokens = _Tokens(Source(path))
+    tokens = _Tokens(path)
     if not tokens.words:
         return []
     [count] = tokens.take(1, "the number of observations (or of sets)")
@@ -248,26 +248,22 @@ def write_uai_evidence(
     write_text(path, lines)
 
 
-class _Tokens:
+class _Tokens(Source):
     """The words of a file, one after the other, with the lines they stand in."""
 
-    def __init__(self, source: Source):
-        self.source = source
-        self.text = re.sub(r"#[^\n]*", "", source.text)
+    text, place = "", 0
+
+    def __init__(self, path: PathLike):
+        super().__init__(path)
+        self.text = re.sub(r"#[^\n]*", "", self.text)
         self.words = self.text.split()
-        self.place = 0
 
     def error(self, message: str, place: int | None = None) -> ParseError:
         """The error at the word that was read last, or at another one."""
         place = max(self.place - 1, 0) if place is None else place
         found = next(islice(re.finditer(r"\S+", self.text), place, None), None)
         line = None if found is None else self.text.count("\n", 0, found.start()) + 1
-        return self.source.error(message, line)
-
-    def require(self, good: object, message: str, place: int | None = None) -> None:
-        """Raise this error unless something holds."""
-        if not good:
-            raise self.error(message, place)
+        return super().error(message, line)
 
     def take(
         self, n: int, what: str, kind: Any = int, low: int = 0, high: float = inf

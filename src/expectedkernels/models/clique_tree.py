@@ -11,12 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from expectedkernels.checks import (
-    CompatibilityError,
-    VtreeError,
-    check_choice,
-    check_parameter,
-)
+from expectedkernels.checks import CompatibilityError, VtreeError, check_choice, check_parameter
 from expectedkernels.vtree import Vtree
 from expectedkernels.vtrees import interaction_graph
 
