@@ -18,11 +18,8 @@ Distribution = Annotated[
 ]
 
 
-class Statistic(StrEnum):
-    """What `test` measures."""
-
-    MMD = "mmd"
-    KDSD = "kdsd"
+Statistic = StrEnum("Statistic", ["MMD", "KDSD"])
+"""What `test` measures."""
 
 
 def judge(

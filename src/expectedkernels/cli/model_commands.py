@@ -47,13 +47,8 @@ def marginals(
     return Answer({"given": list(given or ()), "marginals": found}, words)
 
 
-class Kind(StrEnum):
-    """What `plot` draws."""
-
-    MARGINALS = "marginals"
-    CIRCUIT = "circuit"
-    VTREE = "vtree"
-    MODEL = "model"
+Kind = StrEnum("Kind", ["MARGINALS", "CIRCUIT", "VTREE", "MODEL"])
+"""What `plot` draws."""
 
 
 def plot(
@@ -95,12 +90,8 @@ def _bars(found: list[dict[str, Any]]) -> Any:
     return plot_distributions(shown)
 
 
-class Method(StrEnum):
-    """How `learn` makes a circuit."""
-
-    CHOW_LIU = "chow-liu"
-    STRUDEL = "strudel"
-    MIXTURE = "mixture"
+Method = StrEnum("Method", {"CHOW_LIU": "chow-liu", "STRUDEL": "strudel", "MIXTURE": "mixture"})
+"""How `learn` makes a circuit."""
 
 
 def learn(

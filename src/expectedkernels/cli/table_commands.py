@@ -140,12 +140,8 @@ def _predictions(
     return found
 
 
-class Strategy(StrEnum):
-    """What `impute` fills in."""
-
-    MEAN = "mean"
-    MAP = "map"
-    SAMPLE = "sample"
+Strategy = StrEnum("Strategy", ["MEAN", "MAP", "SAMPLE"])
+"""What `impute` fills in."""
 
 
 def impute(
