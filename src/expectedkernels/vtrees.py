@@ -315,10 +315,8 @@ class _Shrinking:
 
     def _missing(self, v: int) -> int:
         """The weights of all pairs of neighbours, less those of the edges among them."""
-        near, w = self.around[v], self.weights
-        return (
-            sum(w[u] * (self.total[v] - w[u] - self._sum(self.around[u] & near)) for u in near) // 2
-        )
+        near, w, total = self.around[v], self.weights, self.total[v]
+        return sum(w[u] * (total - w[u] - self._sum(self.around[u] & near)) for u in near) // 2
 
     def eliminate(self, v: int) -> AbstractSet[int]:
         """Connect the neighbours of a variable and remove it; returns whose numbers changed."""

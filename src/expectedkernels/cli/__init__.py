@@ -59,8 +59,7 @@ def _removed(ctx: typer.Context) -> None:
 
 for name in REMOVED:
     settings = {"ignore_unknown_options": True, "allow_extra_args": True}
-    hidden = {"hidden": True, "add_help_option": False, "context_settings": settings}
-    app.command(name, **hidden)(_removed)  # type: ignore[arg-type]
+    app.command(name, hidden=True, add_help_option=False, context_settings=settings)(_removed)
 
 
 def _print_version(wanted: bool) -> None:

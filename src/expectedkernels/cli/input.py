@@ -670,16 +670,14 @@ def describe(circuit: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def properties_of(circuit: Any) -> Any:
     """The structural properties of a circuit; determinism only if it does not take too long."""
-    most = 0
-    if isinstance(circuit, Circuit):
-        most = max(block.width for block in circuit.blocks)
+    blocks = circuit.blocks if isinstance(circuit, Circuit) else ()
+    most = max((block.width for block in blocks), default=0)
     if most <= LARGEST_CHECKED:
         return properties(circuit)
     holds = Verdict(True, "its units are those of a vtree's nodes")
     what = f"not checked, as a vtree node has {most} products and all pairs of them would be"
-    return Properties(
-        holds, holds, holds, Verdict(None, f"{what} compared; properties() does that")
-    )
+    unknown = Verdict(None, f"{what} compared; properties() does that")
+    return Properties(holds, holds, holds, unknown)
 
 
 def convert_file(source: str, out: str, missing: list[str] | None) -> None:

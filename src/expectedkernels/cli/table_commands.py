@@ -166,9 +166,8 @@ def impute(
     predicts from are filled in.
     """
     refuse_twice(rows, train)
-    require(
-        model is None or train is None, "Give --model or --train, and not both.", opt.WRONG_USAGE
-    )
+    alone = model is None or train is None
+    require(alone, "Give --model or --train, and not both.", opt.WRONG_USAGE)
     if model is not None:
         fitted = files.as_imputer(files.load_fitted(model, missing), strategy.value, seed)
         raw = files.read_file(rows, fitted.marks)

@@ -110,10 +110,10 @@ def compile_file(
     """
     model = read_model(path)
     if evidence is not None:
-        source = Source(evidence)
         sets = read_uai_evidence(evidence)
         if len(sets) > 1:
-            raise source.error(f"expected one set of observations, found {len(sets)}")
+            message = f"expected one set of observations, found {len(sets)}"
+            raise ParseError(message, checked_path(evidence))
         model = model.condition(sets[0] if sets else {})
     return model.compile(vtree)
 

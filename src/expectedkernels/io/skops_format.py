@@ -133,18 +133,15 @@ def load_estimator(path: PathLike) -> Any:
     except Exception as error:  # files can be made to fail in any way
         message = f"expected an estimator in a skops file, found other or damaged data ({error})"
         raise ek.ParseError(message, place) from error
-    if others and version not in ("", ek.__version__):
-        raise ek.ParseError(
-            f"version {version} of expectedkernels has written this file, and version "
-            f"{ek.__version__} lacks {others[0]}. Fit and save the estimator again",
-            place,
-        )
     if others:
-        raise ek.ParseError(
-            f"expected types of expectedkernels, found {', '.join(others)}. They are not trusted: "
-            "loading them could run code of the author of the file",
-            place,
-        )
+        risk = "loading them could run code of the author of the file"
+        wanted = f"expected types of expectedkernels, found {', '.join(others)}"
+        message = f"{wanted}. They are not trusted: {risk}"
+        if version not in ("", ek.__version__):
+            lacks = f"and version {ek.__version__} lacks {others[0]}"
+            wrote = f"version {version} of expectedkernels has written this file"
+            message = f"{wrote}, {lacks}. Fit and save the estimator again"
+        raise ek.ParseError(message, place)
     if not isinstance(found, BaseEstimator):
         raise ek.ParseError(f"expected an estimator, found {type(found).__name__}", place)
     return found

@@ -184,9 +184,8 @@ def read_uai_evidence(path: PathLike) -> list[dict[int, int]]:
     alone = len(tokens.text.lstrip().split("\n", 1)[0].split()) == 1
     if single and not (count and alone and _holds_sets(tokens.words)):
         return [_observations(tokens, count)]
-    sets = []
-    for _ in range(count):
-        sets.append(_observations(tokens, *tokens.take(1, "the number of observations")))
+    what = "the number of observations"
+    sets = [_observations(tokens, *tokens.take(1, what)) for _ in range(count)]
     tokens.finish()
     return sets
 

@@ -51,15 +51,6 @@ def context_plan(vtree: Vtree, shares: MessagePlan) -> CompilationPlan:
     return make_plan(Potential(sizes, tables, 0.0), vtree, "context")
 
 
-def context_blocks(vtree: Vtree, shares: MessagePlan, max_bytes: int) -> tuple[Input | Inner, ...]:
-    """The blocks of the circuit of some conditionals."""
-    plan = context_plan(vtree, shares)
-    refuse_large(plan, plan.n_bytes, max_bytes, "To write out the units of this circuit")
-    tables = {stage.variable: stage.factors[0] for stage in shares.stages}
-    deciding = (step.decides if step.kind in ("inputs", "decision") else -1 for step in plan.steps)
-    return written_blocks(plan, [tables.get(variable) for variable in deciding])
-
-
 def refuse_large(plan: CompilationPlan, needed: int, max_bytes: int, what: str) -> None:
     """Raise if something needs more memory than there is."""
     why = f"the {plan.method} method has width {plan.width} and {plan.n_products} products on its"
@@ -177,7 +168,12 @@ class Tensors:
 
     def blocks(self, vtree: Vtree) -> tuple[Input | Inner, ...]:
         """The blocks of the circuit."""
-        return context_blocks(vtree, self.plan, self.max_bytes)
+        plan = context_plan(vtree, self.plan)
+        refuse_large(plan, plan.n_bytes, self.max_bytes, "To write out the units of this circuit")
+        tables = {stage.variable: stage.factors[0] for stage in self.plan.stages}
+        kinds = ("inputs", "decision")
+        deciding = (step.decides if step.kind in kinds else -1 for step in plan.steps)
+        return written_blocks(plan, [tables.get(variable) for variable in deciding])
 
     def log_values(self, evidence: Evidence | None) -> Any:
         """The log-probability of every row; complete ones are looked up."""

@@ -225,9 +225,8 @@ class FactorGraph(InferenceMixin):
     @cached_property
     def potential(self) -> Potential:
         """The product of all factors as logarithms, equal scopes multiplied."""
-        return Potential.of(
-            self.cardinalities, [(factor.scope, factor.table) for factor in self.factors]
-        )
+        factors = [(factor.scope, factor.table) for factor in self.factors]
+        return Potential.of(self.cardinalities, factors)
 
     @cached_property
     def graph(self) -> tuple[frozenset[int], ...]:
@@ -913,9 +912,8 @@ class CollapsedModel:
         rows = np.array(X, dtype=np.float64, ndmin=2)
         if rows.ndim == 2 and rows.shape[1] == self.model.n_variables:
             rows[:, list(self.collapsed)] = 0.0
-        return as_points(rows, self.model.cardinalities, "Values of sampled variables").astype(
-            np.intp
-        )
+        points = as_points(rows, self.model.cardinalities, "Values of sampled variables")
+        return points.astype(np.intp)
 
     def __repr__(self) -> str:
         return (

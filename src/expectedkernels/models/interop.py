@@ -464,10 +464,8 @@ def to_spflow(circuit: Circuit) -> Any:
     dense_layers(circuit, "SPFlow")  # what does not fit is told before anything is computed
     total = float(circuit.log_partition())
     if abs(total) > ROUNDING:
-        found = f"The log of the circuit's sum is {total:.6g}, not zero"
-        raise CircuitError(
-            f"The sums of SPFlow are normalised. {found}: call its normalize() first."
-        )
+        found = f"The log of the circuit's sum is {total:.6g}, not zero: call its normalize() first"
+        raise CircuitError(f"The sums of SPFlow are normalised. {found}.")
     circuit = circuit.normalize()
     dense = dense_layers(circuit, "SPFlow")
     leaves, multiplied, added = (

@@ -342,11 +342,8 @@ def _solve_stage(
     maximise: bool = False,
 ) -> Solved:
     """The table of a stage and its message, None if that is one."""
-    parts = []
-    for child, shape in zip(stage.children, stage.places, strict=True):
-        message = messages[child]
-        if message is not None:  # else it is one
-            parts.append(message.shaped(shape))
+    sent = ((messages[i], shape) for i, shape in zip(stage.children, stage.places, strict=True))
+    parts = [message.shaped(shape) for message, shape in sent if message is not None]  # else one
     if stage.variable in weights:
         numbers, _ = scaled(weights[stage.variable])
         parts.append(numbers.shaped([-1] + [1] * len(stage.context)))
