@@ -61,6 +61,7 @@ from expectedkernels.estimators.kernel_expansion import (
     table,
 )
 from expectedkernels.kernels.gram import at_known
+from expectedkernels.learning.normals import moments
 
 T = TypeVar("T")
 
@@ -332,8 +333,7 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _read(self, X: Any) -> Any:
         """The standardised columns of a table like the one in fit."""
-        numbers = self._numbers(X)
-        return self.columns_.standardise(numbers)
+        return self.columns_.standardise(self._numbers(X))
 
     def _completed(self, Z: Any) -> Any:
         """Columns of numbers without what the density does not know, and with what follows."""
@@ -481,26 +481,34 @@ class KernelMachine(DensityEstimator):
         >>> ek.ExpectedSVR().fit(X, y).n_features_in_
         2
         """
-        return self._fit(X, y, sample_weight)
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        name, weights = type(self).__name__, None
         self._validate_params()
         self.columns_, Z = learn_encoding(self, X, known_labels(self.density))
-        y = read_target(self, X, y, labels=is_classifier(self), several=self._multi_output)
+        targets = read_target(self, X, y, labels=is_classifier(self), several=self._multi_output)
         if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, Z)
-            if (sample_weight < 0).any():
-                row = int(np.argmax(sample_weight < 0))
+            weights = _check_sample_weight(sample_weight, Z)
+            if (weights < 0).any():
+                row = int(np.argmax(weights < 0))
                 raise DataError(
-                    f"Sample weights must not be negative. Got {sample_weight[row]:g} in row {row}."
+                    f"Sample weights must not be negative. Got {weights[row]:g} in row {row}."
                 )
         gaps = np.isnan(Z).any(axis=1)
-        if gaps.any() and self.fit_missing in ("drop", "raise"):
-            self._refuse_or_drop(gaps)
-            Z, y = Z[~gaps], y[~gaps]
-            sample_weight = None if sample_weight is None else sample_weight[~gaps]
+        if gaps.any() and self.fit_missing == "raise":
+            raise DataError(
+                f"X has {int(gaps.sum())} rows with missing values (the first is row "
+                f"{int(np.flatnonzero(gaps)[0])}), and {name} was asked to refuse them by "
+                "fit_missing='raise'. 'auto' learns from them, 'drop' leaves them out."
+            )
+        if self.fit_missing == "drop":
+            if gaps.all():
+                raise DataError(
+                    f"All rows of X have missing values, so that fit_missing='drop' leaves {name} "
+                    "nothing to learn from. fit_missing='auto' learns from incomplete rows."
+                )
+            Z, targets = Z[~gaps], targets[~gaps]
+            weights = None if weights is None else weights[~gaps]
         self._resources.require_matrix(len(Z), self._n_matrices())
-        return self._learn(Z, y, sample_weight)
+        return self._learn(Z, targets, weights)
 
     def _n_matrices(self) -> int:
         """How many kernel matrices there are at once in fit."""
@@ -540,8 +548,7 @@ class KernelMachine(DensityEstimator):
 
     def _read(self, X: Any) -> Any:
         """Standardised columns, and with a mask kernel what rows lack of each variable."""
-        numbers = self._numbers(X)
-        return self._with_masks(self.columns_.standardise(numbers))
+        return self._with_masks(super()._read(X))
 
     def _with_masks(self, Z: Any) -> Any:
         """Rows with their masks behind them, if these count."""
@@ -559,20 +566,6 @@ class KernelMachine(DensityEstimator):
         require_scales(["y"] * len(scale), scale * unit)
         self._target = centre * unit, scale * unit
         return ((columns - self._target[0]) / self._target[1]).reshape(y.shape)
-
-    def _refuse_or_drop(self, gaps: Any) -> None:
-        name = type(self).__name__
-        if self.fit_missing == "raise":
-            raise DataError(
-                f"X has {int(gaps.sum())} rows with missing values (the first is row "
-                f"{int(np.flatnonzero(gaps)[0])}), and {name} was asked to refuse them by "
-                "fit_missing='raise'. 'auto' learns from them, 'drop' leaves them out."
-            )
-        if gaps.all():
-            raise DataError(
-                f"All rows of X have missing values, so that fit_missing='drop' leaves {name} "
-                "nothing to learn from. fit_missing='auto' learns from incomplete rows."
-            )
 
     def _fit_model(
         self, Z: Any, masks: Any, y: Any, sample_weight: Any
@@ -618,7 +611,7 @@ class KernelMachine(DensityEstimator):
         own = masks[rows].astype(np.float64)
         for gamma in gammas:
             gram = self._gram(gamma, Z[rows])
-            rate = np.mean(gamma if self.standardize else gamma * _variances(self._for_kernel(Z)))
+            rate = np.mean(gamma if self.standardize else gamma * moments(self._for_kernel(Z))[1])
             for answers, share in zip(tried, shares, strict=True):
                 mask_rate = float(known + share * rate)
                 factors = at_known(np.full(own.shape[1], mask_rate), own, own == own, own)
@@ -677,14 +670,6 @@ class KernelMachine(DensityEstimator):
         raise NotImplementedError
 
 
-def _variances(Z: Any) -> Any:
-    """The variances of columns; missing values do not count."""
-    seen = ~np.isnan(Z)
-    count = np.maximum(seen.sum(axis=0), 1)
-    centre = np.where(seen, Z, 0.0).sum(axis=0) / count
-    return (np.where(seen, Z - centre, 0.0) ** 2).sum(axis=0) / count
-
-
 def scaled_gamma(gamma: Any, Z: Any) -> float:
     """The rate that "scale" or "auto" stand for, as in scikit-learn; missing values do not count.
 
@@ -700,7 +685,7 @@ def scaled_gamma(gamma: Any, Z: Any) -> float:
     seen = ~np.isnan(Z)
     with np.errstate(over="ignore", invalid="ignore"):
         variance = float(Z[seen].var()) if seen.any() else 0.0
-        within = float(np.average(_variances(Z), weights=np.maximum(seen.sum(axis=0), 1)))
+        within = float(np.average(moments(Z)[1], weights=np.maximum(seen.sum(axis=0), 1)))
     if 0.0 < within * FAR**2 < variance:
         warnings.warn(
             "gamma='scale' takes differences between the means of columns for spread, as in "

@@ -545,6 +545,16 @@ class Encoding:
         return variables
 
 
+def shown(Z: Any, categories: Any) -> Any:
+    """What rows show of one column: numbers, or categories (None where there is none)."""
+    if categories is None:
+        return Z[:, 0]
+    gap = np.isnan(Z).any(axis=1)
+    found = np.array(categories, dtype=object)[np.where(gap[:, None], 0.0, Z).argmax(axis=1)]
+    found[gap] = None
+    return found
+
+
 def measure(Z: Any, chosen: Any, sample_weight: Any = None) -> tuple[Any, Any, Any]:
     """Units, centres and scales of chosen columns, as by scikit-learn's StandardScaler.
 

@@ -34,6 +34,7 @@ from expectedkernels.estimators.encoding import (
     Variable,
     complete_groups,
     read_table,
+    shown,
 )
 from expectedkernels.estimators.kernel_expansion import (
     Density,
@@ -532,23 +533,13 @@ def _read(model: Any, X: Any, players: Sequence[Any] | None) -> Asked:
     data = np.full((len(Z), len(groups)), None, dtype=object)
     for k, group in enumerate(groups):
         if len(group) == 1:
-            data[:, k] = _shown(numbers[:, columns[k]], categories.get(group[0]))
+            data[:, k] = shown(numbers[:, columns[k]], categories.get(group[0]))
     return Asked(model, f, Z, columns, labels, data)
 
 
 def _expected(model: KernelMachine, Z: Any) -> Any:
     """What a model expects of rows in which some bits of a group may be hidden."""
     return model._answers(complete_groups(model.density_.variables, Z))
-
-
-def _shown(Z: Any, categories: Any) -> Any:
-    """What rows show of one column: numbers, or categories (None where there is none)."""
-    if categories is None:
-        return Z[:, 0]
-    gap = np.isnan(Z).any(axis=1)
-    found = np.array(categories, dtype=object)[np.where(gap[:, None], 0.0, Z).argmax(axis=1)]
-    found[gap] = None
-    return found
 
 
 def _checked_answers(model: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -913,8 +904,7 @@ def _entries(model: KernelMachine, row: Any) -> list[Any]:
 def _row(model: KernelMachine, entries: list[Any]) -> Any:
     """Entries as standardised columns of numbers, (1, columns)."""
     columns = list(np.array([*entries, None], dtype=object)[:-1, None])
-    numbers = model._numbers(Table(model.columns_.names, columns, False))
-    return model._with_masks(model.columns_.standardise(numbers))
+    return model._read(Table(model.columns_.names, columns, False))
 
 
 def _enter(columns: Encoding, entries: list[Any], group: list[int], answer: Any) -> None:

@@ -29,7 +29,7 @@ from expectedkernels.estimators.densities import (
     learn_density,
     named,
 )
-from expectedkernels.estimators.encoding import Encoding, learn_encoding, read_table
+from expectedkernels.estimators.encoding import Encoding, learn_encoding, read_table, shown
 from expectedkernels.estimators.kernel_expansion import read_rows
 
 CHUNK_ROWS = 4096
@@ -273,15 +273,11 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
 
     def _decoded(self, Z: Any, X: Any) -> Any:
         """Columns of numbers as columns of a table; those without a value in fit as they are."""
-        columns = self.columns_
-        table = Z
+        columns, table = self.columns_, Z
         if columns.categories:
             table = np.empty((len(Z), len(columns.names)), dtype=object)
             for i, place in enumerate(columns.column_index):
-                if i in columns.categories:
-                    table[:, i] = columns.categories[i][Z[:, place].argmax(axis=1)]
-                else:
-                    table[:, i] = Z[:, place[0]]
+                table[:, i] = shown(Z[:, place], columns.categories.get(i))
         if self._empty:
             given = read_table(X, self)
             for i in self._empty:

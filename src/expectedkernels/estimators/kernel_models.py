@@ -879,7 +879,7 @@ class ExpectedGaussianProcessRegressor(RegressorMixin, PredictionIntervals):  # 
         >>> ek.ExpectedGaussianProcessRegressor().fit(X, y).n_features_in_
         2
         """
-        return self._fit(X, y)
+        return super().fit(X, y)
 
     def _rate(self, Z: Any) -> Any:
         return read_gp_kernel(self._start(Z.shape[1]), Z.shape[1])[1]

@@ -269,7 +269,7 @@ def fit_normal(Z: Any, *, steps: int = 25, tolerance: float = 1e-3) -> NormalMix
         Stop when a step gains less than this in the mean log-likelihood.
     """
     Z = np.asarray(Z, dtype=np.float64)
-    mean, spread = _moments(Z)
+    mean, spread = moments(Z)
     start = NormalMixture(np.ones(1), mean[None], np.diag(spread + _ridge(spread))[None])
     return _em(Z, start, spread, steps, tolerance)
 
@@ -308,7 +308,7 @@ def _expected_sums(mixture: NormalMixture, Z: Any, groups: list[Group]) -> Any:
     return total, counts, first, second
 
 
-def _moments(Z: Any) -> tuple[Any, Any]:
+def moments(Z: Any) -> tuple[Any, Any]:
     """The means and variances of the observed values of all columns."""
     seen = ~np.isnan(Z)
     n = np.maximum(seen.sum(axis=0), 1)
@@ -351,14 +351,7 @@ def kernel_mixture(Z: Any, normal: NormalMixture, width: float, rng: Any) -> Nor
     return NormalMixture(shares / shares.sum(), means, width**2 * normal.covariances)
 
 
-def fit_mixture(
-    Z: Any,
-    n_components: int,
-    *,
-    steps: int = 50,
-    tolerance: float = 1e-3,
-    rng: Any,
-) -> NormalMixture:
+def fit_mixture(Z: Any, n_components: int, *, rng: Any) -> NormalMixture:
     """A mixture of normal distributions of incomplete rows, by exact EM.
 
     Parameters
@@ -366,12 +359,10 @@ def fit_mixture(
     Z : array of shape (rows, columns)
         Standardised, NaN where missing.
     n_components : int
-    steps, tolerance
-        As for `fit_normal`.
     rng : Generator
     """
     Z = np.asarray(Z, dtype=np.float64)
-    spread = _moments(Z)[1]
+    spread = moments(Z)[1]
     filled = conditional_means(fit_normal(Z), Z)
     n = min(n_components, len(np.unique(filled, axis=0)))
     seed = int(rng.integers(2**31 - 1))
@@ -381,7 +372,7 @@ def fit_mixture(
     away = [filled[label == c] - means[c] for c in range(n)]
     scatter = np.stack([x.T @ x for x in away])
     start = _maximised(means, counts, np.zeros_like(means), scatter, spread)
-    return _em(Z, start, spread, steps, tolerance)
+    return _em(Z, start, spread, 50, 1e-3)
 
 
 def _maximised(means: Any, counts: Any, first: Any, second: Any, spread: Any) -> NormalMixture:
