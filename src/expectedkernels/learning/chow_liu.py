@@ -131,10 +131,7 @@ def decided_edges(weights: FloatArray, ranks: Any) -> list[tuple[int, int]]:
 
 
 def rooted(
-    n: int,
-    edges: Sequence[tuple[int, int]],
-    root: Any = "center",
-    ranks: Any = None,
+    n: int, edges: Sequence[tuple[int, int]], root: Any = "center", ranks: Any = None
 ) -> Forest:
     """The forest with every tree rooted at its centre, or (one of them) as told.
 
@@ -149,22 +146,19 @@ def rooted(
     """
     ranks = range(n) if ranks is None else ranks
     near = _neighbours(n, edges)
-    parent = [-1] * n
-    done = [False] * n
+    parent: dict[int, int] = {}
     for start in range(n):
-        if done[start]:
+        if start in parent:
             continue
-        tree = list(_search(near, start))
-        if root in tree:
+        if root in _search(near, start):
             top = root
         else:
             while len(middle := _middle(near, start)) == 2 and len({ranks[v] for v in middle}) == 1:
                 near[middle[0]].remove(middle[1])
                 near[middle[1]].remove(middle[0])
             top = min(middle, key=lambda v: ranks[v])
-        for v, above in _search(near, top).items():
-            parent[v], done[v] = above, True
-    return Forest(tuple(parent))
+        parent |= _search(near, top)
+    return Forest(tuple(parent[v] for v in range(n)))
 
 
 def _neighbours(n: int, edges: Sequence[tuple[int, int]]) -> list[list[int]]:
@@ -376,10 +370,7 @@ class ChowLiuTree:
 
 
 def tree_of(
-    counts: PairCounts,
-    alpha: float,
-    root: Any = "center",
-    ranks: Any = None,
+    counts: PairCounts, alpha: float, root: Any = "center", ranks: Any = None
 ) -> ChowLiuTree:
     """The tree with the largest total mutual information, rooted, and its vtree.
 
@@ -616,12 +607,6 @@ def learn_hclt(
         counts = data.pair_counts(complete) if in_chunks else grouped_counts(data)
         forest = tree_of(counts, alpha).forest
 
-    def begin() -> Circuit:
-        if start is not None:
-            return start
-        cards: Any = data.schema.cardinalities
-        return hidden_tree(forest, cards, n_latent, generator).with_schema(data.schema)
-
     phases = [Phase(EPOCHS if epochs is None else epochs, size, steps)]
     if batch_size == "auto" and not in_chunks:
         size = automatic_size(data.held.weights)
@@ -632,7 +617,8 @@ def learn_hclt(
     plain = in_chunks and all(x is None for x in (phases[0].size, device, dtype, step))
     best: Any = None
     for _ in range(restarts):
-        first, n = begin(), sum(phase.n for phase in phases)
+        first = hidden_tree(forest, data.schema, n_latent, generator) if start is None else start
+        n = sum(phase.n for phase in phases)
         if plain:
             states: Any = full_passes(first, data, n, beta)
         else:
@@ -660,10 +646,9 @@ def automatic_size(weights: FloatArray) -> int:
     return len(weights) if n < FEWEST_ROWS else ceil(len(weights) / (sqrt(n) // 2))
 
 
-def hidden_tree(
-    forest: Forest, cardinalities: Sequence[int], n_latent: int, generator: Any
-) -> Circuit:
+def hidden_tree(forest: Forest, schema: Schema, n_latent: int, generator: Any) -> Circuit:
     """The circuit of the hidden tree, with random weights."""
+    cardinalities: Any = schema.cardinalities
     entries = n_latent * (n_latent * sum(v >= 0 for v in forest.parent) + sum(cardinalities))
     require_memory(8.0 * entries, f"A tree with n_latent={n_latent}", "Take fewer hidden states.")
     nodes: list[tuple[int, int, int]] = []
@@ -687,7 +672,7 @@ def hidden_tree(
             weights = _random(n_units, n_latent, generator)
             blocks.append(Inner(n_latent, n_units, None, None, weights))
     vtree = Vtree(*map(list, zip(*nodes, strict=True)))
-    return Circuit(vtree, tuple(blocks))
+    return Circuit(vtree, tuple(blocks)).with_schema(schema)
 
 
 def grouped_counts(data: Data) -> PairCounts:

@@ -136,9 +136,8 @@ class Logical:
     def is_splittable(self, edge: int) -> bool:
         """Whether the edge leads to a product under which some variable has two states left."""
         unit = self.input_of[edge]
-        return (
-            self.left[unit] >= 0 and self.seen[unit].bit_count() > self.scope_size[self.node[unit]]
-        )
+        n_states = self.seen[unit].bit_count()
+        return self.left[unit] >= 0 and n_states > self.scope_size[self.node[unit]]
 
     def splittable_variables(self, edge: int) -> IntArray:
         """The variables with at least two states left below an edge, in order."""
@@ -148,11 +147,9 @@ class Logical:
         flags = np.unpackbits(packed, bitorder="little")[:n].astype(np.intp)
         return np.flatnonzero(np.add.reduceat(flags, self.first) > 1)
 
-    def sums(self) -> Iterator[int]:
+    def sums(self) -> list[int]:
         """The sums that the circuit has."""
-        for unit, edges in enumerate(self.edges):
-            if edges:
-                yield unit
+        return [unit for unit, edges in enumerate(self.edges) if edges]
 
     def split(self, edge: int, variable: int) -> Split:
         """Replace an edge from a sum to a product by one edge for every state of a variable.
@@ -208,19 +205,11 @@ class Logical:
     def _product_copies(
         self, unit: int, node: int, variable: int, copies: dict[int, dict[int, int]]
     ) -> dict[int, int]:
-        left, right = self.left[unit], self.right[unit]
-        new = {}
-        for state in self._order(unit, variable):
-            if left in copies:
-                new[state] = self.add_product(node, copies[left][state], right)
-            else:
-                new[state] = self.add_product(node, left, copies[right][state])
+        below, new, present = (self.left[unit], self.right[unit]), {}, self._present(unit, variable)
+        for state in present[::-1] if self.cardinalities[variable] == 2 else present:
+            pair = (copies[x][state] if x in copies else x for x in below)
+            new[state] = self.add_product(node, *pair)
         return new
-
-    def _order(self, unit: int, variable: int) -> list[int]:
-        """The states left below a unit, in the order in which splits put them."""
-        present = self._present(unit, variable)
-        return present[::-1] if self.cardinalities[variable] == 2 else present
 
     def _sum_copies(
         self, unit: int, variable: int, copies: dict[int, dict[int, int]], level: Level
@@ -238,13 +227,9 @@ class Logical:
             kept, inputs = [], []
             for row, edge in enumerate(old):
                 below = self.input_of[edge]
-                if below in copies:
-                    if state in copies[below]:
-                        kept.append(row)
-                        inputs.append(copies[below][state])
-                elif self.seen[below] >> (first + state) & 1:
+                if self.seen[below] >> (first + state) & 1:
                     kept.append(row)
-                    inputs.append(below)
+                    inputs.append(copies[below][state] if below in copies else below)
             new[state] = self.add_sum(self.node[unit], inputs)
             for row, edge in zip(kept, self.edges[new[state]], strict=True):
                 moved[row][state] = edge

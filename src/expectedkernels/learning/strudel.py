@@ -114,7 +114,7 @@ class CompleteSearch:
             for used in self._used[[edges is not None for edges in start]]:
                 counts += np.bincount(used, w, minlength=len(counts))
         self._open[:n_edges] = [*map(self.circuit.is_splittable, range(n_edges))]
-        self._update_terms(list(self.circuit.sums()))
+        self._update_terms(self.circuit.sums())
 
     @property
     def log_likelihoods(self) -> list[float]:
@@ -214,7 +214,7 @@ class CompleteSearch:
     def to_circuit(self) -> Circuit:
         """The circuit with the weights that fit the training rows best, not minimised."""
         weights = np.zeros(len(self.circuit.sum_of))
-        edges, _, found = self._weights_of(list(self.circuit.sums()))
+        edges, _, found = self._weights_of(self.circuit.sums())
         weights[edges] = found
         return weighted_circuit(self.circuit, plan(self.circuit), weights)
 
