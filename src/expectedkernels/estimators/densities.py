@@ -404,10 +404,8 @@ def _by_covariance(mixture: NormalMixture, Z: Any) -> list[tuple[int, Any, Any, 
     """
     found, d = [], Z.shape[1]
     for part in given(mixture, Z):
-        every, shares = (
-            part.filled(Z, part.means.swapaxes(0, 1)),
-            significant(part.responsibilities),
-        )
+        every = part.filled(Z, part.means.swapaxes(0, 1))
+        shares = significant(part.responsibilities)
         n_patterns = len(part.columns)
         wide = np.zeros((len(part.covariances), n_patterns, d + 1, d + 1))
         at = np.arange(n_patterns)[:, None, None], part.columns[:, :, None], part.columns[:, None]

@@ -450,8 +450,7 @@ class Encoding:
     def numeric(self) -> Any:
         """Which columns of numbers hold quantities, not categories."""
         others = {*self.categories, *(i for group in self.groups for i in group)}
-        widths = [len(at) for at in self.column_index]
-        return np.repeat([i not in others for i in range(len(self.names))], widths)
+        return np.array([i not in others for i, at in enumerate(self.column_index) for _ in at])
 
     def groups_or_columns(self) -> list[list[int]]:
         """What is known or missing as a whole: groups, and columns that are in none."""
