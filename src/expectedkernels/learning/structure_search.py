@@ -136,8 +136,9 @@ class Logical:
     def is_splittable(self, edge: int) -> bool:
         """Whether the edge leads to a product under which some variable has two states left."""
         unit = self.input_of[edge]
-        n_states = self.seen[unit].bit_count()
-        return self.left[unit] >= 0 and n_states > self.scope_size[self.node[unit]]
+        return (
+            self.left[unit] >= 0 and self.seen[unit].bit_count() > self.scope_size[self.node[unit]]
+        )
 
     def splittable_variables(self, edge: int) -> IntArray:
         """The variables with at least two states left below an edge, in order."""
