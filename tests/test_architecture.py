@@ -18,9 +18,9 @@ TEXTS = {
 }
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
-CODE_LINES = 31_850
-STATEMENTS = 25_020
-FILES = 119
+CODE_LINES = 28_855
+STATEMENTS = 23_475
+FILES = 113
 MODULES_PER_FOLDER = 16
 INNER_TEST_FILES = 54
 """Budgets. They only go down."""
