@@ -18,8 +18,8 @@ TEXTS = {
 }
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
-CODE_LINES = 28_855
-STATEMENTS = 23_475
+CODE_LINES = 28_873
+STATEMENTS = 23_493
 FILES = 113
 MODULES_PER_FOLDER = 16
 INNER_TEST_FILES = 54

@@ -71,6 +71,7 @@ class NodePass:
         self.axis = np.argsort(self.order).tolist()
         self.vtree, self.signed = operands[0].vtree, signed
         self.clamped = False
+        self._kept: dict[Any, Any] | None = None
 
     @cached_property
     def bounds(self) -> Any:
@@ -84,6 +85,7 @@ class NodePass:
 
     def root(self) -> NodeValues:
         """The values of the roots, with axes as they are counted."""
+        self._kept = {}  # products are not kept: their memory is used again
         return self._ordered(deque(self, maxlen=1).pop()[2], self.axis)
 
     def _ordered(self, value: NodeValues, order: Any) -> NodeValues:
@@ -104,15 +106,17 @@ class NodePass:
             if variable >= 0:
                 products, clamped = self.leaf(variable, self.mode)
                 self.clamped |= clamped
-                parts, axis = [self._ordered(products, self.order)], 0
+                parts, axis = iter([self._ordered(products, self.order)]), 0
             else:
                 axis, cuts = self._cuts(node)
                 children = [values.pop(int(x[node])) for x in (self.vtree.left, self.vtree.right)]
                 left, right = children
-                parts = [self.products(node, left, right, axis, some) for some in cuts]
-            sums = [self._divided(node, self._sums(node, part)) for part in parts]
+                parts = (self.products(node, left, right, axis, some) for some in cuts)
+            sums = []
+            for part in parts:
+                sums.append(self._divided(node, self._sums(node, part)))
             values[node] = self._joined(sums, axis)
-            yield node, parts[0] if len(parts) == 1 else None, values[node]
+            yield node, part if len(sums) == 1 else None, values[node]
 
     def _joined(self, parts: list[NodeValues], axis: int) -> NodeValues:
         """The values of all parts of the patterns of a batch."""
@@ -174,7 +178,8 @@ class NodePass:
         if some is not None:
             index[n + cut] = some if index[n + cut] is None else index[n + cut][some]
 
-        def gather(array: Any, places: list[Any]) -> Any:
+        def gather(name: str, places: list[Any]) -> Any:
+            array = getattr(value, name)
             if array is None:
                 return None
             for axis, chosen in enumerate(places):
@@ -183,12 +188,22 @@ class NodePass:
             takes = [i for i, x in enumerate(places) if not isinstance(x, slice | None)]
             # what leaves fewest entries first
             for axis in sorted(takes, key=lambda i: len(places[i]) / array.shape[i]):
-                array = take(array, as_like(places[axis], array), axis)
+                array = self._taken(array, places[axis], axis, (side, name, axis))
             return array
 
         places = [index[i] for i in self.order]
-        data, sign = gather(value.data, places), gather(value.sign, places)
-        return NodeValues(data, gather(value.scale, index[n:]), sign, value.low, value.high)
+        arrays = gather("data", places), gather("scale", index[n:]), gather("sign", places)
+        return NodeValues(*arrays, value.low, value.high)
+
+    def _taken(self, array: Any, index: Any, axis: int, key: Any) -> Any:
+        """Entries along an axis, in memory that is used again if products are not kept."""
+        if self._kept is None or not isinstance(array, np.ndarray):
+            return take(array, as_like(index, array), axis)
+        shape = (*array.shape[:axis], len(index), *array.shape[axis + 1 :])
+        if key not in self._kept or self._kept[key].size < prod(shape):
+            self._kept[key] = np.empty(prod(shape))
+        out = self._kept[key][: prod(shape)].reshape(shape)
+        return np.take(array, index, axis=axis, out=out, mode="clip")
 
     def _sums(self, node: int, products: NodeValues) -> NodeValues:
         """The weighted sums of products, along the axis of every operand."""
@@ -198,6 +213,8 @@ class NodePass:
             if op.blocks[node].matrix is not None
         ]
         data, sign = products.data, products.sign
+        if self._kept is not None and not weighted:
+            data, sign = (x.copy() if isinstance(x, np.ndarray) else x for x in (data, sign))
         for _, axis, matrix in sorted(weighted, key=lambda entry: entry[:2]):
             shape = data.shape
             split = (1, prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :]))
@@ -224,8 +241,8 @@ class NodePass:
         axes = tuple(self.axis[: len(self.operands)])
         top = (np.abs(value.data) if self.signed else value.data).max(axis=axes)
         top = np.where(top > 0, top, 1.0)
-        data = value.data / np.expand_dims(top, axes)
         least = max(low - high, spread if low > -inf else -inf)
+        data = value.data / np.expand_dims(top, axes)
         if least < -self.room:
             small = (value.data != 0) & (np.abs(data) < exp(-self.room))
             if small.any():

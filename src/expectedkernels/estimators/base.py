@@ -333,7 +333,8 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _read(self, X: Any) -> Any:
         """The standardised columns of a table like the one in fit."""
-        return self.columns_.standardise(self._numbers(X))
+        numbers = self._numbers(X)  # raises if it is not fitted
+        return self.columns_.standardise(numbers)
 
     def _completed(self, Z: Any) -> Any:
         """Columns of numbers without what the density does not know, and with what follows."""
