@@ -83,7 +83,7 @@ _NAMESPACES = {
 
 _MOVED = {
     "checks": "errors verdict",
-    "circuits.block_circuit": "circuits.base",
+    "circuits.circuit": "circuits.base",
     "circuits.graph": "circuits.units",
     "circuits.queries": "circuits.marginals",
     "data.evidence": "circuits.evidence",

@@ -19,15 +19,26 @@ from scipy import sparse
 
 from expectedkernels.arrays import VariablesLike, distinct_pairs, require_memory, spans
 from expectedkernels.checks import CircuitError, PropertyError, check_parameter, is_int
-from expectedkernels.circuits.block_circuit import host_for, weighted_units
 from expectedkernels.circuits.build import stack, with_root_weights
-from expectedkernels.circuits.circuit import Circuit, align, require_circuits
-from expectedkernels.circuits.inputs import Input, Table, in_range, log_sizes, require_range, runs
-from expectedkernels.circuits.logspace import node_logs, normalized_blocks
+from expectedkernels.circuits.circuit import Circuit, align, host_for, require_circuits
+from expectedkernels.circuits.conditioning import node_logs, normalized_blocks
+from expectedkernels.circuits.inputs import (
+    Input,
+    Table,
+    in_range,
+    log_sizes,
+    require_range,
+    runs,
+    weighted_units,
+)
 from expectedkernels.circuits.operands import check_single_root
 from expectedkernels.circuits.properties import require_compatible
-from expectedkernels.circuits.queries import nonnegative, normalized_units, refuse_signed
-from expectedkernels.circuits.sample_map import deterministic
+from expectedkernels.circuits.queries import (
+    deterministic,
+    nonnegative,
+    normalized_units,
+    refuse_signed,
+)
 from expectedkernels.engine.blocks import Inner, at_nodes, from_leaves, from_root, inner
 from expectedkernels.vtree import Vtree
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from expectedkernels.algebra import logarithm, multiply, power
 from expectedkernels.checks import check_real
-from expectedkernels.circuits.block_circuit import host_for
-from expectedkernels.circuits.circuit import Circuit, align, require_circuits
+from expectedkernels.circuits.circuit import Circuit, align, host_for, require_circuits
 from expectedkernels.circuits.operands import check_single_root
 from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import log_values, require_normalized

@@ -29,9 +29,8 @@ from expectedkernels.checks import (
     is_int,
     public_in,
 )
-from expectedkernels.circuits.block_circuit import host_for
 from expectedkernels.circuits.build import stack
-from expectedkernels.circuits.circuit import Circuit, align, require_circuits
+from expectedkernels.circuits.circuit import Circuit, align, host_for, require_circuits
 from expectedkernels.circuits.operands import CircuitOperand, check_single_root
 from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import require_normalized

@@ -6,9 +6,8 @@ import pytest
 from assertions import assert_close
 from circuit_oracles import drawn_deterministic, drawn_distribution
 from expectedkernels import factorized, mixture
-from expectedkernels.circuits import sample_map as choices
-from expectedkernels.circuits.conditioning import observed
-from expectedkernels.circuits.logspace import node_logs
+from expectedkernels.circuits import queries as choices
+from expectedkernels.circuits.conditioning import node_logs, observed
 from expectedkernels.circuits.queries import certain
 from expectedkernels.data.evidence import as_evidence
 from expectedkernels.engine import sampling as descend

@@ -18,9 +18,8 @@ from expectedkernels.arrays import (
     require_memory,
 )
 from expectedkernels.checks import CircuitError, check_count, check_parameter, check_real
-from expectedkernels.circuits.block_circuit import host_for, minimize, weighted_units
-from expectedkernels.circuits.circuit import Circuit, align, require_circuits
-from expectedkernels.circuits.inputs import Input, Real, Table
+from expectedkernels.circuits.circuit import Circuit, align, host_for, minimize, require_circuits
+from expectedkernels.circuits.inputs import Input, Real, Table, weighted_units
 from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import TOLERANCE
 from expectedkernels.data.tables import as_floats

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from operator import attrgetter, methodcaller
 from types import ModuleType
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from array_api_compat import is_torch_array
+from scipy import sparse
 
 from expectedkernels.arrays import (
     Array,
@@ -20,17 +21,21 @@ from expectedkernels.arrays import (
     RowsLike,
     StatesLike,
     VariableLike,
+    distinct_dense_rows,
+    distinct_pairs,
+    distinct_sparse_rows,
     is_numpy,
     namespace,
 )
-from expectedkernels.checks import CircuitError, DataError, SizeError, check_choice, public
-from expectedkernels.circuits import queries, sample_map
-from expectedkernels.circuits.block_circuit import (
-    Shortcuts,
-    check_blocks,
-    minimize,
-    of_tables,
+from expectedkernels.checks import (
+    CircuitError,
+    DataError,
+    PropertyError,
+    SizeError,
+    check_choice,
+    public,
 )
+from expectedkernels.circuits import queries
 from expectedkernels.circuits.graph import Unit
 from expectedkernels.circuits.inputs import Input
 from expectedkernels.circuits.queries import Marginals
@@ -39,12 +44,13 @@ from expectedkernels.data.evidence import EvidenceLike
 from expectedkernels.data.schema import Matching, Schema, match
 from expectedkernels.data.tables import Label
 from expectedkernels.display import circuit_html
-from expectedkernels.engine.blocks import Inner, at_nodes
+from expectedkernels.engine.blocks import Inner, at_nodes, from_leaves, from_root, inner, tidy
 from expectedkernels.engine.joint import Operand
 from expectedkernels.engine.layers import Levels, circuit_levels
 from expectedkernels.vtree import Vtree
 
 Made = TypeVar("Made")
+AnyCircuit = TypeVar("AnyCircuit", bound="Circuit")
 
 REQUIRES_GRAD, VERSION = attrgetter("requires_grad"), attrgetter("_version")
 """What tensors know: whether gradients are asked for, and how often they were written to."""
@@ -88,7 +94,13 @@ class Circuit:
     states: tuple[tuple[Label, ...] | None, ...] | None = None
     nonnegative: bool = False
 
-    shortcuts: ClassVar[Shortcuts | None] = None
+    shortcuts: ClassVar[Any] = None
+    """What it was made from, where that answers `log_values` and `marginals` faster than blocks.
+
+    Answers are None where blocks are to be asked. That depends on the question alone, not on what
+    has been asked or made before, so that copies of a circuit give the same answers to the last
+    digit.
+    """
 
     @classmethod
     def from_blocks(cls, vtree: Vtree, blocks: Sequence[Input | Inner]) -> Self:
@@ -102,7 +114,7 @@ class Circuit:
         vtree: Vtree,
         schema: Schema,
         cut: Callable[[], tuple[Input | Inner, ...]],
-        shortcuts: Shortcuts | None = None,
+        shortcuts: Any = None,
     ) -> Self:
         """The circuit on the host with one root, whose blocks `cut` makes when they are asked for.
 
@@ -579,7 +591,7 @@ class Circuit:
         >>> f.normalize().input(0).table.tolist()
         [[0.25, 0.75]]
         """
-        return queries.normalize(self)
+        return queries.conditioned(host_for(self, "normalize"), None)
 
     def marginals(self, evidence: EvidenceLike | None = None) -> Marginals:
         """The probabilities of the states of every variable, given evidence.
@@ -635,7 +647,7 @@ class Circuit:
         >>> p.condition({1: {0, 1}}).marginals()[1].round(12).tolist()
         [0.25, 0.75, 0.0]
         """
-        return queries.condition(self, evidence)
+        return queries.condition(host_for(self, "condition"), evidence)
 
     def map(self, X: EvidenceLike, as_frame: bool | None = None) -> Array:
         """The rows of X with missing entries (NaN) set to their most probable joint values.
@@ -666,7 +678,7 @@ class Circuit:
         >>> rain.map({}).to_dict("records")
         [{'rain': 'yes'}]
         """
-        return self.schema.labelled(sample_map.most_probable(self, X), X, as_frame)
+        return self.schema.labelled(queries.most_probable(self, X), X, as_frame)
 
     def sample(
         self,
@@ -703,7 +715,7 @@ class Circuit:
         >>> rain.sample(1, as_frame=True).to_dict("records")
         [{'rain': 'yes'}]
         """
-        drawn = sample_map.sample(self, n, rng, evidence)
+        drawn = queries.sample(self, n, rng, evidence)
         if not as_frame:
             return drawn
         index = None
@@ -822,3 +834,188 @@ def vtree_for(model: Any, other: Any, vtree: Vtree) -> Vtree:
     if model.schema.names is None or other.schema.names is None:
         return vtree
     return vtree.renumbered(match(other.schema, model.schema).variables)
+
+
+Blocks = list[Input | Inner]
+
+
+def minimize(vtree: Vtree, blocks: Sequence[Input | Inner]) -> Blocks:
+    """The same functions at the roots, with as few units as merging and dropping can reach.
+
+    Units that are equal (same inputs, same weights, to the last bit) become one; units that are
+    identically zero, and units no root depends on, go. The roots keep their number and order.
+    Cost: linear in the size of the circuit.
+    """
+    small = _drop_unreachable(vtree, merge_equal(vtree, _drop_unreachable(vtree, blocks)))
+    return small if all(block.n_units for block in small) else _zero(vtree, blocks)
+
+
+def _zero(vtree: Vtree, blocks: Sequence[Input | Inner]) -> Blocks:
+    """The circuit that is zero everywhere, with one unit per node but for the roots."""
+    one = Inner(1, 1, None, None, None)
+
+    def zero(block: Any, n: int = 1) -> Any:
+        return block.with_numbers(np.zeros((n, block.width)))
+
+    *below, root = at_nodes(vtree, lambda node, _: zero(blocks[node]), lambda _: one)
+    return [*below, zero(root, blocks[-1].n_units)]
+
+
+def _drop_unreachable(vtree: Vtree, blocks: Sequence[Any]) -> Blocks:
+    """Keep the units that some root depends on."""
+
+    def leaf(node: int, _: int, units: Any) -> Input:
+        return blocks[node] if units is None else blocks[node].take(units)
+
+    def inner_at(node: int, units: Any) -> tuple[Inner, Any, Any]:
+        block = blocks[node]
+        left, right = block.inputs
+        weights = block.csr if (block.weights is None and units is not None) else block.weights
+        if weights is not None:
+            if units is not None:
+                weights = weights[units]
+            tidied = tidy(weights) if sparse.issparse(weights) else weights
+            used = (tidied != 0).sum(axis=0) > 0
+            if not used.all():
+                left, right, weights = left[used], right[used], weights[:, np.flatnonzero(used)]
+        left, n_left, from_left = _renumber(left, blocks[vtree.left[node]].n_units)
+        right, n_right, from_right = _renumber(right, blocks[vtree.right[node]].n_units)
+        return inner(left, right, weights, n_left, n_right), from_left, from_right
+
+    return from_root(vtree, None, leaf, inner_at)
+
+
+def _renumber(index: Any, n: int) -> tuple[Any, int, Any]:
+    """The index into the used units only, how many there are, and which (None: all)."""
+    used = np.zeros(n, dtype=np.bool_)
+    used[index] = True
+    if used.all():
+        return index, n, None
+    number = np.cumsum(used)
+    return number[index] - 1, int(number[-1]), np.flatnonzero(used)
+
+
+def merge_equal(vtree: Vtree, blocks: Sequence[Any]) -> Blocks:
+    """Merge equal units and drop zero ones, bottom-up; roots all stay."""
+    root = vtree.root
+
+    def leaf(node: int, _: int) -> tuple[Any, Any]:
+        return blocks[node].merged() if node != root else (blocks[node], None)
+
+    def inner_at(node: int, below_left: Any, below_right: Any) -> tuple[Any, Any]:
+        # children come as they are now, with the places of their former units
+        block, is_root = blocks[node], node == root
+        left, right = below_left[1][block.index("left")], below_right[1][block.index("right")]
+        n_left, n_right = below_left[0].n_units, below_right[0].n_units
+        alive = (left >= 0) & (right >= 0)
+        pairs, column = distinct_pairs(left[alive], right[alive], (n_left, n_right))
+        place: Any = None
+        if block.weights is None and not is_root:  # every unit is one product
+            place = np.full(block.n_products, -1, dtype=np.intp)
+            place[alive] = column
+            return inner(*pairs, None, n_left, n_right), place
+        weights = block.csr if block.weights is None else block.weights
+        if not alive.all() or len(pairs[0]) < block.n_products:
+            left, right = pairs
+            weights = _merge_columns(weights, alive, column, len(left))
+        if not is_root:
+            weights, place = _merge_rows(weights)
+        return inner(left, right, weights, n_left, n_right), place
+
+    return [block for block, _ in from_leaves(vtree, leaf, inner_at)]
+
+
+def _merge_columns(weights: Any, alive: Any, column: Any, n: int) -> Any:
+    """Add up the columns of products that became one, and drop those that became zero."""
+    places = np.ones(len(column)), (np.flatnonzero(alive), column)
+    merged = weights @ sparse.csr_array(places, shape=(weights.shape[1], n))
+    merged = tidy(merged) if sparse.issparse(weights) else np.ascontiguousarray(merged)
+    if not np.isfinite(merged.data if sparse.issparse(merged) else merged).all():
+        raise CircuitError(
+            "Weights of equal products of a sum unit add up to a number that is too large for a "
+            "double. Scale the weights down."
+        )
+    return merged
+
+
+def _merge_rows(weights: Any) -> tuple[Any, Any]:
+    """Keep the first of equal rows of a weight matrix; rows of zeros go."""
+    if sparse.issparse(weights):
+        weights = tidy(weights)
+        kept, place = distinct_sparse_rows(weights.indptr, weights.indices, weights.data)
+    else:
+        kept, place = distinct_dense_rows(weights)
+    return (weights if len(kept) == weights.shape[0] else weights[kept]), place
+
+
+def of_tables(kind: type[AnyCircuit], vtree: Vtree, schema: Schema, tables: Any) -> AnyCircuit:
+    """The circuit that tables are the whole value of."""
+    return kind.deferred(vtree, schema, partial(tables.blocks, vtree), tables)
+
+
+def host_for(circuit: AnyCircuit, what: str) -> AnyCircuit:
+    """The circuit on the host; raises if gradients are asked for, as `what` loses them.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> host_for(ek.factorized([[0.2, 0.8]]), "A product").n_units
+    1
+    """
+    if circuit.has_gradients:
+        raise PropertyError(
+            f"{what} does not follow gradients, and they are asked for by numbers of this "
+            "circuit. Give circuit.to('numpy'), which has none."
+        )
+    return circuit.to("numpy")
+
+
+def check_blocks(vtree: Vtree, blocks: Sequence[Input | Inner]) -> None:
+    """Raise unless the blocks fit the vtree and hold finite numbers."""
+    if sorted(vtree.scope().tolist()) != list(range(vtree.n_variables)):
+        raise CircuitError(
+            f"The variables of a circuit are 0 to {vtree.n_variables - 1}. "
+            f"Got a vtree over {sorted(vtree.scope().tolist())}."
+        )
+    if len(blocks) != vtree.n_nodes:
+        raise CircuitError(
+            f"A vtree of {vtree.n_nodes} nodes needs as many blocks. Got {len(blocks)}."
+        )
+
+    def leaf(node: int, variable: int) -> int:
+        block: Any = blocks[node]
+        wrong = block.complaint()
+        if wrong is not None:
+            raise CircuitError(f"Normal inputs of variable {variable} need {wrong}.")
+        return _checked_numbers(vtree, node, block)
+
+    def inner(node: int, n_left: int, n_right: int) -> int:
+        block: Any = blocks[node]
+        for side, index, n in zip(("left", "right"), block.inputs, (n_left, n_right), strict=True):
+            if len(index) and not (index.min() >= 0 and index.max() < n):
+                raise CircuitError(
+                    f"At vtree node {node}, {side} inputs must be in 0..{n - 1}. "
+                    f"Got {int(index.min())}..{int(index.max())}."
+                )
+        return _checked_numbers(vtree, node, block)
+
+    from_leaves(vtree, leaf, inner)
+
+
+def _checked_numbers(vtree: Vtree, node: int, block: Input | Inner) -> int:
+    """The number of units, after checking that their numbers are finite."""
+    values: Any = block.numbers
+    values = values.data if sparse.issparse(values) else values
+    if values is not None and not np.isfinite(values).all():
+        raise CircuitError(
+            f"At vtree node {node} (variables {vtree.scope(node).tolist()[:8]}), weights and "
+            "tables must be finite numbers. Got NaN or infinity."
+        )
+    return block.n_units
+
+
+def renumbered(circuit: AnyCircuit, blocks: Sequence[Input | Inner]) -> AnyCircuit:
+    """The circuit with blocks that differ in numbers only; how they are folded is kept."""
+    new = replace(circuit, blocks=tuple(blocks))
+    vars(new)["_operand"] = circuit._operand.renumbered(new.blocks)
+    return new

@@ -8,6 +8,7 @@ from math import inf, log, pi, sqrt
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy import sparse
 from scipy.linalg import block_diag
 
 from expectedkernels.arrays import (
@@ -57,6 +58,24 @@ def require_range(numbers: Any, n_used: Any, sizes: Any, what: str, advice: str)
     """Raise unless numbers are in range."""
     if not in_range(numbers, n_used, sizes):
         raise CircuitError(f"{what} has weights beyond the range of double precision; {advice}.")
+
+
+def weighted_units(block: Any, weights: Any, what: str, advice: str) -> Any:
+    """The block of weighted sums of the units of another; `what` and `advice` are for the error.
+
+    Raises if a number leaves the range of doubles.
+    """
+    weights, matrix = sparse.csr_array(weights), block.matrix
+    matrix = block.csr if matrix is None else matrix
+    n_used, sizes = 0, np.zeros(0)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        found = weights @ matrix
+        if (weights.data != 1.0).any():  # what is passed on keeps its digits, however small it is
+            sizes = abs(weights) @ abs(matrix)
+            used = (weights != 0).astype(np.int64) @ (matrix != 0).astype(np.int64)
+            n_used = (used > 0).sum()
+    require_range(found.data if sparse.issparse(found) else found, n_used, sizes, what, advice)
+    return block.with_numbers(found)
 
 
 @np.errstate(divide="ignore")

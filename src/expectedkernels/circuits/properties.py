@@ -11,8 +11,7 @@ import numpy as np
 
 from expectedkernels.arrays import spans
 from expectedkernels.checks import CircuitError, CompatibilityError, SizeError, Verdict
-from expectedkernels.circuits.block_circuit import merge_equal
-from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.circuit import Circuit, merge_equal
 from expectedkernels.circuits.graph import (
     CELLS_AT_ONCE,
     Categorical,
@@ -24,7 +23,7 @@ from expectedkernels.circuits.graph import (
     evaluate,
     show,
 )
-from expectedkernels.circuits.sample_map import deterministic
+from expectedkernels.circuits.queries import deterministic
 from expectedkernels.circuits.structure import circuit_blocks, find_vtree, node_masks, show_split
 from expectedkernels.display import overview
 from expectedkernels.vtree import Vtree

@@ -13,9 +13,8 @@ import numpy as np
 from scipy import sparse
 
 from expectedkernels.checks import CircuitError, CompatibilityError, PropertyError, Verdict
-from expectedkernels.circuits.block_circuit import weighted_units
 from expectedkernels.circuits.graph import Graph, Unit, bits, show, union
-from expectedkernels.circuits.inputs import TINY, Input, Real, Table
+from expectedkernels.circuits.inputs import TINY, Input, Real, Table, weighted_units
 from expectedkernels.engine.blocks import Inner, from_leaves, from_root, inner_of_edges
 from expectedkernels.vtree import Vtree, by_splits
 

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 
 from expectedkernels.arrays import Array, RngLike, RowsLike, as_generator, require_memory, spans
 from expectedkernels.checks import DataError, check_real
-from expectedkernels.circuits.sample_map import check_samples
+from expectedkernels.circuits.queries import check_samples
 from expectedkernels.estimators.base import KernelMachine
 from expectedkernels.estimators.kernel_expansion import expect, masks_of, table
 

@@ -12,8 +12,7 @@ from scipy import sparse
 
 from expectedkernels.arrays import spans
 from expectedkernels.checks import EvidenceError
-from expectedkernels.circuits.block_circuit import host_for
-from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.circuit import Circuit, host_for
 from expectedkernels.circuits.evidence_forms import ConditionalsOperand, evidence_operand
 from expectedkernels.circuits.inputs import Real
 from expectedkernels.circuits.operands import CircuitOperand, InputComponents, PointOperand

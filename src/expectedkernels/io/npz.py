@@ -16,8 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from expectedkernels.checks import CircuitError, CompatibilityError, ParseError, VtreeError
-from expectedkernels.circuits.block_circuit import of_tables
-from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.circuit import Circuit, of_tables
 from expectedkernels.circuits.inputs import Real, Table
 from expectedkernels.data.schema import Schema
 from expectedkernels.engine.blocks import Inner, at_nodes

@@ -32,9 +32,8 @@ from expectedkernels.checks import (
     public,
     shown,
 )
-from expectedkernels.circuits.block_circuit import host_for
 from expectedkernels.circuits.build import with_root_weights
-from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.circuit import Circuit, host_for
 from expectedkernels.circuits.graph import Categorical, Graph, Sum, Unit
 from expectedkernels.circuits.inputs import Table
 from expectedkernels.circuits.operands import InputComponents

@@ -21,8 +21,7 @@ from expectedkernels.arrays import (
     to_numpy,
 )
 from expectedkernels.checks import DataError, check_count, check_real, progress_bar
-from expectedkernels.circuits.block_circuit import renumbered
-from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.circuit import Circuit, renumbered
 from expectedkernels.circuits.joint_pass import array_in
 from expectedkernels.circuits.operands import CircuitOperand, PointOperand
 from expectedkernels.data.evidence import as_points

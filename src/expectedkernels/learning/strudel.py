@@ -33,8 +33,7 @@ from expectedkernels.circuits.build import blocks_beside, mixture, with_root_wei
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.conditioning import chunks, flat_edges, reached_edges
 from expectedkernels.circuits.inputs import Input
-from expectedkernels.circuits.queries import log_values
-from expectedkernels.circuits.sample_map import deterministic
+from expectedkernels.circuits.queries import deterministic, log_values
 from expectedkernels.data.evidence import as_evidence
 from expectedkernels.data.schema import Schema
 from expectedkernels.engine.blocks import Inner

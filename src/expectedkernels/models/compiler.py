@@ -11,8 +11,7 @@ import numpy as np
 
 from expectedkernels.arrays import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.checks import PropertyError
-from expectedkernels.circuits.block_circuit import of_tables
-from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.circuit import Circuit, of_tables
 from expectedkernels.circuits.inputs import Input, Table
 from expectedkernels.data.evidence import Evidence
 from expectedkernels.data.schema import Schema

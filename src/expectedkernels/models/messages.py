@@ -22,8 +22,7 @@ from expectedkernels.arrays import (
 )
 from expectedkernels.checks import PropertyError, SizeError
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.queries import Marginals, refuse_impossible
-from expectedkernels.circuits.sample_map import check_samples
+from expectedkernels.circuits.queries import Marginals, check_samples, refuse_impossible
 from expectedkernels.data.evidence import Evidence, EvidenceLike, as_evidence, is_batch
 from expectedkernels.data.schema import Schema
 from expectedkernels.models.clique_tree import (

@@ -39,8 +39,7 @@ from expectedkernels.checks import (
 )
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.operands import check_single_root
-from expectedkernels.circuits.queries import refuse_signed
-from expectedkernels.circuits.sample_map import deterministic
+from expectedkernels.circuits.queries import deterministic, refuse_signed
 from expectedkernels.data.evidence import EvidenceLike, as_evidence, as_points
 from expectedkernels.data.tables import as_floats, as_table, is_frame
 from expectedkernels.engine.passes import COUNTS, lifted, up_over

@@ -20,13 +20,11 @@ from expectedkernels.arrays import (
     place_of,
 )
 from expectedkernels.checks import DataError, KernelError, PropertyError, SizeError, rows_numbered
-from expectedkernels.circuits.block_circuit import host_for
-from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.circuit import Circuit, host_for
 from expectedkernels.circuits.graph import Unit
 from expectedkernels.circuits.operands import CircuitOperand, check_single_root
 from expectedkernels.circuits.properties import require_compatible
-from expectedkernels.circuits.queries import require_normalized
-from expectedkernels.circuits.sample_map import deterministic
+from expectedkernels.circuits.queries import deterministic, require_normalized
 from expectedkernels.expectation import refuse_functions, require_distribution, two_distributions
 from expectedkernels.kernels.empirical import (
     DistributionLike,

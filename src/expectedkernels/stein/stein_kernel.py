@@ -31,8 +31,7 @@ from expectedkernels.checks import (
     public,
     public_in,
 )
-from expectedkernels.circuits.block_circuit import host_for
-from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.circuit import Circuit, host_for
 from expectedkernels.circuits.evidence_forms import axis_size, joint_cost
 from expectedkernels.circuits.inputs import Table, log_sum_exp
 from expectedkernels.circuits.operands import CircuitOperand, check_single_root
