@@ -114,7 +114,7 @@ class Circuit:
         vtree: Vtree,
         schema: Schema,
         cut: Callable[[], tuple[Input | Inner, ...]],
-        shortcuts: Any = None,
+        shortcuts: object = None,
     ) -> Self:
         """The circuit on the host with one root, whose blocks `cut` makes when they are asked for.
 
