@@ -101,12 +101,11 @@ _MOVED = {
     ),
     "kernels.empirical": "kernels.rows",
     "kernels.kernel": "kernels.circuit kernels.library",
-    "models.clique_tree": "compilation.plan compilation.tables",
-    "models.compiler": "compilation.tensors",
+    "models.compiler": "compilation.plan compilation.tensors",
     "models.factor_graph": (
         "compilation.bayesian compilation.conditionals compilation.factor compilation.factors"
     ),
-    "models.messages": "compilation.messages",
+    "models.messages": "compilation.messages compilation.tables",
     "stein.bbis": "sampling.stein_samples",
     "stein.stein_kernel": "discrepancies.collapsed kernels.stein sampling.partition",
     "stein.weighted_samples": "sampling.samples",

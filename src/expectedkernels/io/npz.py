@@ -21,9 +21,8 @@ from expectedkernels.circuits.inputs import Real, Table
 from expectedkernels.data.schema import Schema
 from expectedkernels.engine.blocks import Inner, at_nodes
 from expectedkernels.io.text import PathLike, checked_path, read_bytes, require_holder, shown
-from expectedkernels.models.clique_tree import Scaled
 from expectedkernels.models.compiler import Tensors, context_plan
-from expectedkernels.models.messages import MessagePlan, Stage, log_partition, make_stage
+from expectedkernels.models.messages import MessagePlan, Scaled, Stage, log_partition, make_stage
 from expectedkernels.vtree import Vtree
 
 VERSION, COMPILED = 1, 2

@@ -5,39 +5,252 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from expectedkernels.arrays import DEFAULT_MAX_BYTES, check_max_bytes
-from expectedkernels.checks import PropertyError
+from expectedkernels.checks import (
+    CompatibilityError,
+    PropertyError,
+    VtreeError,
+    check_choice,
+    check_parameter,
+)
 from expectedkernels.circuits.circuit import Circuit, of_tables
 from expectedkernels.circuits.inputs import Input, Table
 from expectedkernels.data.evidence import Evidence
 from expectedkernels.data.schema import Schema
 from expectedkernels.engine.blocks import Inner, inner, inner_of_edges
 from expectedkernels.models import messages
-from expectedkernels.models.clique_tree import (
-    CompilationPlan,
-    Potential,
-    Scaled,
-    Step,
-    make_plan,
-    product,
-    spread,
-)
-from expectedkernels.models.messages import (
-    NO_DISTRIBUTION,
-    MessagePlan,
-    Stage,
-    compilation_stages,
-    forward,
-    solved,
-)
+from expectedkernels.models.messages import MessagePlan, Potential, Scaled, Stage
 from expectedkernels.vtree import Vtree
+from expectedkernels.vtrees import Elimination, interaction_graph
 
 Axes = tuple[int, ...]
 LEAST_LOG = float(np.log(np.finfo(np.float64).tiny))
+METHODS = ("context", "boundary")
+"""How units are indexed: by what lies outside a vtree node, or by what lies inside."""
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What happens at one vtree node.
+
+    Attributes
+    ----------
+    kind : str
+        ``"literals"`` (one indicator per state), ``"inputs"`` (one table per assignment of the
+        outside), ``"product"`` (two independent sides), ``"decision"`` (a leaf decides a variable
+        and the other side depends on it) or ``"sum"`` (products of everything on both sides).
+    axes : tuple of int
+        The variables whose assignments number the units; in the context method those that are
+        decided next, from here to the root, come first.
+    wide : tuple of int
+        The variables of the largest table made here; what is decided comes first.
+    scopes : tuple of tuples of int
+        The scopes of the tables that are used here, in the boundary method.
+    decides : int
+        The variable that a leaf or a decision decides, -1 elsewhere.
+    other : int
+        At a decision the child that is not the deciding leaf, -1 elsewhere.
+    """
+
+    kind: str
+    axes: tuple[int, ...]
+    wide: tuple[int, ...]
+    scopes: tuple[tuple[int, ...], ...] = ()
+    decides: int = -1
+    other: int = -1
+
+
+@dataclass(frozen=True, eq=False)
+class CompilationPlan:
+    """The steps of a compilation, one per vtree node, children first; printable and costed.
+
+    Attributes
+    ----------
+    potential : Potential
+    vtree : Vtree
+    method : str
+        ``"context"`` or ``"boundary"``.
+    steps : tuple of Step
+
+    Examples
+    --------
+    >>> from expectedkernels.datasets import ising_grid
+    >>> ising_grid(4, 4, rng=0).plan()
+    <CompilationPlan: context method, 179 sums, 290 products, width 4>
+    """
+
+    potential: Potential
+    vtree: Vtree
+    method: str
+    steps: tuple[Step, ...]
+
+    @property
+    def contexts(self) -> dict[int, tuple[int, ...]]:
+        """In the context method, what numbers the units that decide each variable, in order."""
+        deciding = (step for step in self.steps if step.kind in ("inputs", "decision"))
+        return {step.decides: step.axes for step in deciding}
+
+    def size(self, variables: Sequence[int]) -> int:
+        """The number of joint states of some variables: of units, or of entries of a table."""
+        return prod(self.potential.cardinalities[v] for v in variables)
+
+    @property
+    def n_sums(self) -> int:
+        """The number of sum units at inner vtree nodes (those of one product included)."""
+        inner = zip(self.steps, self.vtree.left.tolist(), strict=True)
+        return sum(self.size(step.axes) for step, left in inner if left >= 0)
+
+    @cached_property
+    def products(self) -> list[int]:
+        """How many products enter the units of every inner vtree node."""
+        inner = (step for step in self.steps if step.kind not in ("literals", "inputs"))
+        return [self.size(step.wide) for step in inner]
+
+    @property
+    def n_products(self) -> int:
+        """The number of inputs of these sums, if no two sums share a product."""
+        return sum(self.products)
+
+    @property
+    def n_bytes(self) -> int:
+        """About how much memory the circuit takes."""
+        return 40 * self.n_products
+
+    @property
+    def n_pairs(self) -> int:
+        """The sum of squared numbers of products: the work of an expected kernel."""
+        return sum(n**2 for n in self.products)
+
+    @property
+    def width(self) -> int:
+        """The largest number of variables in one table, less one: the width of the elimination."""
+        return max(len(step.wide) for step in self.steps) - 1
+
+    def __repr__(self) -> str:
+        return (
+            f"<CompilationPlan: {self.method} method, {self.n_sums} sums, "
+            f"{self.n_products} products, width {self.width}>"
+        )
+
+
+def make_plan(potential: Potential, vtree: Vtree, method: str | None = None) -> CompilationPlan:
+    """The plan of one method for a vtree.
+
+    Parameters
+    ----------
+    potential : Potential
+    vtree : Vtree
+        Over all variables.
+    method : "context", "boundary" or None
+        None: the context method if the vtree allows it, otherwise the boundary method, which
+        any vtree allows.
+    """
+    good = isinstance(vtree, Vtree)
+    check_parameter(good, "compile", "vtree", vtree, "a Vtree or None", VtreeError)
+    check_choice("compile", "method", method, (*METHODS, None))
+    n = len(potential.cardinalities)
+    if (scope := sorted(vtree.scope().tolist())) != list(range(n)):
+        rule = f"The vtree must be over the variables 0..{n - 1} of the model"
+        raise CompatibilityError(f"{rule}. Got one over {scope[:20]}.")
+    tree = _Tree(potential, vtree)
+    steps, clash = ((), 0) if method == "boundary" else tree.by_context()
+    if method == "context" and not steps:
+        raise CompatibilityError(
+            "The context method needs a leaf beside every node that it interacts with, and both "
+            f"sides of vtree node {clash} interact. Use method='boundary', or a conditioning vtree."
+        )
+    if not steps:
+        return CompilationPlan(potential, vtree, "boundary", tree.by_boundary())
+    return CompilationPlan(potential, vtree, "context", steps)
+
+
+class _Tree:
+    """The variables of a model on a vtree: who interacts with whom, below and across nodes."""
+
+    def __init__(self, potential: Potential, vtree: Vtree):
+        self.potential, self.vtree = potential, vtree
+        n = len(potential.cardinalities)
+        self.graph = interaction_graph(n, potential.tables)
+        self.leaf = {v: vtree.leaf(v) for v in range(n)}
+        self.variables = vtree.variable.tolist()
+        self.children = list(zip(vtree.left.tolist(), vtree.right.tolist(), strict=True))
+        self.first = (np.arange(vtree.n_nodes) - vtree.n_below + 1).tolist()
+
+    def below(self, variable: int, node: int) -> bool:
+        return self.first[node] <= self.leaf[variable] <= node
+
+    @property
+    def boundaries(self) -> list[tuple[int, ...]]:
+        """For every node the inside variables that interact with the outside."""
+        reach = {}
+        for v, near in enumerate(self.graph):
+            leaves = [self.leaf[u] for u in near]
+            reach[v] = (min(leaves), max(leaves)) if leaves else (self.leaf[v],) * 2
+        found: list[tuple[int, ...]] = []
+        for node, (a, b) in enumerate(self.children):
+            inside = found[a] + found[b] if a >= 0 else (self.variables[node],)
+            start = self.first[node]
+            found.append(tuple(v for v in inside if reach[v][0] < start or reach[v][1] > node))
+        return found
+
+    def by_context(self) -> tuple[tuple[Step, ...], int]:
+        """The steps of the context method: a unit per assignment of the outside of a node.
+
+        There are none if both sides of a node interact and are no leaves; that node comes second.
+        """
+        contexts: list[Any] = []  # for every node the outside variables that interact with it
+        # a variable is decided at its leaf, or at the parent of that
+        decided_at = [self.leaf[v] for v in range(len(self.leaf))]
+        decides: dict[int, int] = {}
+        for node, (a, b) in enumerate(self.children):
+            if a < 0:
+                contexts.append(self.graph[self.variables[node]])
+                continue
+            if any(self.below(v, b) for v in contexts[a]):
+                v = self.variables[a] if self.variables[a] >= 0 else self.variables[b]
+                if v < 0:
+                    return (), node
+                decides[node], decided_at[v] = v, node
+            contexts.append({v for v in contexts[a] | contexts[b] if not self.below(v, node)})
+        steps: list[Step] = []
+        for node, (a, b) in enumerate(self.children):
+            axes = tuple(sorted(contexts[node], key=decided_at.__getitem__))
+            v = decides.get(node, self.variables[node])
+            if node in decides:
+                other = b if self.leaf[v] == a else a
+                steps.append(Step("decision", axes, (v, *axes), decides=v, other=other))
+            elif a >= 0:
+                steps.append(Step("product", axes, axes))
+            elif decided_at[v] == node:
+                steps.append(Step("inputs", axes, (v, *axes), decides=v))
+            else:
+                steps.append(Step("literals", (v,), (v,), decides=v))
+        return tuple(steps), -1
+
+    def by_boundary(self) -> tuple[Step, ...]:
+        """The steps of the boundary method: a unit per assignment of the rim of a node."""
+        boundaries, depth = self.boundaries, self.vtree.depth
+        inside: list[list[tuple[int, ...]]] = [[] for _ in self.children]
+        for scope in self.potential.tables:  # at the lowest node that it lies below
+            leaves = [self.leaf[v] for v in scope]
+            node = min(leaves, key=lambda leaf: depth[leaf])  # the shortest way up
+            for leaf in leaves:
+                node = self.vtree.lca(leaf, node)
+            inside[node].append(scope)
+        steps: list[Step] = []
+        for node, (a, b) in enumerate(self.children):
+            axes, v, scopes = boundaries[node], self.variables[node], tuple(inside[node])
+            if a < 0:
+                steps.append(Step("literals" if axes else "inputs", axes, (v,), scopes, v))
+            else:
+                steps.append(Step("sum", axes, boundaries[a] + boundaries[b], scopes))
+        return tuple(steps)
 
 
 def context_plan(vtree: Vtree, shares: MessagePlan) -> CompilationPlan:
@@ -117,7 +330,7 @@ def _numbers(axes: Axes, wide: Axes, cardinalities: Sequence[int]) -> Any:
     shape = [cardinalities[v] for v in axes]
     numbers = np.arange(int(np.prod(shape, dtype=np.intp))).reshape(shape)
     shape = [cardinalities[v] for v in wide]
-    return np.broadcast_to(spread(numbers, axes, wide), shape).reshape(-1)
+    return np.broadcast_to(messages.spread(numbers, axes, wide), shape).reshape(-1)
 
 
 SERIES = 8
@@ -136,10 +349,10 @@ def conditionals(plan: MessagePlan) -> tuple[MessagePlan, float]:
     """
     stages: list[Stage] = []
     log_z = plan.constant
-    for stage, found in forward(plan, {}):
+    for stage, found in messages.forward(plan, {}):
         log_z += found.top
         if log_z == -np.inf:
-            raise PropertyError(NO_DISTRIBUTION)
+            raise PropertyError(messages.NO_DISTRIBUTION)
         stages.append(replace(stage, factors=(found.conditional.tightened(),)))
     return MessagePlan(tuple(stages), 0.0, is_normalized=True), log_z
 
@@ -231,11 +444,14 @@ def compiled(plan: CompilationPlan, max_bytes: int = DEFAULT_MAX_BYTES) -> tuple
     w.
     """
     if plan.method == "context":
-        return by_contexts(plan.vtree, compilation_stages(plan), max_bytes)
+        contexts = plan.contexts
+        sets = tuple(frozenset(contexts[v]) for v in range(len(contexts)))
+        stages = messages.message_plan(plan.potential, Elimination(tuple(contexts), sets))
+        return by_contexts(plan.vtree, stages, max_bytes)
     refuse_large(plan, plan.n_bytes, max_bytes, "Compiling this model")
     shares, log_z = _boundary_shares(plan)
     if log_z == -np.inf:
-        raise PropertyError(NO_DISTRIBUTION)
+        raise PropertyError(messages.NO_DISTRIBUTION)
     return Circuit(plan.vtree, written_blocks(plan, shares)), log_z
 
 
@@ -256,7 +472,7 @@ def _boundary_shares(plan: CompilationPlan) -> tuple[list[Scaled | None], float]
 
     The table of a node has one axis for what is summed out, and one per variable of ``step.axes``.
     """
-    messages: list[Any] = []
+    sent: list[Any] = []
     shares: list[Scaled | None] = []
     log_z, cards = plan.potential.constant, plan.potential.cardinalities
     children = zip(plan.vtree.left.tolist(), plan.vtree.right.tolist(), strict=True)
@@ -264,11 +480,11 @@ def _boundary_shares(plan: CompilationPlan) -> tuple[list[Scaled | None], float]
         axes = (*_summed_axes(step), *step.axes)
         parts = plan.potential.placed(step.scopes, axes)
         for child in below if below[0] >= 0 else ():
-            parts.append(messages[child].placed(plan.steps[child].axes, axes))
-            messages[child] = None
-        table = product(parts, [cards[v] for v in axes])
-        found = solved(table.shaped([-1, *(cards[v] for v in step.axes)]))
+            parts.append(sent[child].placed(plan.steps[child].axes, axes))
+            sent[child] = None
+        table = messages.product(parts, [cards[v] for v in axes])
+        found = messages.solved(table.shaped([-1, *(cards[v] for v in step.axes)]))
         log_z += found.top
-        messages.append(found.message)
+        sent.append(found.message)
         shares.append(None if step.kind == "literals" else found.conditional)
     return shares, log_z

@@ -17,9 +17,11 @@ from expectedkernels.arrays import (
     Array,
     Labels,
     NumbersLike,
+    RngLike,
     RowsLike,
     TablesLike,
     VariableLike,
+    as_generator,
     cumulative,
     drawn,
 )
@@ -33,13 +35,20 @@ from expectedkernels.checks import (
     public_in,
 )
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.data.evidence import EvidenceLike, as_evidence, as_points
+from expectedkernels.circuits.queries import Marginals, check_samples
+from expectedkernels.data.evidence import (
+    Evidence,
+    EvidenceLike,
+    as_evidence,
+    as_points,
+    is_batch,
+)
 from expectedkernels.data.schema import Schema
 from expectedkernels.data.tables import Label
 from expectedkernels.display import Layout, depths, layered, overview, pale, spread, svg
-from expectedkernels.models.clique_tree import CompilationPlan, Potential, make_plan
-from expectedkernels.models.compiler import by_contexts, compiled
-from expectedkernels.models.messages import InferenceMixin, MessagePlan, message_plan
+from expectedkernels.models import messages
+from expectedkernels.models.compiler import CompilationPlan, by_contexts, compiled, make_plan
+from expectedkernels.models.messages import MessagePlan, Potential
 from expectedkernels.vtree import Vtree
 from expectedkernels.vtrees import (
     Elimination,
@@ -110,7 +119,7 @@ def integers(numbers: Any, what: str) -> list[int]:
 
 
 @public
-class FactorGraph(InferenceMixin):
+class FactorGraph:
     """A product of factors over discrete variables, unnormalised.
 
     Parameters
@@ -253,7 +262,7 @@ class FactorGraph(InferenceMixin):
     @cached_property
     def messages(self) -> MessagePlan:
         """How questions are answered without a circuit: the stages of variable elimination."""
-        return message_plan(self.potential, self._elimination)
+        return messages.message_plan(self.potential, self._elimination)
 
     @cached_property
     def vtree_for_pairs(self) -> Vtree:
@@ -366,6 +375,183 @@ class FactorGraph(InferenceMixin):
         [0.3, 0.7]
         """
         return self._circuit if vtree is None else self.compile(vtree)[0]
+
+    @cached_property
+    def _circuit(self) -> Circuit:
+        """The circuit that questions are put to."""
+        return self.compile()[0]
+
+    def _read(self, evidence: Any) -> tuple[Evidence | None, bool]:
+        """The rows of evidence, and whether a circuit answers them."""
+        read = None if evidence is None else as_evidence(evidence, self.schema)
+        n_rows = 1 if read is None else read.n_rows
+        if not messages.needs_circuit(self.messages, n_rows):
+            return read, False
+        tables: Any = self._circuit.shortcuts
+        return read, tables is None or tables.by_units(n_rows)
+
+    def marginals(
+        self, evidence: EvidenceLike | None = None, max_bytes: int = DEFAULT_MAX_BYTES
+    ) -> Marginals:
+        """The probabilities of the states of every variable, given evidence.
+
+        By variable elimination, for one row after the other; where this takes longer than to
+        compile the model, by its circuit. See `Circuit.marginals`.
+
+        Parameters
+        ----------
+        evidence : mapping, array of one or more rows with NaN, data frame, or list of weights
+            As for `Circuit.condition`. Default: none.
+        max_bytes : int
+            Tables that do not fit are made twice; models whose messages do not fit are refused.
+
+        Returns
+        -------
+        list of arrays
+            Indexed by number or name of the variables, as that of `Circuit.marginals`.
+
+        Raises
+        ------
+        EvidenceError
+            If the evidence is impossible.
+
+        Examples
+        --------
+        >>> from expectedkernels.datasets import asia
+        >>> asia().marginals({"smoke": "yes"})["lung"].round(6).tolist()
+        [0.1, 0.9]
+        """
+        read, by_circuit = self._read(evidence)
+        if by_circuit:
+            return self._circuit.marginals(evidence)
+        found = messages.marginals(self.messages, read, max_bytes)
+        rows = found if is_batch(evidence) else [array[0] for array in found]
+        return Marginals(rows, self.schema)
+
+    def map(self, X: EvidenceLike, as_frame: bool | None = None) -> Array:
+        """The rows of X with missing entries set to their most probable joint values.
+
+        By variable elimination, or for many rows by a circuit; see `Circuit.map`.
+
+        Parameters
+        ----------
+        X : array of one or more rows with NaN, data frame, or mapping
+        as_frame : bool, optional
+            Whether to return a data frame of pandas with names and labels, or an array of codes
+            in the shape of X. Default: a frame if the states have labels, or if X is a frame.
+
+        Returns
+        -------
+        array or data frame
+
+        Examples
+        --------
+        >>> from expectedkernels.datasets import asia
+        >>> asia().map({"dysp": "yes"})["bronc"].tolist()
+        ['yes']
+        """
+        read, by_circuit = self._read(X)
+        if by_circuit or read is None:
+            return self._circuit.map(X, as_frame)
+        found = messages.most_probable_rows(self.messages, read)
+        return self.schema.labelled(found if is_batch(X) else found[0], X, as_frame)
+
+    def sample(
+        self,
+        n: int,
+        rng: RngLike = None,
+        evidence: EvidenceLike | None = None,
+        as_frame: bool = False,
+    ) -> Array:
+        """Independent samples of the normalised model, given evidence.
+
+        By variable elimination, or for many rows by a circuit; see `Circuit.sample`.
+
+        Parameters
+        ----------
+        n : int
+        rng : int, Generator or None
+        evidence : mapping, array of one or more rows with NaN, or data frame, optional
+        as_frame : bool
+
+        Returns
+        -------
+        array or data frame
+
+        Examples
+        --------
+        >>> from expectedkernels.datasets import asia
+        >>> asia().sample(5, rng=0).shape
+        (5, 8)
+        """
+        check_samples(n)
+        read, by_circuit = self._read(evidence)
+        if by_circuit:
+            return self._circuit.sample(n, rng, evidence, as_frame)
+        drawn = messages.sampled_rows(self.messages, read, n, as_generator(rng))
+        if not as_frame:
+            return drawn if is_batch(evidence) else drawn[0]
+        index = [range(size) for size in drawn.shape[:2]] if is_batch(evidence) else None
+        return self.schema.frame(drawn.reshape(-1, self.n_variables), index)
+
+    def log_likelihood(self, X: EvidenceLike) -> Array:
+        """The log-probability of every row of X, NaN entries summed out, shape (n,).
+
+        The model is compiled when it is first asked, and normalised; `log_score` is the sum of
+        logs of factors as they are.
+
+        Parameters
+        ----------
+        X : array of shape (n, variables), data frame, or list of arrays
+
+        Returns
+        -------
+        array of shape (n,)
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> fg = ek.FactorGraph([2, 2], [ek.Factor([0, 1], [[1.0, 2.0], [3.0, 4.0]])])
+        >>> import numpy as np
+        >>> np.exp(fg.log_likelihood([[1, 1], [0, np.nan]])).round(12).tolist()
+        [0.4, 0.3]
+        """
+        return self._circuit.log_likelihood(X)
+
+    def log_partition(
+        self, evidence: EvidenceLike | None = None, max_bytes: int = DEFAULT_MAX_BYTES
+    ) -> float | Array:
+        """The log of the sum over all states, or over those that evidence allows.
+
+        By variable elimination, without a circuit.
+
+        Parameters
+        ----------
+        evidence, max_bytes : see `marginals`
+
+        Returns
+        -------
+        float, or array of shape (n,) for n rows of evidence
+            -inf given impossible evidence.
+
+        Raises
+        ------
+        PropertyError
+            If the factors multiply to zero everywhere.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> fg = ek.FactorGraph([2, 2], [ek.Factor([0, 1], [[1.0, 2.0], [3.0, 4.0]])])
+        >>> round(fg.log_partition(), 6), round(fg.log_partition({0: 1}), 6)
+        (2.302585, 1.94591)
+        """
+        read = None if evidence is None else as_evidence(evidence, self.schema)
+        messages.require_tables(self.messages, self.messages.passing_bytes, max_bytes)
+        found = messages.log_partitions(self.messages, read)
+        if -np.inf in found:
+            messages.refuse_zero(self.messages)
+        return found if is_batch(evidence) else float(found[0])
 
     def log_score(self, X: RowsLike) -> Array:
         """The log of the product of all factors at complete points, shape (n,), unnormalised.

@@ -7,37 +7,30 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import repeat
 from math import log, prod
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from expectedkernels.arrays import (
     DEFAULT_MAX_BYTES,
-    Array,
-    RngLike,
-    as_generator,
     check_max_bytes,
     memory_limit,
     require_memory,
 )
 from expectedkernels.checks import PropertyError, SizeError
-from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.queries import Marginals, check_samples, refuse_impossible
-from expectedkernels.data.evidence import Evidence, EvidenceLike, as_evidence, is_batch
-from expectedkernels.data.schema import Schema
-from expectedkernels.models.clique_tree import (
-    LOWEST,
-    SMALL,
-    CompilationPlan,
-    Potential,
-    Scaled,
-    product,
-    scaled,
-    scaled_logs,
-    summed,
-)
+from expectedkernels.circuits.queries import refuse_impossible
+from expectedkernels.data.evidence import Evidence
 from expectedkernels.vtrees import Elimination, elimination, interaction_graph, min_fill_order
 
+LOWEST = -600.0
+"""Products whose logarithms may lie below this are made in logarithms: doubles end near -708."""
+SMALL = 2**11
+"""Rows are answered one by one from tables up to this size."""
+SHORT = 16
+"""Lists of so few numbers are faster than arrays."""
+MOST_AXES = 50
+"""Einstein sums have letters for about so many axes."""
 Weights = Mapping[int, Any]
 """Weights of the states of some variables: evidence."""
 CUT = 2_000
@@ -46,6 +39,180 @@ NO_DISTRIBUTION = (
     "The factors of this model multiply to zero at every state (Z = 0), so there is no "
     "distribution. Check its zero entries and the evidence."
 )
+
+
+class Scaled(NamedTuple):
+    """Numbers between zero and one, or their logarithms.
+
+    Attributes
+    ----------
+    data : array
+    low : float
+        A lower bound of the logarithms of those that are not zero.
+    is_log : bool
+    """
+
+    data: Any
+    low: float
+    is_log: bool = False
+
+    @property
+    def logs(self) -> Any:
+        """The logarithms."""
+        if self.is_log:
+            return self.data
+        with np.errstate(divide="ignore"):
+            return np.log(self.data)
+
+    @property
+    def numbers(self) -> Any:
+        """The numbers themselves, zero where they are too small for doubles."""
+        return np.exp(self.data) if self.is_log else self.data
+
+    def shaped(self, shape: Sequence[int]) -> Scaled:
+        """The same numbers in another shape."""
+        return Scaled(self.data.reshape(shape), self.low, self.is_log)
+
+    def placed(self, scope: Sequence[int], axes: Sequence[int]) -> Scaled:
+        """The table of a scope with an axis of length one for each other variable of some axes."""
+        data = np.asarray(spread(self.data, scope, axes), order="C")
+        return Scaled(data, self.low, self.is_log)
+
+    def tightened(self) -> Scaled:
+        """The same numbers with the largest lower bound."""
+        if self.is_log:
+            return scaled_logs(self.data)
+        positive = self.data[self.data > 0]
+        return Scaled(self.data, log(positive.min()) if positive.size else 0.0)
+
+
+def scaled_logs(logs: Any) -> Scaled:
+    """The numbers with these logarithms, none above zero: plain ones if they have the range."""
+    finite = logs[logs > -np.inf]
+    low = float(finite.min()) if finite.size else 0.0
+    return Scaled(logs, low, True) if low < LOWEST else Scaled(np.exp(logs), low)
+
+
+def scaled(table: Any) -> tuple[Scaled, float]:
+    """A table of numbers that are not negative over its largest one, and the log of that."""
+    if table.size <= SHORT:
+        positive = [x for x in table.reshape(-1).tolist() if x > 0.0]
+        top, low = max(positive, default=0.0), min(positive, default=0.0)
+    else:
+        top, low = float(table.max()), float(table.min())
+        if low == 0.0 < top:
+            low = float(table[table > 0].min())
+    if top == 0.0:
+        return Scaled(table, 0.0), -np.inf
+    bound = log(low) - log(top)
+    if bound < LOWEST:
+        with np.errstate(divide="ignore"):
+            return Scaled(np.log(table) - log(top), bound, True), log(top)
+    return Scaled(table if top == 1.0 else table / top, bound), log(top)
+
+
+def rescaled(numbers: Scaled) -> tuple[Scaled, float]:
+    """Numbers over their largest one, and the log of that."""
+    if not numbers.is_log:
+        return scaled(numbers.data)
+    top = float(numbers.data.max())
+    return (numbers if top == -np.inf else scaled_logs(numbers.data - top)), top
+
+
+def spread(table: Any, scope: Sequence[int], axes: Sequence[int]) -> Any:
+    """A table over some variables, with an axis of length one for each of the others."""
+    shape = [table.shape[scope.index(v)] if v in scope else 1 for v in axes]
+    return table.transpose([scope.index(v) for v in axes if v in scope]).reshape(shape)
+
+
+def product(parts: Sequence[Scaled], shape: Sequence[int]) -> Scaled:
+    """The product of tables with an axis of length one for whatever they do not depend on.
+
+    Examples
+    --------
+    >>> a, b = Scaled(np.array([[0.5], [1.0]]), -1.0), Scaled(np.array([[1.0, 0.5, 0.25]]), -2.0)
+    >>> product([a, b], (2, 3)).data.tolist()
+    [[0.5, 0.25, 0.125], [1.0, 0.5, 0.25]]
+    """
+    shape = tuple(shape)
+    if not parts:
+        return Scaled(np.ones(shape), 0.0)
+    low = sum([part.low for part in parts])
+    if low < LOWEST:
+        parts = [part.tightened() for part in parts]
+        low = sum([part.low for part in parts])
+    in_logs = low < LOWEST or True in [part.is_log for part in parts]
+    arrays = [part.logs if in_logs else part.data for part in parts]
+    arrays.sort(key=attrgetter("size"))
+    total = arrays[0]
+    for array in arrays[1:]:  # the small ones with each other, before they meet the largest
+        total = total + array if in_logs else total * array
+    return Scaled(total if total.shape == shape else np.broadcast_to(total, shape), low, in_logs)
+
+
+def summed(table: Any, axes: tuple[int, ...]) -> Any:
+    """The sum over some axes.
+
+    Examples
+    --------
+    >>> summed(np.arange(6.0).reshape(2, 3), (1,)).tolist()
+    [3.0, 12.0]
+    """
+    if table.size <= SMALL or table.ndim > MOST_AXES:
+        return np.add.reduce(table, axis=axes)
+    every = list(range(table.ndim))
+    # three times faster along short axes
+    return np.einsum(table, every, [axis for axis in every if axis not in axes])
+
+
+@dataclass(frozen=True, eq=False)
+class Potential:
+    """A product of factors with different scopes, and a constant.
+
+    Attributes
+    ----------
+    cardinalities : tuple of int
+        The number of states of every variable.
+    tables : dict from tuples of int to Scaled
+        The table of every scope, none of them empty. The largest entry of each is one (unless all
+        are zero).
+    constant : float
+        The logarithm of what multiplies them all.
+    """
+
+    cardinalities: tuple[int, ...]
+    tables: dict[tuple[int, ...], Scaled]
+    constant: float
+
+    def placed(self, scopes: Iterable[tuple[int, ...]], axes: Sequence[int]) -> list[Scaled]:
+        """The tables of some scopes with an axis for every variable of these axes."""
+        return [self.tables[scope].placed(scope, axes) for scope in scopes]
+
+    @classmethod
+    def of(
+        cls, cardinalities: Sequence[int], factors: Sequence[tuple[Sequence[int], Any]]
+    ) -> Potential:
+        """The product of (scope, table) pairs; equal scopes are multiplied, constants collected.
+
+        Variables with one state are left out of the scopes: they interact with nothing.
+        """
+        found: dict[tuple[int, ...], list[Scaled]] = {}
+        constant = 0.0
+        for scope, table in factors:
+            axes = sorted(scope)
+            kept = tuple(v for v in axes if cardinalities[v] > 1)
+            numbers, top = scaled(np.asarray(table, dtype=np.float64))
+            constant += top
+            numbers = numbers.placed(scope, axes).shaped([cardinalities[v] for v in kept])
+            found.setdefault(kept, []).append(numbers)
+        found.pop((), None)
+        tables = {}
+        for scope, parts in found.items():
+            tables[scope] = parts[0]
+            if len(parts) > 1:
+                tables[scope], top = rescaled(product(parts, parts[0].data.shape))
+                constant += top
+        return cls(tuple(cardinalities), tables, constant)
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,13 +400,6 @@ def product_plan(
     factors = [([number[v] for v in scope], table) for scope, table in tables]
     potential = Potential.of([cardinalities[v] for v in number], factors)
     return list(number), message_plan(potential, order)
-
-
-def compilation_stages(plan: CompilationPlan) -> MessagePlan:
-    """The stages of a compilation by contexts, one per variable."""
-    contexts = plan.contexts
-    sets = tuple(frozenset(contexts[v]) for v in range(len(contexts)))
-    return message_plan(plan.potential, Elimination(tuple(contexts), sets))
 
 
 class Solved(NamedTuple):
@@ -621,20 +781,38 @@ def solutions(
     most = max_bytes if max_bytes <= DEFAULT_MAX_BYTES else min(max_bytes, memory_limit())
     keep = plan.table_bytes <= most
     if not keep:
-        _require_room(plan, plan.message_bytes, max_bytes)
+        require_tables(plan, plan.message_bytes, max_bytes)
     for row, found in enumerate(_solve_rows(plan, evidence, for_marginals and plan.is_small)):
         if found is None:
             found = solve(plan, row_weights(evidence, row), keep, for_marginals)
-        refuse_zero(plan, [True] * row + [found.log_z > -np.inf], evidence is not None)
+        if found.log_z == -np.inf:
+            refuse_zero(plan)
+            refuse_impossible(np.asarray([True] * row + [False]), evidence is not None)
         yield found
 
 
-def refuse_zero(plan: MessagePlan, possible: Sequence[bool], given: bool) -> None:
-    """Raise unless the model and all rows of evidence are possible."""
-    if not all(possible):
-        if log_partition(plan, {}) == -np.inf:
-            raise PropertyError(NO_DISTRIBUTION)
-        refuse_impossible(np.asarray(possible), given)
+def sampled_rows(plan: MessagePlan, evidence: Evidence | None, n: int, rng: Any) -> Any:
+    """Independent samples for every row of evidence, (rows, n, variables)."""
+    solved_rows = solutions(plan, evidence, DEFAULT_MAX_BYTES)
+    return np.stack([solution_samples(solution, n, rng) for solution in solved_rows])
+
+
+def most_probable_rows(plan: MessagePlan, evidence: Evidence) -> Any:
+    """The most probable states given every row of evidence, (rows, variables)."""
+    require_tables(plan, plan.message_bytes, DEFAULT_MAX_BYTES)
+    rows = range(evidence.n_rows)
+    found = [most_probable_states(plan, row_weights(evidence, row)) for row in rows]
+    possible = np.asarray([states is not None for states in found])
+    if not possible.all():
+        refuse_zero(plan)
+        refuse_impossible(possible, True)
+    return np.stack(found)
+
+
+def refuse_zero(plan: MessagePlan) -> None:
+    """Raise if the model is impossible whatever the evidence."""
+    if log_partition(plan, {}) == -np.inf:
+        raise PropertyError(NO_DISTRIBUTION)
 
 
 def require_room(needed: int, max_bytes: int, what: str, why: str, advice: str) -> None:
@@ -648,202 +826,8 @@ def require_room(needed: int, max_bytes: int, what: str, why: str, advice: str) 
     require_memory(needed, what, f"{advice}.")
 
 
-def _require_room(plan: MessagePlan, needed: int, max_bytes: int) -> None:
+def require_tables(plan: MessagePlan, needed: int, max_bytes: int) -> None:
+    """Raise if the tables or messages of a plan need more memory than there is."""
     width = max(len(stage.context) for stage in plan.stages)
     why = f"the best order found has width {width}"
     require_room(needed, max_bytes, "Variable elimination", why, "Condition on some variables")
-
-
-class InferenceMixin:
-    """A base of models: questions, by variable elimination or by a circuit.
-
-    A model has a schema, the plan of its messages, and a way to compile it.
-    """
-
-    schema: Schema
-    n_variables: Any
-    messages: Any
-    compile: Any
-
-    @cached_property
-    def _circuit(self) -> Circuit:
-        """The circuit that questions are put to."""
-        return self.compile()[0]
-
-    def _read(self, evidence: Any) -> tuple[Evidence | None, bool]:
-        """The rows of evidence, and whether a circuit answers them."""
-        read = None if evidence is None else as_evidence(evidence, self.schema)
-        n_rows = 1 if read is None else read.n_rows
-        if not needs_circuit(self.messages, n_rows):
-            return read, False
-        tables: Any = self._circuit.shortcuts
-        return read, tables is None or tables.by_units(n_rows)
-
-    def marginals(
-        self, evidence: EvidenceLike | None = None, max_bytes: int = DEFAULT_MAX_BYTES
-    ) -> Marginals:
-        """The probabilities of the states of every variable, given evidence.
-
-        By variable elimination, for one row after the other; where this takes longer than to
-        compile the model, by its circuit. See `Circuit.marginals`.
-
-        Parameters
-        ----------
-        evidence : mapping, array of one or more rows with NaN, data frame, or list of weights
-            As for `Circuit.condition`. Default: none.
-        max_bytes : int
-            Tables that do not fit are made twice; models whose messages do not fit are refused.
-
-        Returns
-        -------
-        list of arrays
-            Indexed by number or name of the variables, as that of `Circuit.marginals`.
-
-        Raises
-        ------
-        EvidenceError
-            If the evidence is impossible.
-
-        Examples
-        --------
-        >>> from expectedkernels.datasets import asia
-        >>> asia().marginals({"smoke": "yes"})["lung"].round(6).tolist()
-        [0.1, 0.9]
-        """
-        read, by_circuit = self._read(evidence)
-        if by_circuit:
-            return self._circuit.marginals(evidence)
-        found = marginals(self.messages, read, max_bytes)
-        rows = found if is_batch(evidence) else [array[0] for array in found]
-        return Marginals(rows, self.schema)
-
-    def map(self, X: EvidenceLike, as_frame: bool | None = None) -> Array:
-        """The rows of X with missing entries set to their most probable joint values.
-
-        By variable elimination, or for many rows by a circuit; see `Circuit.map`.
-
-        Parameters
-        ----------
-        X : array of one or more rows with NaN, data frame, or mapping
-        as_frame : bool, optional
-            Whether to return a data frame of pandas with names and labels, or an array of codes
-            in the shape of X. Default: a frame if the states have labels, or if X is a frame.
-
-        Returns
-        -------
-        array or data frame
-
-        Examples
-        --------
-        >>> from expectedkernels.datasets import asia
-        >>> asia().map({"dysp": "yes"})["bronc"].tolist()
-        ['yes']
-        """
-        read, by_circuit = self._read(X)
-        if by_circuit or read is None:
-            return self._circuit.map(X, as_frame)
-        plan = self.messages
-        _require_room(plan, plan.message_bytes, DEFAULT_MAX_BYTES)
-        rows = [most_probable_states(plan, row_weights(read, row)) for row in range(read.n_rows)]
-        refuse_zero(plan, [row is not None for row in rows], True)
-        found = np.stack(rows)
-        return self.schema.labelled(found if is_batch(X) else found[0], X, as_frame)
-
-    def sample(
-        self,
-        n: int,
-        rng: RngLike = None,
-        evidence: EvidenceLike | None = None,
-        as_frame: bool = False,
-    ) -> Array:
-        """Independent samples of the normalised model, given evidence.
-
-        By variable elimination, or for many rows by a circuit; see `Circuit.sample`.
-
-        Parameters
-        ----------
-        n : int
-        rng : int, Generator or None
-        evidence : mapping, array of one or more rows with NaN, or data frame, optional
-        as_frame : bool
-
-        Returns
-        -------
-        array or data frame
-
-        Examples
-        --------
-        >>> from expectedkernels.datasets import asia
-        >>> asia().sample(5, rng=0).shape
-        (5, 8)
-        """
-        check_samples(n)
-        read, by_circuit = self._read(evidence)
-        if by_circuit:
-            return self._circuit.sample(n, rng, evidence, as_frame)
-        generator = as_generator(rng)
-        solved_rows = solutions(self.messages, read, DEFAULT_MAX_BYTES)
-        drawn = np.stack([solution_samples(found, n, generator) for found in solved_rows])
-        if not as_frame:
-            return drawn if is_batch(evidence) else drawn[0]
-        index = [range(size) for size in drawn.shape[:2]] if is_batch(evidence) else None
-        return self.schema.frame(drawn.reshape(-1, self.n_variables), index)
-
-    def log_likelihood(self, X: EvidenceLike) -> Array:
-        """The log-probability of every row of X, NaN entries summed out, shape (n,).
-
-        The model is compiled when it is first asked, and normalised; `log_score` is the sum of
-        logs of factors as they are.
-
-        Parameters
-        ----------
-        X : array of shape (n, variables), data frame, or list of arrays
-
-        Returns
-        -------
-        array of shape (n,)
-
-        Examples
-        --------
-        >>> import expectedkernels as ek
-        >>> fg = ek.FactorGraph([2, 2], [ek.Factor([0, 1], [[1.0, 2.0], [3.0, 4.0]])])
-        >>> import numpy as np
-        >>> np.exp(fg.log_likelihood([[1, 1], [0, np.nan]])).round(12).tolist()
-        [0.4, 0.3]
-        """
-        return self._circuit.log_likelihood(X)
-
-    def log_partition(
-        self, evidence: EvidenceLike | None = None, max_bytes: int = DEFAULT_MAX_BYTES
-    ) -> float | Array:
-        """The log of the sum over all states, or over those that evidence allows.
-
-        By variable elimination, without a circuit.
-
-        Parameters
-        ----------
-        evidence, max_bytes : see `marginals`
-
-        Returns
-        -------
-        float, or array of shape (n,) for n rows of evidence
-            -inf given impossible evidence.
-
-        Raises
-        ------
-        PropertyError
-            If the factors multiply to zero everywhere.
-
-        Examples
-        --------
-        >>> import expectedkernels as ek
-        >>> fg = ek.FactorGraph([2, 2], [ek.Factor([0, 1], [[1.0, 2.0], [3.0, 4.0]])])
-        >>> round(fg.log_partition(), 6), round(fg.log_partition({0: 1}), 6)
-        (2.302585, 1.94591)
-        """
-        read = None if evidence is None else as_evidence(evidence, self.schema)
-        _require_room(self.messages, self.messages.passing_bytes, max_bytes)
-        found = log_partitions(self.messages, read)
-        if -np.inf in found and log_partition(self.messages, {}) == -np.inf:
-            raise PropertyError(NO_DISTRIBUTION)
-        return found if is_batch(evidence) else float(found[0])
