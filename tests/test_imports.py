@@ -74,7 +74,7 @@ def test_modules_of_version_0_2_have_their_classes():
     with pytest.raises(ImportError, match=r"0\.2\.0 needs expectedkernels\.kernels\.library\.Old"):
         _ = library.Old
     assert library.RBF is ek.RBF
-    for module in ek._MOVED:
+    for module in ek._OLD_CLASSES.split():
         importlib.import_module(f"expectedkernels.{module}")
 
 

@@ -81,37 +81,24 @@ _NAMESPACES = {
 }
 """The namespaces, modules of the same name, with what is public there only."""
 
-_MOVED = {
-    "checks": "errors verdict",
-    "circuits.circuit": "circuits.base",
-    "circuits.graph": "circuits.units",
-    "circuits.queries": "circuits.marginals",
-    "data.evidence": "circuits.evidence",
-    "data.schema": "circuits.schema",
-    "discrepancies.hypothesis_tests": "discrepancies.outcomes",
-    "estimators.calibration": "estimators.intervals",
-    "estimators.circuit_density": "estimators.circuits",
-    "estimators.densities": "estimators.averages estimators.normals",
-    "estimators.encoding": "estimators.columns estimators.variables",
-    "estimators.imputation": "estimators.features estimators.imputer",
-    "estimators.kernel_expansion": "estimators.expansion "
-    "estimators.machines estimators.masks estimators.scaling",
-    "estimators.kernel_models": (
-        "estimators.classifiers estimators.least_squares estimators.processes estimators.regressors"
-    ),
-    "kernels.empirical": "kernels.rows",
-    "kernels.kernel": "kernels.circuit kernels.library",
-    "models.compiler": "compilation.plan compilation.tensors",
-    "models.factor_graph": (
-        "compilation.bayesian compilation.conditionals compilation.factor compilation.factors"
-    ),
-    "models.messages": "compilation.messages compilation.tables",
-    "stein.bbis": "sampling.stein_samples",
-    "stein.stein_kernel": "discrepancies.collapsed kernels.stein sampling.partition",
-    "stein.weighted_samples": "sampling.samples",
-    "vtrees": "compilation.orders",
-}
-"""Modules of version 0.2.0 that pickles name, by the module that holds their classes now."""
+_OLD_MODULES = (
+    "circuits.base circuits.evidence circuits.marginals circuits.schema circuits.units "
+    "compilation.bayesian compilation.conditionals compilation.factor compilation.factors "
+    "compilation.messages compilation.orders compilation.plan compilation.tables "
+    "compilation.tensors discrepancies.collapsed discrepancies.outcomes errors "
+    "estimators.averages estimators.circuits estimators.classifiers estimators.columns "
+    "estimators.expansion estimators.features estimators.imputer estimators.intervals "
+    "estimators.least_squares estimators.machines estimators.masks estimators.normals "
+    "estimators.processes estimators.regressors estimators.scaling estimators.variables "
+    "kernels.circuit kernels.library kernels.rows kernels.stein sampling.partition "
+    "sampling.samples sampling.stein_samples verdict"
+)
+"""Modules of version 0.2.0 that pickles name."""
+_OLD_CLASSES = (
+    "models.messages models.compiler models.factor_graph circuits.circuit "
+    "circuits.queries data.evidence data.schema kernels.kernel stein.bbis stein.stein_kernel vtrees"
+)
+"""Where their classes are now, if they are not public: the first of these that has the name."""
 
 _HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
 __all__ = sorted({*_HOMES, *_NAMESPACES})
@@ -132,22 +119,22 @@ def __dir__() -> list[str]:
     return [*__all__, "__version__"]
 
 
-class _MovedModule(_ModuleType):
+class _OldModule(_ModuleType):
     """A module of version 0.2.0, for its pickles: looks its classes up where they are now."""
 
     def __getattr__(self, name: str) -> _Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        try:
-            return getattr(_import_module(self.__doc__ or ""), name)
-        except AttributeError:
-            raise ImportError(
-                f"A file of expectedkernels 0.2.0 needs {self.__name__}.{name}, which version "
-                f"{__version__} does not have. Load it with 0.2.0, and save circuits as .npz files "
-                "and estimators as .skops files."
-            ) from None
+        for home in [_HOMES[name]] if name in _HOMES else _OLD_CLASSES.split():
+            module = _import_module(f"{__name__}.{home}")
+            if hasattr(module, name):
+                return getattr(module, name)
+        raise ImportError(
+            f"A file of expectedkernels 0.2.0 needs {self.__name__}.{name}, which version "
+            f"{__version__} does not have. Load it with 0.2.0, and save circuits as .npz files "
+            "and estimators as .skops files."
+        )
 
 
-for _module, _old in ((m, o) for m, names in _MOVED.items() for o in names.split()):
-    _path = f"{__name__}.{_old}"
-    _sys.modules[_path] = _MovedModule(_path, f"{__name__}.{_module}")
+for _name in _OLD_MODULES.split():
+    _sys.modules[f"{__name__}.{_name}"] = _OldModule(f"{__name__}.{_name}")
