@@ -132,7 +132,6 @@ def test_signatures_say_what_they_take_and_return():
 INNER = {
     "Circuit": "aligned_to deferred from_blocks input matched remembered sharing with_schema",
     "Empirical": "on",
-    "CompositeKernel": "combined scaled_parts",
     "Kernel": "blocks gram is_symmetric factors pairs scaled",
     "PartitionSteinKernel": "site_logs",
     "Vtree": "align is_leaf renumbered",

@@ -103,12 +103,6 @@ class Factor:
     table: Any = None
     tensors: Mapping[str, Any] | None = None
 
-    @property
-    def signature(self) -> tuple[Any, ...]:
-        """The numbers of the factor, as something that can be compared."""
-        table = None if self.table is None else (self.table.shape, self.table.tobytes())
-        return self.square, self.absolute, self.unequal, table
-
     def __mul__(self, other: Factor) -> Factor:
         """The product: rates add, and tables multiply."""
         tables = [f.table.shape for f in (self, other) if f.table is not None]

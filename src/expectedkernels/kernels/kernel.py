@@ -110,6 +110,9 @@ class Kernel:
 
     kernels: Sequence[Kernel] = ()
     """What the kernel is made of."""
+    _definite = "exponentials of distances are positive definite"
+    _combined: Any
+    """The values of the kernel, from those of its parts."""
 
     @property
     def domains(self) -> Domains | None:
@@ -130,20 +133,26 @@ class Kernel:
         """The values k(x_i, y_j) with their logs; tensors, if gradients by parameters are asked."""
         raise NotImplementedError
 
+    def _scaled_parts(self, X: Any, Y: Any) -> list[Scaled]:
+        """The values of all parts with their logs, in tensors if there is one."""
+        parts = [k.scaled(X, Y) for k in self.kernels]
+        return list(map(in_tensors, parts)) if self.tensors else parts
+
     def blocks(self, vtree: Vtree, domains: Domains) -> KernelBlocks:
         """The kernel as a circuit on a vtree; raises if it does not fit the variables."""
         raise NotImplementedError
 
     def pairs(self, X: Array, Y: Array) -> Array:
         """The values k(x_i, y_i) for the rows of two arrays of the same shape."""
-        raise NotImplementedError
+        return self._combined([k.pairs(X, Y) for k in self.kernels])
 
     def gram(self, X: Array, Y: Array) -> Array:
         """The values k(x_i, y_j) of all rows; of a product of exponentials one of a sum."""
         factors = self.factors(X.shape[1])
-        return self._gram(X, Y) if factors is None else product_values(factors, X, Y)
-
-    def _gram(self, X: Array, Y: Array) -> Array:
+        if factors is not None:
+            return product_values(factors, X, Y)
+        if self.kernels:
+            return self._combined([k.gram(X, Y) for k in self.kernels])
         return self.scaled(X, Y).linear("The kernel", ASK_FOR_LOGS)
 
     def factors(self, n_variables: int) -> list[Factor] | None:
@@ -176,7 +185,12 @@ class Kernel:
         >>> bool(ek.RBF(gamma=0.5).is_positive_definite())
         True
         """
-        raise NotImplementedError
+        verdicts = self._verdicts(cardinalities)
+        return next((found for found in verdicts if not found), Verdict(True, self._definite))
+
+    def _verdicts(self, cardinalities: Domains | None) -> Iterable[Verdict]:
+        """Whether the kernels that this one is made of are positive definite."""
+        return (k.is_positive_definite(cardinalities) for k in self.kernels)
 
     def __call__(self, X: RowsLike, Y: RowsLike | None = None) -> Array:
         """The Gram matrix of the rows of X and Y (default: X).
@@ -197,7 +211,7 @@ class Kernel:
         [[1.0, 0.0], [0.0, 1.0]]
         """
         if self.tensors:
-            return Kernel._gram(self, *_two_sets(X, Y))
+            return self.scaled(*_two_sets(X, Y)).linear("The kernel", ASK_FOR_LOGS)
         return self.numbers(X, Y)
 
     def numbers(self, X: RowsLike, Y: RowsLike | None = None) -> Array:
@@ -456,37 +470,10 @@ def finite_rows(X: Any) -> Any:
     return rows
 
 
-class CompositeKernel(Kernel):
-    """A kernel made of others, which may be made for certain variables."""
-
-    what: str
-
-    def combined(self, values: Sequence[Any]) -> Any:
-        """The values of the kernel, from those of its parts."""
-        raise NotImplementedError
-
-    def pairs(self, X: Any, Y: Any) -> Any:
-        """The values k(x_i, y_i)."""
-        return self.combined([k.pairs(X, Y) for k in self.kernels])
-
-    def _gram(self, X: Any, Y: Any) -> Any:
-        return self.combined([k.gram(X, Y) for k in self.kernels])
-
-    def scaled_parts(self, X: Any, Y: Any) -> list[Scaled]:
-        """The values of all parts with their logs, in tensors if there is one."""
-        parts = [k.scaled(X, Y) for k in self.kernels]
-        return list(map(in_tensors, parts)) if self.tensors else parts
-
-    def is_positive_definite(self, cardinalities: Domains | None = None) -> Verdict:
-        """Whether all parts are; the weights are positive by construction."""
-        reason = f"a {self.what} of positive definite kernels is positive definite"
-        return all_definite((k.is_positive_definite(cardinalities) for k in self.kernels), reason)
-
-
-class SumKernel(CompositeKernel):
+class SumKernel(Kernel):
     """A sum of kernels with positive weights; written ``2.0 * k + l``."""
 
-    what = "sum"
+    _definite = "a sum of positive definite kernels is positive definite"
 
     def __init__(self, kernels: Sequence[Kernel], weights: Sequence[Any]):
         self.kernels, self.weights = list(kernels), [float(on_host(w)) for w in weights]
@@ -511,13 +498,12 @@ class SumKernel(CompositeKernel):
         """The parameters of all parts, and weights, that gradients are asked for."""
         return [*super().tensors, *(w for w in self.scales if has_gradient(w))]
 
-    def combined(self, values: Sequence[Any]) -> Any:
-        """The weighted sum."""
+    def _combined(self, values: Sequence[Any]) -> Any:
         return sum(w * x for w, x in zip(self.weights, values, strict=True))
 
     def scaled(self, X: Any, Y: Any) -> Scaled:
         """The values k(x_i, y_j) with their logs."""
-        return summed(self.scaled_parts(X, Y), self.scales)
+        return summed(self._scaled_parts(X, Y), self.scales)
 
     def __repr__(self) -> str:
         pairs = zip(self.kernels, self.weights, strict=True)
@@ -525,10 +511,10 @@ class SumKernel(CompositeKernel):
         return terms if len(self.kernels) == 1 else f"({terms})"
 
 
-class ProductKernel(CompositeKernel):
+class ProductKernel(Kernel):
     """The product of two kernels; written ``k * l``."""
 
-    what = "product"
+    _definite = "a product of positive definite kernels is positive definite"
 
     def __init__(self, first: Kernel, second: Kernel):
         self.kernels = (first, second)
@@ -537,8 +523,7 @@ class ProductKernel(CompositeKernel):
         """The kernel as a circuit on a vtree."""
         return kronecker(*(k.blocks(vtree, domains) for k in self.kernels))
 
-    def combined(self, values: Sequence[Any]) -> Any:
-        """The product."""
+    def _combined(self, values: Sequence[Any]) -> Any:
         return values[0] * values[1]
 
     def factors(self, n_variables: int) -> list[Factor] | None:
@@ -555,16 +540,11 @@ class ProductKernel(CompositeKernel):
 
     def scaled(self, X: Any, Y: Any) -> Scaled:
         """The values k(x_i, y_j) with their logs."""
-        one, two = self.scaled_parts(X, Y)
+        one, two = self._scaled_parts(X, Y)
         return Scaled(one.data * two.data, one.scale + two.scale)
 
     def __repr__(self) -> str:
         return " * ".join(map(repr, self.kernels))
-
-
-def all_definite(verdicts: Iterable[Verdict], reason: str) -> Verdict:
-    """The first verdict that something is not positive definite, or else that all is."""
-    return next((verdict for verdict in verdicts if not verdict), Verdict(True, reason))
 
 
 class FactorKernel(Kernel):
@@ -604,10 +584,6 @@ class FactorKernel(Kernel):
             factor.table is None or np.array_equal(factor.table, factor.table.T)
             for factor in self.factors(n_variables)
         )
-
-    def is_positive_definite(self, cardinalities: Domains | None = None) -> Verdict:
-        """Whether every factor is positive definite, with the first that is not."""
-        return Verdict(True, "exponentials of distances are positive definite")
 
 
 class RateKernel(FactorKernel):
@@ -763,6 +739,8 @@ class TableKernel(FactorKernel):
     [[1.0]]
     """
 
+    _definite = "no table has a negative eigenvalue"
+
     def __init__(self, tables: TablesLike):
         tables = list(tables)
         self.tables = [square_table(table, variable) for variable, table in enumerate(tables)]
@@ -786,10 +764,8 @@ class TableKernel(FactorKernel):
         require_made_for(self, len(self.tables), n_variables)
         return self._factors
 
-    def is_positive_definite(self, cardinalities: Domains | None = None) -> Verdict:
-        """Whether every table is symmetric without negative eigenvalues."""
-        verdicts = (factor.verdict(variable) for variable, factor in enumerate(self._factors))
-        return all_definite(verdicts, "no table has a negative eigenvalue")
+    def _verdicts(self, cardinalities: Domains | None) -> Iterable[Verdict]:
+        return (factor.verdict(variable) for variable, factor in enumerate(self._factors))
 
     def __repr__(self) -> str:
         return f"TableKernel({len(self.tables)} tables)"
@@ -852,6 +828,8 @@ class KernelCircuit(Kernel):
     >>> k([[0, 0]], [[0, 0], [1, 0]]).round(12).tolist()
     [[1.0, 0.15]]
     """
+
+    _definite = "all inputs are positive definite and no weight is negative"
 
     def __init__(self, root: Unit, vtree: Vtree | None = None):
         if not isinstance(root, Unit):
@@ -919,14 +897,10 @@ class KernelCircuit(Kernel):
         logs, sign = log_values(self.circuit, as_evidence(codes, self.circuit.cardinalities))
         return Scaled(np.ones_like(logs[:, 0]) if sign is None else sign[:, 0], logs[:, 0])
 
-    def is_positive_definite(self, cardinalities: Domains | None = None) -> Verdict:
-        """Whether all inputs are symmetric without negative eigenvalues."""
-        verdicts = (
-            _table_factor(row).verdict(variable)
-            for variable in range(len(self.cardinalities))
-            for row in self.circuit.input(variable).numbers
-        )
-        return all_definite(verdicts, "all inputs are positive definite and no weight is negative")
+    def _verdicts(self, cardinalities: Domains | None) -> Iterable[Verdict]:
+        for variable in range(len(self.cardinalities)):
+            for row in self.circuit.input(variable).numbers:
+                yield _table_factor(row).verdict(variable)
 
     def __repr__(self) -> str:
         d, n = len(self.cardinalities), self.circuit.n_units
