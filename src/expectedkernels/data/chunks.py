@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial, reduce
+from functools import reduce
 from importlib import import_module
 from itertools import chain, islice
 from os import PathLike
@@ -19,6 +19,9 @@ from expectedkernels.arrays import Array
 from expectedkernels.checks import CircuitError, DataError, check_count, imported
 from expectedkernels.data.tables import Columns, is_frame
 
+SOURCES = {"polars": ("collect_batches",), "pyarrow": ("scanner", "iter_batches")}
+"""The methods of what libraries read in chunks."""
+
 
 def is_source(X: Any) -> bool:
     """Whether it is a dataset or an open Parquet file of pyarrow, or a lazy frame of polars.
@@ -30,44 +33,14 @@ def is_source(X: Any) -> bool:
     (True, False)
     """
     kind = type(X)
-    if _library(kind) == "polars":
-        return hasattr(kind, "collect_batches")
-    return _library(kind) == "pyarrow" and (
-        hasattr(kind, "scanner") or hasattr(kind, "iter_batches")
-    )
-
-
-def _library(kind: type) -> str:
-    return kind.__module__.partition(".")[0]
-
-
-def read_source(X: Any, rows: int, columns: Sequence[str] | None) -> Iterator[Any]:
-    """Frames of some rows each, of all columns or of these.
-
-    Examples
-    --------
-    >>> import polars as pl
-    >>> lazy = pl.LazyFrame({"a": range(5), "b": range(5)})
-    >>> [part.shape for part in read_source(lazy, 3, ["b"])]
-    [(3, 1), (2, 1)]
-    """
-    kind, names = type(X), None if columns is None else list(columns)
-    if hasattr(kind, "collect_batches"):
-        chosen = X if names is None else X.select(names)
-        found = chosen.collect_batches(chunk_size=rows, maintain_order=True)
-    elif hasattr(kind, "iter_batches"):
-        found = X.iter_batches(batch_size=rows, columns=names)
-    else:
-        found = X.to_batches(batch_size=rows, columns=names)
-    return (as_chunk(part) for part in found if len(part))
+    methods = SOURCES.get(kind.__module__.partition(".")[0], ())
+    return any(hasattr(kind, method) for method in methods)
 
 
 def as_chunk(X: Any) -> Any:
     """A batch of records of pyarrow as a table; everything else as it is."""
-    kind = type(X)
-    if _library(kind) != "pyarrow" or hasattr(kind, "to_batches"):
-        return X
-    return import_module("pyarrow").Table.from_batches([X]) if hasattr(kind, "schema") else X
+    batch = type(X).__name__ == "RecordBatch"
+    return import_module("pyarrow").Table.from_batches([X]) if batch else X
 
 
 ROWS = 2**16
@@ -175,9 +148,9 @@ def each_chunk(
     parts, workers = _parts(data, **reading), effective_n_jobs(n_jobs)
     if workers == 1:
         for part in parts:
-            yield from _called(function, part)
+            yield from _called(function, *part)
         return
-    work, options = delayed(partial(_listed, function)), {"n_jobs": n_jobs, "prefer": "threads"}
+    options = {"n_jobs": n_jobs, "prefer": "threads"}
     bundles: Iterable[Iterable[Part]] = [parts]
     try:
         parallel = Parallel(return_as="generator", **options)
@@ -185,7 +158,8 @@ def each_chunk(
         parallel = Parallel(**options)
         bundles = iter(lambda: list(islice(parts, 4 * workers)), [])
     for some in bundles:
-        yield from chain.from_iterable(parallel(map(work, some)))
+        work = (delayed(_listed)(function, *part) for part in some)
+        yield from chain.from_iterable(parallel(work))
 
 
 def summed(function: Callable[[Any], Any], data: Any, add: Callable[[Any, Any], Any]) -> Any:
@@ -224,8 +198,8 @@ def paths_of(X: Any) -> list[Any] | None:
     return several if several and all(are_paths) else None
 
 
-Part = Callable[[], Iterator[tuple[str, Any]]]
-"""What is handed to a worker: a function that gives chunks, and what errors call them."""
+Part = tuple[Any, ...]
+"""What is handed to a worker: a function that gives named chunks, and its arguments."""
 
 
 def _at_hand(rows: Any, name: str) -> Iterator[tuple[str, Any]]:
@@ -251,18 +225,23 @@ def _parts(data: Any, rows: int = ROWS, columns: Sequence[str] | None = None) ->
         for path in paths:
             yield from _row_groups(path, rows, columns)
         return
-    if is_source(data):
-        chunks: Iterable[Any] = read_source(data, rows, columns)
-    elif columns is None:
-        chunks = _given(data, rows)
-    else:
-        raise DataError("The 'columns' parameter is for Parquet files. Select columns of the data.")
-    for i, chunk in enumerate(chunks):
-        yield partial(_at_hand, chunk, f"chunk {i}")
+    for i, chunk in enumerate(_chunks(data, rows, columns)):
+        yield _at_hand, chunk, f"chunk {i}"
 
 
-def _given(data: Any, rows: int) -> Iterable[Any]:
+def _chunks(data: Any, rows: int, columns: Sequence[str] | None) -> Iterable[Any]:
     """The chunks of data that are no files."""
+    if is_source(data):
+        names = None if columns is None else list(columns)
+        if hasattr(data, "collect_batches"):
+            chosen = data if names is None else data.select(names)
+            batches = chosen.collect_batches(chunk_size=rows, maintain_order=True)
+        else:
+            read = data.iter_batches if hasattr(data, "iter_batches") else data.to_batches
+            batches = read(batch_size=rows, columns=names)
+        return (batch for batch in batches if len(batch))
+    if columns is not None:
+        raise DataError("The 'columns' parameter is for Parquet files. Select columns of the data.")
     if is_frame(data) and not isinstance(data, Columns):
         import narwhals.stable.v1 as nw
 
@@ -298,16 +277,16 @@ def _row_groups(path: Any, rows: int, columns: Sequence[str] | None) -> Iterator
                 )
             sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
         for i, first in enumerate(np.cumsum([0, *sizes])[:-1].tolist()):
-            yield partial(_row_group, name, i, first, rows, columns)
+            yield _row_group, name, i, first, rows, columns
 
 
-def _listed(function: Any, part: Part) -> list[tuple[str, Any]]:
-    return list(_called(function, part))
+def _listed(*work: Any) -> list[tuple[str, Any]]:
+    return list(_called(*work))
 
 
-def _called(function: Any, part: Part) -> Iterator[tuple[str, Any]]:
+def _called(function: Any, read: Any, *part: Any) -> Iterator[tuple[str, Any]]:
     """The names of the chunks of a part, and the function of every one; errors name the chunk."""
-    for name, rows in part():
+    for name, rows in read(*part):
         with naming(name):
             found = function(rows)
         yield name, found
@@ -334,12 +313,8 @@ def _delayed(function: Any, X: Any) -> list[Any]:
         chunks = X.rechunk({1: -1}).to_delayed()[:, 0]
     else:
         raise DataError(f"A Dask array must have shape (rows, variables). Got {X.ndim} axes.")
-    on_chunk = dask.delayed(_on_chunk, pure=False)
-    return [on_chunk(function, rows, f"chunk {i}") for i, rows in enumerate(chunks)]
-
-
-def _on_chunk(function: Any, rows: Any, name: str) -> list[tuple[str, Any]]:
-    return _listed(function, partial(_at_hand, rows, name))
+    task = dask.delayed(_listed, pure=False)
+    return [task(function, _at_hand, rows, f"chunk {i}") for i, rows in enumerate(chunks)]
 
 
 def _lazily(function: Any, X: Any) -> Any:
