@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from copy import copy
-from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -140,17 +139,11 @@ def namespace(*arrays: Array) -> Any:
     others = [a for a in arrays if a is not None and not isinstance(a, np.ndarray)]
     if not others:
         return np
-    if all(map(array_api_compat.is_torch_array, others)):
-        return _torch_namespace()
-    return array_api_compat.array_namespace(*others)
+    if not all(map(array_api_compat.is_torch_array, others)):
+        return array_api_compat.array_namespace(*others)
+    import array_api_compat.torch as xp  # looked up, as this is asked at every step of every pass
 
-
-@cache
-def _torch_namespace() -> Any:
-    """That of torch, found once: it is asked for at every step of every sweep."""
-    import array_api_compat.torch
-
-    return array_api_compat.torch
+    return xp
 
 
 def is_numpy(xp: Any) -> bool:
@@ -322,15 +315,13 @@ def frozen(array: Any) -> Any:
         view = array.view()
         view.flags.writeable = False
         return view
-    if sparse.issparse(array) and any(part.flags.writeable for part in _csr_parts(array)):
-        shared = copy(array)
-        shared.data, shared.indices, shared.indptr = map(frozen, _csr_parts(array))
-        return shared
+    if not sparse.issparse(array):
+        return array
+    parts = array.data, array.indices, array.indptr
+    if any(part.flags.writeable for part in parts):
+        array = copy(array)
+        array.data, array.indices, array.indptr = map(frozen, parts)
     return array
-
-
-def _csr_parts(matrix: Any) -> tuple[Any, Any, Any]:
-    return matrix.data, matrix.indices, matrix.indptr
 
 
 def as_generator(rng: Any) -> np.random.Generator:
@@ -471,8 +462,8 @@ class Place:
         if self.dtype is None or "float" not in str(array.dtype):
             return array
         if self.dtype == "float32":
-            sizes = abs(detach(array.data if sparse.issparse(array) else array))
             low, high = SINGLE_RANGE
+            sizes = abs(detach(array.data if sparse.issparse(array) else array))
             outside = ((sizes > 0) & (sizes < low)) | (sizes > high)
             if bool(outside.any()):
                 raise CircuitError(
@@ -683,7 +674,7 @@ def row_keys(Z: Any, seed: int, *beside: Any) -> Any:
 
 def normal_numbers(rows: Any, columns: Any, n: int) -> Any:
     """Numbers as if drawn from the normal distribution, (n, rows, columns), by keys."""
-    draw = _mixed(np.arange(n, dtype=np.uint64))[:, None, None]
+    draw = _mixed(np.arange(n))[:, None, None]
     keys = _mixed(rows[:, None] ^ _mixed(columns ^ draw))
     return ndtri(((keys >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53)
 

@@ -17,20 +17,18 @@ from warnings import catch_warnings, simplefilter
 from tqdm import tqdm
 
 
-def public(kind: type[T]) -> type[T]:
-    """A class that pickles, files and pages find in the package, wherever it is defined."""
-    kind.__module__ = "expectedkernels"
-    return kind
-
-
 def public_in(namespace: str) -> Callable[[type[T]], type[T]]:
-    """Likewise for the classes of a namespace such as ``ek.kernels``."""
+    """A decorator: pickles, files and pages find the class in a namespace such as ``ek.stein``."""
 
     def placed(kind: type[T]) -> type[T]:
-        kind.__module__ = f"expectedkernels.{namespace}"
+        kind.__module__ = f"expectedkernels.{namespace}".rstrip(".")
         return kind
 
     return placed
+
+
+public = public_in("")
+"""Likewise in the package itself."""
 
 
 @public
@@ -130,10 +128,9 @@ class ParseError(CircuitError):
 
     def __init__(self, message: str, path: str | None = None, line: int | None = None):
         self.path, self.line = path, line
-        place = ", ".join(
-            part for part in (path, None if line is None else f"line {line}") if part is not None
-        )
-        super().__init__(f"{place}: {message}" if place else message)
+        place = [] if path is None else [path]
+        place += [] if line is None else [f"line {line}"]
+        super().__init__(f"{', '.join(place)}: {message}" if place else message)
 
 
 @public
@@ -180,18 +177,13 @@ def progress_bar(total: int, what: str, quiet: bool = False, unit: str = "it") -
     >>> bar.total
     3
     """
-    notebook = _in_notebook()
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    notebook = hasattr(shell, "kernel")
     widgets = notebook and not quiet and find_spec("ipywidgets") is not None
     kind = import_module("tqdm.notebook").tqdm if widgets else tqdm
     # None: only if the output is a terminal, which that of a notebook is not
     disable = True if quiet else False if notebook else None
     return kind(total=total, desc=what, unit=unit, delay=1.0, leave=False, disable=disable)
-
-
-def _in_notebook() -> bool:
-    """Whether this runs in the kernel of a notebook."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return hasattr(shell, "kernel")
 
 
 P = ParamSpec("P")
@@ -257,7 +249,7 @@ def check_count(
     if (none and value is None) or (auto and isinstance(value, str) and value == "auto"):
         return value
     wanted = f"an int in the range [{low}, inf){', ' + repr('auto') if auto else ''}"
-    wanted += " or None" if none else ""
+    wanted += " or None" * none
     check_parameter(is_int(value) and value >= low, function, name, value, wanted, error)
     return int(value)
 

@@ -13,6 +13,7 @@ from sklearn.datasets import load_diabetes
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
+from sklearn.utils import Bunch
 from threadpoolctl import threadpool_limits
 
 import expectedkernels as ek
@@ -32,20 +33,6 @@ COLUMNS = (
 )
 """What the columns are; the table has short names for them."""
 GRID = {"C": [10.0, 30.0, 100.0], "gamma": [0.01, 0.03, 0.1]}
-
-
-@dataclass(frozen=True, eq=False)
-class Split:
-    """Rows to learn from and rows to predict, with columns of mean 0 and variance 1.
-
-    The scaler that made them so turns them back.
-    """
-
-    X_train: Any
-    y_train: Any
-    X_test: Any
-    y_test: Any
-    scaler: StandardScaler
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,8 +141,10 @@ def run(seed: int = 0, n_splits: int = 8) -> Result:
     return Result(np.array(complete), by_method, shown, perf_counter() - start)
 
 
-def split_diabetes(rng: np.random.Generator) -> Split:
-    """A random split of scikit-learn's diabetes data, scaled by what the training rows say.
+def split_diabetes(rng: np.random.Generator) -> Bunch:
+    """A random split of scikit-learn's diabetes data, with columns of mean 0 and variance 1.
+
+    The scaler of the training rows, which made them so, turns them back.
 
     Examples
     --------
@@ -165,10 +154,10 @@ def split_diabetes(rng: np.random.Generator) -> Split:
     """
     X, y = load_diabetes(return_X_y=True, scaled=False)
     seed = int(rng.integers(2**31))
-    parts = train_test_split(X, y, test_size=1 / 3, random_state=seed)
-    X_train, X_test, y_train, y_test = parts
-    scaler = StandardScaler().fit(X_train)
-    return Split(scaler.transform(X_train), y_train, scaler.transform(X_test), y_test, scaler)
+    train, test, y_train, y_test = train_test_split(X, y, test_size=1 / 3, random_state=seed)
+    scaler = StandardScaler().fit(train)
+    train, test = scaler.transform(train), scaler.transform(test)
+    return Bunch(X_train=train, y_train=y_train, X_test=test, y_test=y_test, scaler=scaler)
 
 
 def hide(X: Any, rate: float, rng: np.random.Generator) -> Any:
@@ -182,7 +171,7 @@ def hide(X: Any, rate: float, rng: np.random.Generator) -> Any:
     return np.where(rng.random(X.shape) < rate, np.nan, X)
 
 
-def fit_model(split: Split) -> ek.ExpectedSVR:
+def fit_model(split: Bunch) -> ek.ExpectedSVR:
     """A regressor of complete rows, whose C and gamma are those that cross-validation likes best.
 
     The density that missing values are expected under is the default one.
@@ -193,7 +182,7 @@ def fit_model(split: Split) -> ek.ExpectedSVR:
     return model.fit(split.X_train, split.y_train)
 
 
-def fit_predictors(model: ek.ExpectedSVR, split: Split) -> dict[str, Any]:
+def fit_predictors(model: ek.ExpectedSVR, split: Bunch) -> dict[str, Any]:
     """Functions from rows with missing values to predictions: all use the same fitted regressor.
 
     Examples
@@ -223,7 +212,7 @@ def fit_predictors(model: ek.ExpectedSVR, split: Split) -> dict[str, Any]:
     return predictors
 
 
-def show(model: ek.ExpectedSVR, split: Split, hidden: Any) -> Shown:
+def show(model: ek.ExpectedSVR, split: Bunch, hidden: Any) -> Shown:
     """Predictions for the test rows with missing values, and why that of the first is what it is.
 
     Intervals are symmetric: their middle is the prediction.
@@ -259,14 +248,13 @@ def table(result: Result) -> str:
         rows.append((method, cells, f"{ranks[method]:.2f}"))
     lines = [f"{a:21}{''.join(f'{x:>9}' for x in cells)}{b:>12}" for a, cells, b in rows]
     splits = "1 split" if n_splits == 1 else f"means of {n_splits} random splits"
-    complete = result.complete.mean()
     return f"""\
 Disease progression from ten measurements, by support vector regression on complete rows.
 Then values of the test rows go missing. Root mean squared errors:
 
 {chr(10).join(lines)}
 
-* lowest; {splits}; with nothing missing {complete:.2f} for all.
+* lowest; {splits}; with nothing missing {result.complete.mean():.2f} for all.
 
 Only the expected prediction has intervals. With {SHOWN_RATE:.0%} missing, those of
 {COVERAGE:.0%} hold the measured progression of {found.coverage:.0%} of {len(found.measured)} rows.

@@ -61,20 +61,15 @@ def table(columns: Sequence[Any], rows: Iterable[Sequence[Any]], attributes: str
     '<table><tr><th>name<th class="n">size<tr><td>a<td class="n">1</table>'
     """
     rows = [list(row) for row in rows]
-    right = [i for i in range(len(columns)) if any(_is_number(row[i]) for row in rows)]
-    lines = [("th", columns), *(("td", row) for row in rows)]
-    inside = "".join(
-        "<tr>"
-        + "".join(
-            f"<{tag}{RIGHT if i in right else ''}>{cell(value)}" for i, value in enumerate(values)
-        )
-        for tag, values in lines
-    )
+    numbers = int | float | np.number
+    cells = [(i, x) for row in rows for i, x in enumerate(row)]
+    right = {i for i, x in cells if isinstance(x, numbers) and not isinstance(x, bool)}
+    inside = ""
+    for tag, values in [("th", columns), *(("td", row) for row in rows)]:
+        inside += "<tr>"
+        for i, value in enumerate(values):
+            inside += f"<{tag}{RIGHT if i in right else ''}>{cell(value)}"
     return f"<table{attributes}>{inside}</table>"
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
 def pairs(found: Mapping[str, Any], attributes: str = "") -> str:

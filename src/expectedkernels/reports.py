@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from html import escape
 from io import BytesIO
 from pathlib import Path
@@ -97,10 +97,10 @@ def write_report(
     if not isinstance(sections, Mapping):
         rule = "The sections of a report must be a mapping from headings to what is below them"
         raise DataError(f"{rule}. Got {shown(sections)}.")
-    parts = "".join(
-        f"<section><h2>{escape(str(heading))}</h2>{_contents(heading, found)}</section>\n"
-        for heading, found in sections.items()
-    )
+    parts = ""
+    for heading, found in sections.items():
+        inside = "".join(_part(heading, x) for x in (found if isinstance(found, list) else [found]))
+        parts += f"<section><h2>{escape(str(heading))}</h2>{inside}</section>\n"
     chosen = f"<h2>Settings</h2>{_scrolling(pairs(settings))}" if settings else ""
     # without an icon of its own, browsers ask for one
     page = f"""<!doctype html>
@@ -214,11 +214,6 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _contents(heading: str, found: Any) -> str:
-    """What is below a heading, as HTML."""
-    return "".join(_part(heading, part) for part in (found if isinstance(found, list) else [found]))
-
-
 def _part(heading: str, part: Any) -> str:
     """One thing of a section as HTML."""
     if isinstance(part, str):
@@ -233,22 +228,19 @@ def _part(heading: str, part: Any) -> str:
     if isinstance(part, tuple) and len(part) == 2:
         return _scrolling(table(*part))
     if hasattr(part, "iter_rows") or hasattr(part, "itertuples"):
-        return _scrolling(table(*_frame(part)))
+        names: list[Any] = list(part.columns)
+        if hasattr(part, "iter_rows"):
+            rows = part.iter_rows()
+        elif part.index.dtype.kind in "iu" and part.index.name is None:  # just numbers
+            rows = part.itertuples(index=False)
+        else:
+            names, rows = [part.index.name or "", *names], part.itertuples()
+        return _scrolling(table(names, rows))
     figure = getattr(part, "figure", part)
     if hasattr(figure, "savefig"):
         return _drawn(heading, figure)
     rule = "A section of a report holds text, mappings, tables and figures"
     raise DataError(f"{rule}. Got {type(part).__name__} in {heading!r}.")
-
-
-def _frame(frame: Any) -> tuple[list[Any], Iterable[Any]]:
-    """The names and rows of a data frame; an index that is not just numbers is the first column."""
-    names = list(frame.columns)
-    if hasattr(frame, "iter_rows"):
-        return names, frame.iter_rows()
-    if frame.index.dtype.kind in "iu" and frame.index.name is None:
-        return names, frame.itertuples(index=False)
-    return [frame.index.name or "", *names], frame.itertuples()
 
 
 def _scrolling(inside: str) -> str:

@@ -171,8 +171,8 @@ class Schema:
         card, labels = self.cardinalities[variable], self.labels(variable)
         value = key.item() if isinstance(key, (np.generic, np.ndarray)) and not key.ndim else key
         if card is not None and isinstance(value, Hashable):
-            if value in self._codes[variable]:  # as most are
-                return self._codes[variable][value]
+            if labels is not None and value in labels:  # as most are
+                return labels.index(value)
             [code] = self.codes(variable, [value])
             if code is not None:
                 return code
@@ -183,13 +183,6 @@ class Schema:
         raise EvidenceError(
             f"A state of {self.call(variable)} is {codes}{known}. Got {key!r} instead."
         )
-
-    @cached_property
-    def _codes(self) -> list[dict[Any, int]]:
-        return [
-            {label: code for code, label in enumerate(labels or ())}
-            for labels in self.states or [None] * self.n_variables
-        ]
 
     def codes(self, variable: int, values: Sequence[Any]) -> list[int | None]:
         """The codes of states given by labels or codes, None for values that are neither."""
@@ -339,11 +332,10 @@ def frame_schema(
         How many distinct values a column of labels may have.
     numbers : bool
     """
-    pairs = [
-        _column_states(column, card, max_states, numbers)
-        for column, card in zip(columns, cardinalities or [None] * len(columns), strict=True)
-    ]
-    cards, states = tuple(card for card, _ in pairs), tuple(labels for _, labels in pairs)
+    given = cardinalities or [None] * len(columns)
+    pairs = zip(columns, given, strict=True)
+    found = [_column_states(column, card, max_states, numbers) for column, card in pairs]
+    cards, states = zip(*found, strict=True) if found else ((), ())
     return Schema(cards, None if names is None else tuple(names), states)
 
 

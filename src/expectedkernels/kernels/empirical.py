@@ -14,7 +14,7 @@ from expectedkernels.arrays import Array, RowsLike
 from expectedkernels.checks import DataError, public, shown
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.graph import Unit
-from expectedkernels.data.evidence import as_points, check_rows, number_rows
+from expectedkernels.data.evidence import check_rows, check_values, number_rows
 from expectedkernels.data.schema import Schema, frame_schema, joint_columns
 from expectedkernels.data.tables import (
     Columns,
@@ -53,16 +53,21 @@ def sample_rows(target: Any, samples: Any, *, least: int = 1, check: bool = True
     >>> sample_rows(target, pd.DataFrame({"wet": ["yes", "no"], "rain": ["no", "no"]})).tolist()
     [[0.0, 1.0], [0.0, 0.0]]
     """
-    rows, d = _rows(target, samples), len(target.cardinalities)
-    check_rows(rows, "Samples", width=d, least=least, unit="sample")
+    if isinstance(samples, Kernel) or is_model(samples):
+        raise DataError(
+            f"Samples are arrays of states, one per row. Got a {type(samples).__name__} instead."
+        )
+    schema = schema_of(target)
+    if _is_weighted(samples):
+        rows = np.array(samples.rows if hasattr(samples, "rows") else samples.X)
+    elif is_frame(table := sample_table(samples)):
+        rows = schema.read_frame(table, "The frame of samples")
+    else:
+        rows = np.array(table)
+    check_rows(rows, "Samples", width=schema.n_variables, least=least, unit="sample")
     if check:
-        check_states(target, rows)
+        check_values(rows, schema, DataError, "Samples")
     return rows
-
-
-def check_states(target: Any, rows: Any) -> None:
-    """Raise unless all entries are states of the variables, or NaN."""
-    as_points(np.where(np.isnan(rows), 0.0, rows), schema_of(target), "Samples")
 
 
 def schema_of(target: Any) -> Schema:
@@ -142,19 +147,6 @@ def _is_weighted(samples: Any) -> bool:
     if any(hasattr(type(samples), name) for name in ("columns", "dims")):
         return False
     return hasattr(samples, "weights") and (hasattr(samples, "rows") or hasattr(samples, "X"))
-
-
-def _rows(target: Any, samples: Any) -> Any:
-    if isinstance(samples, Kernel) or is_model(samples):
-        raise DataError(
-            f"Samples are arrays of states, one per row. Got a {type(samples).__name__} instead."
-        )
-    if _is_weighted(samples):
-        return np.array(samples.rows if hasattr(samples, "rows") else samples.X)
-    table = sample_table(samples)
-    if is_frame(table):
-        return schema_of(target).read_frame(table, "The frame of samples")
-    return np.array(table)
 
 
 def sample_table(samples: Any) -> Any:
@@ -423,7 +415,11 @@ def categorical_variables(*distributions: Any, categorical_features: Any = None)
     if schemas:
         found[:] = [card is not None for card in schemas[0].cardinalities]
     if categorical_features is None:
-        return found if schemas else _hold_few_whole_numbers(np.concatenate(points))
+        for column, values in enumerate(() if schemas else np.concatenate(points).T):
+            values = values[~np.isnan(values)]  # few distinct whole numbers look like codes
+            if (np.isfinite(values) & (values == np.floor(values))).all():
+                found[column] = len(np.unique(values)) <= min(MOST_STATES, max(2, len(values) / 2))
+        return found
     if circuits:
         raise DataError(
             "The 'categorical_features' parameter is for tables, and a circuit says itself which "
@@ -456,16 +452,6 @@ def _circuits_and_points(distributions: Sequence[Any]) -> tuple[list[Circuit], l
     return circuits, [x.X if isinstance(x, Empirical) else as_floats(x) for x in others]
 
 
-def _hold_few_whole_numbers(points: Any) -> Any:
-    """Which columns look like codes of states: few distinct whole numbers."""
-    found = np.zeros(points.shape[1], dtype=np.bool_)
-    for column, values in enumerate(points.T):
-        values = values[~np.isnan(values)]
-        if (np.isfinite(values) & (values == np.floor(values))).all():
-            found[column] = len(np.unique(values)) <= min(MOST_STATES, max(2, len(values) / 2))
-    return found
-
-
 def _real_rates(circuits: Sequence[Circuit], points: Sequence[Any], real: Any) -> Any:
     """The rates for the real variables of circuits and points, each in units of its own."""
     if points:
@@ -473,7 +459,13 @@ def _real_rates(circuits: Sequence[Circuit], points: Sequence[Any], real: Any) -
         together = together[np.isfinite(together).all(axis=1)]  # kernels refuse the other rows
         if (together == together[:1]).all():  # then all rates are the same
             return np.ones(len(real))
-        units = np.ones(1) if len(real) == 1 else _spreads(together)
+        units = np.ones(1)
+        if len(real) > 1:
+            away = together - together[:1]
+            top = np.abs(away).max(axis=0)
+            top[top == 0.0] = 1.0
+            units = (away / top).std(axis=0) * top  # squares of what is at most one are in range
+            units[units == 0.0] = 1.0
         distance = _median_distance(together / units)
     else:
         moments = [np.stack([circuit.marginals()[v] for v in real]) for circuit in circuits]
@@ -488,15 +480,6 @@ def _real_rates(circuits: Sequence[Circuit], points: Sequence[Any], real: Any) -
             )
         units[units == 0.0] = 1.0
     return np.array([_rate(distance * float(unit)) for unit in units])
-
-
-def _spreads(points: Any) -> Any:
-    """The standard deviations of columns, one where all entries are equal."""
-    away = points - points[:1]
-    top = np.abs(away).max(axis=0)
-    top[top == 0.0] = 1.0
-    spreads = (away / top).std(axis=0) * top  # squares of what is at most one are in range
-    return np.where(spreads > 0, spreads, 1.0)
 
 
 def collapsed_rows(
@@ -519,9 +502,7 @@ def collapsed_rows(
     rows = sample_rows(target, samples, least=least, check=False)
     logs = None if log_weights is None else as_log_weights(log_weights, len(rows))
     used = counted_rows(samples, len(rows), logs)
-    mask = np.isnan(rows)
-    if collapsed is not None:
-        mask = _mask(target, collapsed, rows.shape)
+    mask = np.isnan(rows) if collapsed is None else _mask(target, collapsed, rows.shape)
     hidden = np.isnan(rows) & ~mask
     if hidden[used].any():
         row, column = (int(i) for i in np.argwhere(hidden[used])[0])
@@ -531,7 +512,7 @@ def collapsed_rows(
             f"column {column}; with collapsed=None, NaN marks what is collapsed."
         )
     rows[mask] = np.nan
-    check_states(target, rows)
+    check_values(rows, schema_of(target), DataError, "Samples")
     return rows, used
 
 
