@@ -114,8 +114,7 @@ class Given:
         """The rows of a table with values, (..., rows, missing), in their missing columns."""
         wide = np.zeros((*values.shape[:-1], Z.shape[1] + 1))
         wide[..., :-1] = Z[self.rows]
-        at = np.broadcast_to(self.columns[self.pattern], values.shape)
-        np.put_along_axis(wide, at, values, axis=-1)
+        wide[..., np.arange(len(self.rows))[:, None], self.columns[self.pattern]] = values
         return wide[..., :-1]
 
 
@@ -161,9 +160,10 @@ def _condition(mixture: NormalMixture, forms: list[Any], X: Any, group: Group) -
     covariance. Completed by their means, deviations have the density of what is observed.
     """
     (_, pattern, columns), (n, d) = group, X.shape
-    at, every = columns[pattern], np.arange(columns.shape[1])
+    every, number = np.arange(columns.shape[1]), np.arange(len(columns))[:, None]
     missing = np.zeros((len(columns), d + 1), dtype=np.bool_)
-    np.put_along_axis(missing, columns, True, axis=1)
+    missing[number, columns] = True
+    at = np.arange(n)[:, None], columns[pattern]
     x = np.zeros((n, d + 1))
     x[:, :d] = np.where(missing[pattern, :d], 0.0, X)
     means = np.empty((n, len(mixture.means), len(every)))
@@ -175,16 +175,16 @@ def _condition(mixture: NormalMixture, forms: list[Any], X: Any, group: Group) -
         blocks = P[columns[:, :, None], columns[:, None]]
         blocks[:, every, every] += columns == d
         left = np.linalg.inv(blocks)
-        own = -(left[pattern] @ np.take_along_axis(x @ P, at, 1)[:, :, None])[:, :, 0]
-        centres, places = np.where(missing[:, None], 0.0, padded[of]), columns[:, None]
-        shift = -np.take_along_axis(centres @ P, places, 2) @ left
+        own = -(left[pattern] @ (x @ P)[at][:, :, None])[:, :, 0]
+        centres = np.where(missing, 0.0, padded[of, None])
+        shift = -(centres @ P)[:, number, columns].swapaxes(0, 1) @ left
         means[:, of] = (padded[of][:, columns].swapaxes(0, 1) - shift)[pattern] + own[:, None]
-        np.put_along_axis(x, at, own, 1)
-        np.put_along_axis(centres, np.broadcast_to(places, shift.shape), shift, 2)
-        away = (x[:, :d] @ root)[:, None] - (centres[..., :d] @ root)[pattern]
+        x[at] = own
+        centres[:, number, columns] = shift.swapaxes(0, 1)
+        away = (x[:, :d] @ root)[:, None] - (centres[..., :d] @ root).swapaxes(0, 1)[pattern]
         size = log_det + np.linalg.slogdet(blocks)[1] - missing[:, :d].sum(1) * LOG_TAU
         logs[:, of] = -0.5 * (np.einsum("ncd,ncd->nc", away, away) + size[pattern, None])
-        np.put_along_axis(x, at, 0.0, 1)
+        x[at] = 0.0
         left[:, every, every] -= columns == d
         covariances.append(left)
     with np.errstate(divide="ignore"):
