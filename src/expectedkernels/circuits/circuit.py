@@ -874,8 +874,10 @@ def _drop_unreachable(vtree: Vtree, blocks: Sequence[Any]) -> Blocks:
         if weights is not None:
             if units is not None:
                 weights = weights[units]
-            tidied = tidy(weights) if sparse.issparse(weights) else weights
-            used = (tidied != 0).sum(axis=0) > 0
+            if sparse.issparse(weights):
+                used = np.bincount(weights.indices, weights.data != 0, len(left)) > 0
+            else:
+                used = (weights != 0).any(axis=0)
             if not used.all():
                 left, right, weights = left[used], right[used], weights[:, np.flatnonzero(used)]
         left, n_left, from_left = _renumber(left, blocks[vtree.left[node]].n_units)
@@ -927,10 +929,17 @@ def merge_equal(vtree: Vtree, blocks: Sequence[Any]) -> Blocks:
 
 def _merge_columns(weights: Any, alive: Any, column: Any, n: int) -> Any:
     """Add up the columns of products that became one, and drop those that became zero."""
-    places = np.ones(len(column)), (np.flatnonzero(alive), column)
-    merged = weights @ sparse.csr_array(places, shape=(weights.shape[1], n))
-    merged = tidy(merged) if sparse.issparse(weights) else np.ascontiguousarray(merged)
-    if not np.isfinite(merged.data if sparse.issparse(merged) else merged).all():
+    if sparse.issparse(weights):
+        csr = weights[:, np.flatnonzero(alive)]
+        merged = sparse.csr_array((csr.data, column[csr.indices], csr.indptr), (csr.shape[0], n))
+        merged.sum_duplicates()
+        merged.eliminate_zeros()
+        numbers = merged.data
+    else:
+        merged = numbers = np.zeros((weights.shape[0], n))
+        with np.errstate(over="ignore"):  # refused below, with words
+            np.add.at(merged.T, column, weights.T[alive])
+    if not np.isfinite(numbers).all():
         raise CircuitError(
             "Weights of equal products of a sum unit add up to a number that is too large for a "
             "double. Scale the weights down."
