@@ -198,9 +198,11 @@ def test_sites_out_of_range_are_done_in_logs(step, monkeypatch):
     X = np.zeros((2, 120))
     X[1, 60:] = 1
     asked = []
-    again = sites._log_atom_logs
+    again = sites._log_at_atoms
     monkeypatch.setattr(
-        sites, "_log_atom_logs", lambda p, rows: asked.append(rows.n_rows) or again(p, rows)
+        sites,
+        "_log_at_atoms",
+        lambda p, rows, exact: asked.append(rows.n_rows) or again(p, rows, exact),
     )
     every = p.all_site_logs(X)
     assert asked == ([2] if step == 20.0 else [])

@@ -7,8 +7,7 @@ from assertions import assert_close
 from circuit_oracles import drawn_deterministic, drawn_distribution
 from expectedkernels import factorized, mixture
 from expectedkernels.circuits import queries as choices
-from expectedkernels.circuits.conditioning import node_logs, observed
-from expectedkernels.circuits.queries import certain
+from expectedkernels.circuits.conditioning import certain, node_logs, observed
 from expectedkernels.data.evidence import as_evidence
 from expectedkernels.engine import sampling as descend
 from expectedkernels.engine.passes import up

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from array_api_compat import is_torch_array
 
-from expectedkernels.arrays import as_like, distinct_sparse_rows, spans
+from expectedkernels.arrays import as_like, distinct_sparse_rows, spans, to_numpy
 from expectedkernels.circuits.inputs import TINY, Input, log_sizes
 from expectedkernels.circuits.operands import LEAST_ROOM
 from expectedkernels.data.evidence import Evidence
@@ -22,7 +22,7 @@ from expectedkernels.engine.passes import (
     Semiring,
     Up,
     chunk_rows,
-    down_over,
+    down,
     lifted,
     products_over,
     up,
@@ -126,12 +126,6 @@ def _leaf_states(levels: TensorLevels, rows: Any) -> Any:
     return known.where(known >= 0, levels.leaf_states)
 
 
-def log_modes(circuit: Circuit, evidence: Evidence) -> Any:
-    """The logs of the largest values of all atoms: of a component not observed, its mode's."""
-    logs = atom_logs(circuit, evidence, modes=True)
-    return logs[:, 0] if evidence.n_rows == 1 else logs
-
-
 def _general(circuit: Circuit, evidence: Evidence, room: float) -> Atoms:
     """Soft evidence and densities, relative to the largest of every variable and row."""
     starts = circuit.levels.levels[0].product_starts[:-1]
@@ -219,10 +213,6 @@ class LogValues:
         products = products_over(LOGS, self.levels, number, self.values, self.atoms)
         return run_shares(products[edges.products] + self.weights[number][:, None], edges.starts)[0]
 
-    def derivatives(self) -> Any:
-        """The logs of the derivatives of the (only) root in all atoms, (atoms, rows)."""
-        return down_over(LOGS, self.levels, self.weights, self.values)
-
 
 def state_values(circuit: Circuit, rows: Any) -> Any:
     """One for every state that a row of values allows, zero for others, (atoms, rows) or (atoms,).
@@ -262,14 +252,6 @@ def log_up(circuit: Circuit, evidence: Evidence | None) -> LogValues:
     weights = circuit.remembered("log weights", lambda: lifted(LOGS, levels))
     atoms = np.zeros((levels.n_atoms, 1)) if evidence is None else atom_logs(circuit, evidence)
     return LogValues(levels, weights, atoms, up_over(LOGS, levels, weights, atoms))
-
-
-def log_ups(circuit: Circuit, evidence: Evidence | None) -> Iterator[tuple[slice, LogValues]]:
-    """Rows in chunks that fit into memory, with what passes up find."""
-    n = 1 if evidence is None else evidence.n_rows
-    step = max(1, chunk_rows(circuit.levels) // COPIES)
-    for rows in spans(n, step):
-        yield rows, log_up(circuit, None if evidence is None else evidence.rows(rows))
 
 
 def node_logs(circuit: Circuit, evidence: Evidence | None) -> list[Any]:
@@ -365,21 +347,38 @@ def conditioned_blocks(
     """
     if None in circuit.cardinalities or circuit.levels.signed:
         return True, None
-    found = _values(circuit, evidence)
+    found = all_values(circuit, levels_of(circuit), evidence, exact=True)
     if not np.all(found.possible):
         return False, None
     reached = _reached(circuit, found)
     return True, lambda: conditional_blocks(circuit, reached)[0]
 
 
-def _values(circuit: Circuit, evidence: Evidence | None) -> Up | LogValues:
-    """All values, as logarithms if one of them leaves the range of doubles."""
-    levels = levels_of(circuit)
+def all_values(
+    circuit: Circuit,
+    levels: Levels | None,
+    evidence: Evidence | None,
+    work: Any = None,
+    exact: bool = False,
+) -> Up | LogValues:
+    """The values of all units, as logarithms where plain numbers cannot tell.
+
+    Those of raised values are right for what flows through the root unless they must be `exact`.
+    """
     if levels is not None:
-        found = up(levels, observed(circuit, levels, evidence), values_only=True)
-        if not found.has_raised:
+        found = up(levels, observed(circuit, levels, evidence), work, values_only=exact)
+        if not found.has_raised or (not exact and certain(found).all()):
             return found
     return log_up(circuit, evidence)
+
+
+def certain(found: Up) -> Any:
+    """Which rows are right although small values were raised: little flows through these."""
+    values = found.values[found.levels.roots]
+    if len(values) > 1:
+        return np.zeros(values.shape[1:] or 1, dtype=np.bool_)
+    # a sum is zero only if all its terms are
+    return np.atleast_1d(to_numpy(down(found).trusted | (values[0] == 0)))
 
 
 def flat_edges(circuit: Circuit) -> Flat:
@@ -456,7 +455,8 @@ def reached_edges(circuit: Circuit, evidence: Evidence, alike: bool = True) -> R
     """
     patterns = evidence.patterns(circuit.vtree, *(() if alike else (evidence.n_rows,)))
     first = None if patterns.is_uniform else patterns.first_rows(circuit.vtree)
-    found = _reached(circuit, _values(circuit, evidence), first)
+    values = all_values(circuit, levels_of(circuit), evidence, exact=True)
+    found = _reached(circuit, values, first)
     return _at_points(circuit, evidence, found) if None in circuit.cardinalities else found
 
 

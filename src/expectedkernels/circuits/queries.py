@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import inf, prod
 from operator import attrgetter
@@ -24,14 +24,17 @@ from expectedkernels.arrays import (
 )
 from expectedkernels.checks import DataError, EvidenceError, PropertyError, Verdict
 from expectedkernels.circuits.conditioning import (
+    COPIES,
+    LOGS,
     LogValues,
+    all_values,
+    atom_logs,
+    certain,
     chunks,
     conditioned_blocks,
     evidence_chunks,
     levels_of,
-    log_modes,
     log_up,
-    log_ups,
     normalized_blocks,
     observed,
     run_shares,
@@ -48,7 +51,9 @@ from expectedkernels.engine.passes import (
     MAX,
     Atoms,
     Up,
+    chunk_rows,
     down,
+    down_over,
     lifted,
     operations,
     up,
@@ -118,51 +123,8 @@ def _captured(levels: Levels, name: str, atoms: Atoms, run: Any) -> Any:
     )
 
 
-def certain(found: Up) -> Any:
-    """Which rows are right although small values were raised: little flows through these."""
-    values = found.values[found.levels.roots]
-    if len(values) > 1:
-        return np.zeros(values.shape[1:] or 1, dtype=np.bool_)
-    # a sum is zero only if all its terms are
-    return np.atleast_1d(to_numpy(down(found).trusted | (values[0] == 0)))
-
-
 CHUNK_ROWS = 2048
 """How many rows are worked on at once: they stay in the cache."""
-
-
-@dataclass(frozen=True, eq=False)
-class Components:
-    """The components of a mixture of products of normals.
-
-    Attributes
-    ----------
-    logs : array of shape (components,)
-        The logs of their weights.
-    means, variances : arrays of shape (components, variables)
-    """
-
-    logs: Any
-    means: Any
-    variances: Any
-
-    def log_density(self, X: Any) -> Any:
-        """The log-densities of what rows show, (rows,); NaN is missing."""
-        known = ~np.isnan(X)
-        complete = bool(known.all())
-        sizes = -0.5 * np.log(2.0 * np.pi * self.variances)
-        rates = -0.5 / self.variances
-        found, away = np.empty((len(self.logs), len(X))), np.empty_like(X)
-        with np.errstate(over="ignore"):  # the log-density of a remote value is -inf
-            for k, mean in enumerate(self.means):
-                np.subtract(X, mean, out=away)
-                np.multiply(away, away, out=away)
-                if complete:
-                    found[k] = away @ rates[k] + (self.logs[k] + sizes[k].sum())
-                else:
-                    away[~known] = 0.0
-                    found[k] = away @ rates[k] + known @ sizes[k] + self.logs[k]
-        return log_sum_exp(found, 0)[0]
 
 
 def normal_mixture_logs(circuit: Circuit, evidence: Evidence | None) -> Any:
@@ -172,19 +134,40 @@ def normal_mixture_logs(circuit: Circuit, evidence: Evidence | None) -> Any:
     parts = circuit.remembered("normal components", lambda: _components(circuit))
     if parts is None:
         return None
-    X = evidence.values
-    chunks = (X[i : i + CHUNK_ROWS] for i in range(0, len(X), CHUNK_ROWS))
-    return np.concatenate([parts.log_density(chunk) for chunk in chunks])
+    return np.concatenate(
+        [_log_density(evidence.values[rows], *parts) for rows in spans(evidence.n_rows, CHUNK_ROWS)]
+    )
 
 
-def _components(circuit: Circuit) -> Components | None:
-    """The components, None if there are sums below the root, or inputs that are not normal."""
+def _log_density(X: Any, weights: Any, means: Any, variances: Any) -> Any:
+    """The log-densities of what rows show, (rows,), for components with logs of weights."""
+    seen = ~np.isnan(X)
+    complete = bool(seen.all())
+    sizes, rates = -0.5 * np.log(2.0 * np.pi * variances), -0.5 / variances
+    logs, away = np.empty((len(weights), len(X))), np.empty_like(X)
+    with np.errstate(over="ignore"):  # the log-density of a remote value is -inf
+        for k, mean in enumerate(means):
+            np.subtract(X, mean, out=away)
+            np.multiply(away, away, out=away)
+            if complete:
+                logs[k] = away @ rates[k] + (weights[k] + sizes[k].sum())
+            else:
+                away[~seen] = 0.0
+                logs[k] = away @ rates[k] + seen @ sizes[k] + weights[k]
+    return log_sum_exp(logs, 0)[0]
+
+
+def _components(circuit: Circuit) -> tuple[Any, Any, Any] | None:
+    """The logs of weights, (components,), and means and variances, (components, variables).
+
+    None if there are sums below the root, or inputs that are not normal.
+    """
     n, root = circuit.n_variables, circuit.vtree.root
     blocks: Any = circuit.blocks
     if circuit.n_roots != 1 or n == 1 or set(circuit.cardinalities) != {None}:
         return None
 
-    def leaf(node: int, variable: int) -> Components | None:
+    def leaf(node: int, variable: int) -> Any:
         block = blocks[node]
         weights = np.asarray(block.weights)
         if block.half is not None or block.mean.ndim != 1 or (block.variance <= 0).any():
@@ -193,22 +176,21 @@ def _components(circuit: Circuit) -> Components | None:
             return None
         at, place = weights.argmax(axis=1), np.eye(n)[variable]  # zeros are in other columns
         parts = (np.outer(x[at], place) for x in (block.mean, block.variance))
-        return Components(np.log(weights.max(axis=1)), *parts)
+        return np.log(weights.max(axis=1)), *parts
 
-    def inner(node: int, left: Components | None, right: Components | None) -> Components | None:
+    def inner(node: int, left: Any, right: Any) -> Any:
         if left is None or right is None:
             return None
         block = blocks[node]
         a, b = block.inputs
-        pairs = zip(vars(left).values(), vars(right).values(), strict=True)
-        logs, means, variances = (one[a] + other[b] for one, other in pairs)
-        if block.weights is not None:
-            numbers, starts = block.flat
-            if (numbers <= 0).any() or not (node == root or (np.diff(starts) == 1).all()):
-                return None
-            at = block.columns
-            logs, means, variances = np.log(numbers) + logs[at], means[at], variances[at]
-        return Components(logs, means, variances)
+        logs, means, variances = (one[a] + two[b] for one, two in zip(left, right, strict=True))
+        if block.weights is None:
+            return logs, means, variances
+        numbers, starts = block.flat
+        if (numbers <= 0).any() or not (node == root or (np.diff(starts) == 1).all()):
+            return None
+        at = block.columns
+        return np.log(numbers) + logs[at], means[at], variances[at]
 
     return from_leaves(circuit.vtree, leaf, inner)[root]
 
@@ -477,57 +459,6 @@ def nonnegative(circuit: Circuit) -> Verdict:
     return Verdict(False, f"there is a negative weight at vtree node {node}, and it is no square")
 
 
-def conditional_samples(
-    circuit: Circuit, evidence: Evidence | None, n: int, rng: Any, out: Any
-) -> None:
-    """Draw variable by variable, each given those before it; n rows for every row of evidence."""
-    weights = _statements(circuit, evidence, "Sampling")
-    for start in range(0, len(out), CHUNK):
-        rows = np.arange(start, min(len(out), start + CHUNK))
-        given = [w[rows // n] for w in weights]
-        for v, allowed in enumerate(given):
-            chances = _chances(circuit, given, v)
-            noise = rng.random((len(rows), 1))
-            state = (np.cumsum(chances, axis=1) <= noise).sum(axis=1)
-            # rounding may leave the last sum below one, and a state that is impossible after it
-            last = allowed.shape[1] - 1 - np.argmax(chances[:, ::-1] > 0, axis=1)
-            out[rows, v] = np.minimum(state, last)
-            given[v] = np.eye(allowed.shape[1])[out[rows, v].astype(np.intp)]
-
-
-def _statements(circuit: Circuit, evidence: Evidence | None, what: str) -> list[Any]:
-    """For every variable what rows allow it to be, (rows, cardinality)."""
-    found = []
-    for v, cardinality in enumerate(circuit.cardinalities):
-        if cardinality is None:
-            raise PropertyError(
-                f"{what} of a square goes through the states of every variable. Variable {v} is "
-                "real."
-            )
-        column = None if evidence is None else evidence.column(v)
-        known = np.ones((1, cardinality)) if column is None else column.weights[column.codes]
-        found.append(known)
-    return found
-
-
-def _chances(circuit: Circuit, weights: list[Any], variable: int) -> Any:
-    """The probabilities of the states of a variable, given what rows allow all of them to be."""
-    n, cardinality = weights[variable].shape
-    given = [np.repeat(w, cardinality, axis=0) for w in weights]
-    given[variable] = given[variable] * np.tile(np.eye(cardinality), (n, 1))
-    logs, sign = log_values(circuit, as_evidence(given, circuit.schema))
-    logs = logs[:, 0].reshape(n, cardinality)
-    if sign is not None:  # of what cancels, rounding may be left
-        logs = np.where(np.reshape(sign[:, 0], (n, cardinality)) > 0, logs, -np.inf)
-    top = logs.max(axis=1, keepdims=True)
-    if not np.isfinite(top).all():
-        raise EvidenceError(
-            f"Row {int(np.argmin(np.isfinite(top[:, 0])))} of the evidence has probability zero."
-        )
-    values = np.exp(logs - top)
-    return values / values.sum(axis=1, keepdims=True)
-
-
 MOST_LINES = 60
 """How many lines a table prints before it is cut."""
 
@@ -594,17 +525,24 @@ def _lines(schema: Schema, variable: int, array: Any) -> list[tuple[str, str, st
 def marginals(circuit: Circuit, evidence: Any = None) -> Marginals:
     """See `Circuit.marginals`."""
     check_single_root(circuit, "Marginals")
-    host = circuit.host
+    host, domains = circuit.host, circuit.cardinalities
     read = None if evidence is None else as_evidence(evidence, circuit.schema)
     if read is not None and read.n_rows == 0:
-        empty = [np.empty((0, 2 if card is None else card)) for card in circuit.cardinalities]
+        empty = [np.empty((0, 2 if card is None else card)) for card in domains]
         return Marginals(empty, circuit.schema)
     result = None if circuit.shortcuts is None else circuit.shortcuts.marginals(read)
     if circuit.has_gradients:
-        result = _with_gradients(circuit, read)
+        if None in domains:
+            raise PropertyError(
+                "Marginals of real variables do not follow gradients, and they are asked for by "
+                "numbers of this circuit. Give circuit.to('numpy'), which has none."
+            )
+        rows = read or _nothing_observed(circuit)
+        require_possible(circuit, rows)
+        result = [states_with_gradients(circuit, rows, v) for v in range(len(domains))]
     elif result is None and circuit.is_known_nonnegative:
-        weights = _statements(host, read, "A list of marginals")
-        result = [_chances(host, weights, v) for v in range(len(weights))]
+        rows = _discrete_rows(host, read, "A list of marginals")
+        result = [_state_shares(host, rows, v) for v in range(len(domains))]
     elif result is None:
         refuse_signed(host, "A list of marginals")
         shares, places = atom_shares(circuit, read), sorted(host.atom_slices)
@@ -614,137 +552,153 @@ def marginals(circuit: Circuit, evidence: Any = None) -> Marginals:
     return Marginals(result, circuit.schema)
 
 
-def _with_gradients(circuit: Circuit, evidence: Evidence | None) -> list[Any]:
-    """The marginals of all variables as tensors: likelihoods of all their states, normalised."""
-    domains = circuit.cardinalities
-    if None in domains:
-        raise PropertyError(
-            "Marginals of real variables do not follow gradients, and they are asked for by "
-            "numbers of this circuit. Give circuit.to('numpy'), which has none."
-        )
-    given = evidence or Evidence(domains, np.full((1, len(domains)), np.nan))
-    require_possible(circuit, given)
-    return [states_with_gradients(circuit, given, v) for v in range(len(domains))]
-
-
 def states_with_gradients(circuit: Circuit, evidence: Evidence, variable: int) -> Any:
     """The marginals of one variable as a tensor, (rows, states)."""
     weights = evidence.state_weights([variable])[0]
     row, state = np.nonzero(weights)
     own, alone = weights[row], weights[row] * np.eye(weights.shape[1])[state]
     whole = log_values(circuit, evidence)[0][:, 0]
-    logs = _logs_with(circuit, evidence.rows(row), variable, alone)
+    logs = log_values(circuit, _with_weights(evidence.rows(row), variable, alone))[0][:, 0]
     shares = (logs - whole[as_like(row, logs)]).exp()
     zero = np.flatnonzero(to_numpy(logs) == -np.inf)
     if len(zero):
         # a log of zero has no derivative, that of a sum with other states has
-        more = _logs_with(circuit, evidence.rows(row[zero]), variable, (own + alone)[zero])
-        risen = (more - whole[as_like(row[zero], logs)]).exp()
+        cases = _with_weights(evidence.rows(row[zero]), variable, (own + alone)[zero])
+        risen = (log_values(circuit, cases)[0][:, 0] - whole[as_like(row[zero], logs)]).exp()
         shares = shares.index_put((as_like(zero, logs),), risen - risen.detach())
     places = as_like(row * weights.shape[1] + state, logs)
     every = logs.new_zeros(weights.size).index_put((places,), shares)
     return every.reshape(weights.shape)
 
 
-def _logs_with(circuit: Circuit, cases: Evidence, variable: int, weights: Any) -> Any:
-    """The logs of the values of rows with other weights of the states of one variable."""
-    columns = [cases.column(v) for v in range(circuit.n_variables)]
-    columns[variable] = Column(weights, None, np.arange(len(weights)))
-    return log_values(circuit, Evidence(circuit.cardinalities, columns=columns))[0][:, 0]
+def _nothing_observed(circuit: Circuit) -> Evidence:
+    return Evidence(circuit.cardinalities, np.full((1, circuit.n_variables), np.nan))
+
+
+def _with_weights(rows: Evidence, variable: int, weights: Any, codes: Any = None) -> Evidence:
+    """Rows with other weights of the states of one variable, one of them for each by default."""
+    columns = [rows.column(v) for v in range(len(rows.domains))]
+    columns[variable] = Column(weights, None, np.arange(len(weights)) if codes is None else codes)
+    return Evidence(rows.domains, columns=columns)
+
+
+def _discrete_rows(circuit: Circuit, evidence: Evidence | None, what: str) -> Evidence:
+    """Rows of evidence, one without any by default; raises if a variable is real."""
+    if None in circuit.cardinalities:
+        raise PropertyError(
+            f"{what} of a square goes through the states of every variable. Variable "
+            f"{circuit.cardinalities.index(None)} is real."
+        )
+    return evidence or _nothing_observed(circuit)
+
+
+def _state_shares(circuit: Circuit, rows: Evidence, variable: int) -> Any:
+    """The probabilities of the states of a variable, (rows, states), by their likelihoods."""
+    weights = rows.state_weights([variable])[0]
+    n, cardinality = weights.shape
+    alone = (weights[:, :, None] * np.eye(cardinality)).reshape(-1, cardinality)
+    cases = _with_weights(rows.rows(np.repeat(np.arange(n), cardinality)), variable, alone)
+    logs, sign = log_values(circuit, cases)
+    if sign is not None:  # of what cancels, rounding may be left
+        logs = np.where(sign > 0, logs, -inf)
+    shares, totals = run_shares(logs[:, 0], np.arange(n + 1) * cardinality)
+    refuse_impossible(totals > -inf, given=True)
+    return shares.reshape(n, cardinality)
+
+
+def _conditional_samples(
+    circuit: Circuit, evidence: Evidence | None, n: int, rng: Any, out: Any
+) -> None:
+    """Draw variable by variable, each given those before it; n rows for every row of evidence."""
+    every = _discrete_rows(circuit, evidence, "Sampling")
+    for part in spans(len(out), CHUNK):
+        rows = every.rows(np.arange(part.start, part.stop) // n)
+        for v in range(circuit.n_variables):
+            shares = _state_shares(circuit, rows, v)
+            noise = rng.random((len(shares), 1))
+            state = (np.cumsum(shares, axis=1) <= noise).sum(axis=1)
+            # rounding may leave the last sum below one, and a state that is impossible after it
+            last = shares.shape[1] - 1 - np.argmax(shares[:, ::-1] > 0, axis=1)
+            out[part, v] = state = np.minimum(state, last)
+            rows = _with_weights(rows, v, np.eye(shares.shape[1]), state)
 
 
 def atom_shares(circuit: Circuit, evidence: Evidence | None) -> Any:
-    """The posterior probabilities of all atoms, (rows, atoms)."""
-    levels = levels_of(circuit)
-    circuit = circuit.host
+    """The posterior probabilities of all atoms, (rows, atoms), in NumPy."""
+    return _at_atoms(circuit, evidence, exact=False)
+
+
+def _at_atoms(circuit: Circuit, evidence: Evidence | None, exact: bool) -> Any:
+    """Posteriors of atoms, or (`exact`) logs of the circuit with each set in turn, (rows, atoms).
+
+    Logs are where the circuit is.
+    """
+    levels, host = levels_of(circuit), circuit.host
     if levels is None:
-        return _log_shares(circuit, evidence)
-    n, tensors = 1 if evidence is None else evidence.n_rows, isinstance(levels, TensorLevels)
-    shares = np.zeros((n, levels.n_atoms))
-    trusted, possible = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_)
-    work, ops = workspace(levels), operations(levels)
+        return _log_at_atoms(host, evidence, exact)
+    xp, ops, work = circuit.xp, operations(levels), workspace(levels)
+    parts, trusted, possible = [], [], []
 
     def run(atoms: Atoms) -> tuple[Any, Any, Any]:
-        """The flows through atoms, rows where they are right, and possible ones."""
+        """What is found, rows where it is right, and possible ones."""
         found = up(levels, atoms, work)
-        if not tensors and not found.possible.all():
-            return None, None, found.possible
-        below = down(found, work=work)
+        below = down(found, exact, work)
         with np.errstate(invalid="ignore", over="ignore"):  # rows that are not trusted
-            terms = ops.normalised(levels, ops.times_atoms(found, below.atoms))
-        return terms.T, below.trusted, found.possible
+            if exact:
+                roots = found.log_roots[0]
+                scale = xp.zeros_like(roots) if found.scale is None else found.scale
+                terms = ops.logs(below.atoms)
+                terms += xp.where(roots > -inf, roots, scale)
+            else:
+                terms = ops.normalised(levels, ops.times_atoms(found, below.atoms))
+        return terms.reshape(levels.n_atoms, -1).T, below.trusted, found.possible
 
-    for rows, some in evidence_chunks(levels, evidence):
-        found = _captured(levels, "marginals", observed(circuit, levels, some), run)
-        possible[rows] = to_numpy(found[2])
-        if possible[rows].all():
-            shares[rows], trusted[rows] = to_numpy(found[0]), to_numpy(found[1])
-    refuse_impossible(possible, evidence is not None)
-    if not trusted.all():
-        lost = np.flatnonzero(~trusted)
-        shares[lost] = _log_shares(circuit, None if evidence is None else evidence.rows(lost))
-    return shares
+    for _, some in evidence_chunks(levels, evidence):
+        found = _captured(levels, f"atoms {exact}", observed(host, levels, some), run)
+        # other results are in memory that the next pass uses again
+        parts.append(found[0] if exact else np.array(to_numpy(found[0]), dtype=np.float64))
+        trusted.append(to_numpy(found[1]).reshape(-1))
+        possible.append(to_numpy(found[2]).reshape(-1))
+    if not exact:
+        refuse_impossible(np.concatenate(possible), evidence is not None)
+    result = parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts)
+    lost = np.flatnonzero(~np.concatenate(trusted))
+    if len(lost):
+        some = None if evidence is None else evidence.rows(lost)
+        result[as_like(lost, result)] = as_like(_log_at_atoms(host, some, exact), result)
+    return result
 
 
-def _log_shares(circuit: Circuit, evidence: Evidence | None) -> Any:
+def _log_at_atoms(circuit: Circuit, evidence: Evidence | None, exact: bool) -> Any:
     """The same, for values of any range."""
-    shares = np.empty((1 if evidence is None else evidence.n_rows, circuit.levels.n_atoms))
-    possible = np.ones(len(shares), dtype=np.bool_)
-    for rows, found in log_ups(circuit, evidence):
+    levels, n = circuit.levels, 1 if evidence is None else evidence.n_rows
+    result, possible = np.empty((n, levels.n_atoms)), np.ones(n, dtype=np.bool_)
+    for rows in spans(n, max(1, chunk_rows(levels) // COPIES)):
+        found = log_up(circuit, None if evidence is None else evidence.rows(rows))
         possible[rows] = found.possible
-        terms = found.atoms + found.derivatives()
-        shares[rows] = run_shares(terms, circuit.levels.levels[0].product_starts)[0].T
-    refuse_impossible(possible, evidence is not None)
-    return shares
+        terms = down_over(LOGS, levels, found.weights, found.values)
+        if not exact:
+            terms = run_shares(found.atoms + terms, levels.levels[0].product_starts)[0]
+        result[rows] = terms.T
+    if not exact:
+        refuse_impossible(possible, evidence is not None)
+    return result
 
 
 def all_site_logs(circuit: Circuit, X: Any, variables: Sequence[Any] | None) -> list[Any]:
     """See `Circuit.all_site_logs`."""
     chosen = _discrete(circuit, range(circuit.n_variables) if variables is None else variables)
-    levels = levels_of(circuit)
     signed = circuit.is_on_host and circuit.levels.signed
-    if circuit.n_roots > 1 or signed or (levels is None and not circuit.is_on_host):
+    by_states = levels_of(circuit) is None and not circuit.is_on_host
+    if circuit.n_roots > 1 or signed or by_states:
         return [site_logs(circuit, X, v) for v in chosen]
     points = circuit.schema.read_frame(X) if is_frame(X) else as_floats(X)
-    evidence = as_evidence(points, circuit.schema, single=False)
-    found = _atom_logs(circuit, evidence)
+    rows = as_evidence(points, circuit.schema, single=False)
+    if rows.n_rows == 0:
+        return [circuit.xp.zeros((0, circuit.cardinalities[v])) for v in chosen]
+    logs = _at_atoms(circuit, rows, exact=True)
     place = {variable: slice(first, stop) for variable, first, stop in circuit.host.atom_slices}
-    return [found[:, place[v]] for v in chosen]
-
-
-def _atom_logs(circuit: Circuit, evidence: Evidence) -> Any:
-    """The log of the circuit with every atom set in turn, (rows, atoms)."""
-    levels = levels_of(circuit)
-    if levels is None:
-        return _log_atom_logs(circuit, evidence)
-    xp, host = circuit.xp, circuit.host
-    parts = [xp.zeros((0, levels.n_atoms))] if evidence.n_rows == 0 else []
-    trusted = np.empty(evidence.n_rows, dtype=np.bool_)
-    work = workspace(levels)
-    for rows, some in evidence_chunks(levels, evidence):
-        found = up(levels, observed(host, levels, some), work)
-        below = down(found, exact=True, work=work)
-        roots = found.log_roots[0]
-        scale = xp.zeros_like(roots) if found.scale is None else found.scale
-        with np.errstate(invalid="ignore"):
-            logs = operations(levels).logs(below.atoms)
-            logs += xp.where(roots > -np.inf, roots, scale)
-        parts.append(logs.reshape(levels.n_atoms, -1).T)
-        trusted[rows] = to_numpy(below.trusted)
-    logs = parts[0] if len(parts) == 1 else xp.concat(parts)
-    if not trusted.all():
-        lost = np.flatnonzero(~trusted)
-        again = _log_atom_logs(host, evidence.rows(lost))
-        logs[as_like(lost, logs)] = as_like(again, logs)
-    return logs
-
-
-def _log_atom_logs(circuit: Circuit, evidence: Evidence) -> Any:
-    """The same, for values of any range."""
-    logs = np.empty((evidence.n_rows, circuit.levels.n_atoms))
-    for rows, found in log_ups(circuit, evidence):
-        logs[rows] = found.derivatives().T
-    return logs
+    return [logs[:, place[v]] for v in chosen]
 
 
 def deterministic(circuit: Circuit) -> Verdict:
@@ -832,7 +786,7 @@ def sample(circuit: Circuit, n: int, rng: Any = None, evidence: Any = None) -> A
     if n == 0:
         require_possible(circuit.host, read)
     elif n_rows and by_conditionals:
-        conditional_samples(circuit.host, read, n, generator, out)
+        _conditional_samples(circuit.host, read, n, generator, out)
     elif n_rows:
         _write_samples(circuit, read, generator, n, out)
     return out.reshape(n_rows, n, circuit.n_variables) if is_batch(evidence) else out
@@ -870,7 +824,8 @@ def _completed(circuit: Circuit, evidence: Evidence) -> Any:
     completed = np.empty((evidence.n_rows, circuit.n_variables))
     possible = np.ones(evidence.n_rows, dtype=np.bool_)
     for rows, some in evidence_chunks(levels, evidence):
-        atoms = log_modes(circuit, some)
+        atoms = atom_logs(circuit, some, modes=True)
+        atoms = atoms[:, 0] if some.n_rows == 1 else atoms
         if isinstance(levels, TensorLevels):
             atoms = as_like(atoms.reshape(len(atoms), -1), levels.like)
             every = map(levels.all_edges, range(len(levels.levels)))
@@ -935,24 +890,13 @@ def _write_samples(
             rows = slice(first + some.start, first + some.stop)
             whole = evidence is None or rows.stop - rows.start == n_rows
             given = evidence if whole else evidence.rows(rows)  # type: ignore[union-attr]
-            found = _values(circuit, levels, given, work)
+            found = all_values(circuit, levels, given, work)
             possible[rows] = to_numpy(found.possible)
             refuse_impossible(possible, evidence is not None)
             start, stop = max(part.start, rows.start * n), min(part.stop, rows.stop * n)
             row_of = np.arange(start, stop) // n - rows.start
             own = [x[:, start - part.start : stop - part.start] for x in noise]
             _sample(circuit, given, found, row_of, own, out[start:stop])
-
-
-def _values(
-    circuit: Circuit, levels: Levels | None, evidence: Evidence | None, work: Any
-) -> Up | LogValues:
-    """All values, in plain numbers if these can tell."""
-    if levels is not None:
-        found = up(levels, observed(circuit, levels, evidence), work)
-        if not found.has_raised or certain(found).all():
-            return found
-    return log_up(circuit, evidence)
 
 
 def _noises(circuit: Circuit, generator: Any, n: int) -> Iterator[tuple[slice, list[Any]]]:
@@ -962,23 +906,16 @@ def _noises(circuit: Circuit, generator: Any, n: int) -> Iterator[tuple[slice, l
     ones and uniform ones, (variables, samples).
     """
     n_nodes, n_real = circuit.vtree.n_nodes, circuit.cardinalities.count(None)
-    places = circuit.remembered("noise", partial(_noise_places, circuit))
     draws = (generator.random, generator.standard_normal, generator.random)
+    kinds_of = [block.noise for block in circuit.blocks]
     for part in spans(n, max(1, NOISE_BYTES // (8 * n_nodes))):
         noise = [np.empty((k, part.stop - part.start)) for k in (n_nodes, n_real, n_real)]
-        for kind, i in places:
-            draws[kind](out=noise[kind][i])
+        variable = n_real
+        for node in range(n_nodes - 1, -1, -1):
+            variable -= len(kinds_of[node]) > 1
+            for kind in kinds_of[node]:
+                draws[kind](out=noise[kind][variable if kind else node])
         yield part, noise
-
-
-def _noise_places(circuit: Circuit) -> list[tuple[int, int]]:
-    """The kinds of noise, and their numbers: of the node, or of the real variable."""
-    places = []
-    n_real = circuit.cardinalities.count(None)
-    for node, kinds in reversed(list(enumerate(map(attrgetter("noise"), circuit.blocks)))):
-        n_real -= len(kinds) > 1
-        places += [(kind, n_real if kind else node) for kind in kinds]
-    return places
 
 
 def _sample(

@@ -33,16 +33,12 @@ from expectedkernels.checks import (
     progress_bar,
 )
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.conditioning import evidence_chunks, levels_of, observed
+from expectedkernels.circuits.conditioning import certain, evidence_chunks, levels_of, observed
 from expectedkernels.circuits.graph import Unit
 from expectedkernels.circuits.inputs import Real
 from expectedkernels.circuits.joint_pass import JointPass, NoKernel
-from expectedkernels.circuits.operands import (
-    ENTRY,
-    CircuitOperand,
-    check_single_root,
-)
-from expectedkernels.circuits.queries import certain, conditional_units, refuse_signed
+from expectedkernels.circuits.operands import ENTRY, CircuitOperand, check_single_root
+from expectedkernels.circuits.queries import conditional_units, refuse_signed
 from expectedkernels.data.chunks import StreamLike, WeightsLike, naming
 from expectedkernels.data.evidence import Column, Evidence, EvidenceLike
 from expectedkernels.engine.layers import weight_cost

@@ -13,19 +13,11 @@ from scipy import sparse
 from expectedkernels.arrays import Place, as_like, is_numpy, namespace, to_numpy
 from expectedkernels.checks import CircuitError
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.conditioning import evidence_chunks, observed
-from expectedkernels.circuits.queries import certain, log_values
+from expectedkernels.circuits.conditioning import certain, evidence_chunks, observed
+from expectedkernels.circuits.queries import log_values
 from expectedkernels.engine import torch_ops
 from expectedkernels.engine.layers import Levels
-from expectedkernels.engine.passes import (
-    Atoms,
-    EdgeCounts,
-    Up,
-    down,
-    operations,
-    up,
-    workspace,
-)
+from expectedkernels.engine.passes import Atoms, EdgeCounts, Up, down, operations, up, workspace
 from expectedkernels.engine.replay import Captured, fits, replayed
 from expectedkernels.engine.torch_ops import States, TensorLevels, tensor_levels
 from expectedkernels.learning.training_data import Rows, group_sums, row_sums, shares
