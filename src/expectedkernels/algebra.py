@@ -21,7 +21,7 @@ from expectedkernels.arrays import VariablesLike, distinct_pairs, require_memory
 from expectedkernels.checks import CircuitError, PropertyError, check_parameter, is_int
 from expectedkernels.circuits.build import stack, with_root_weights
 from expectedkernels.circuits.circuit import Circuit, align, host_for, require_circuits
-from expectedkernels.circuits.conditioning import node_logs, normalized_blocks
+from expectedkernels.circuits.conditioning import log_up, normalized_blocks
 from expectedkernels.circuits.inputs import (
     Input,
     Table,
@@ -95,7 +95,7 @@ def marginalize(f: Circuit, variables: VariablesLike) -> Circuit:
     if not gone:
         return f
     f = host_for(f, "marginalize")
-    sizes = np.concatenate(node_logs(f, None))
+    sizes = log_up(f, None).values
     if np.abs(sizes[np.isfinite(sizes)]).max(initial=0.0) < FAR:
         found = Circuit.from_blocks(*_projected(f, kept)).with_schema(f.schema.subset(kept))
     else:  # sums of some units leave the range of doubles, those of normalised ones do not
@@ -653,7 +653,7 @@ def shift(f: Circuit, variable: int | str, by: int = 1) -> Circuit:
             f"A cyclic shift needs a discrete variable. Variable {i} is real: it has normal inputs."
         )
     blocks = list(f.blocks)
-    blocks[f.vtree.leaf(i)] = block.rolled(int(by) % block.cardinality)
+    blocks[f.vtree.leaf(i)] = block.recoded(np.roll(np.arange(block.cardinality), -int(by)))
     return Circuit(f.vtree, tuple(blocks), f.names, f.states)
 
 

@@ -7,13 +7,19 @@ from assertions import assert_close
 from circuit_oracles import drawn_deterministic, drawn_distribution
 from expectedkernels import factorized, mixture
 from expectedkernels.circuits import queries as choices
-from expectedkernels.circuits.conditioning import certain, node_logs, observed
+from expectedkernels.circuits.conditioning import certain, log_up, observed
 from expectedkernels.data.evidence import as_evidence
 from expectedkernels.engine import sampling as descend
 from expectedkernels.engine.passes import up
 from oracles import Inner
 
 SEEDS = range(8)
+
+
+def node_logs(p, evidence):
+    """For every vtree node the logs of its units, given one row."""
+    logs, starts = log_up(p, evidence).values[:, 0], p.levels.unit_starts.tolist()
+    return [logs[at : at + n] for at, n in zip(starts, p.operand.units, strict=True)]
 
 
 def walked(p, read, n, generator):

@@ -52,9 +52,6 @@ from expectedkernels.vtree import Vtree
 Made = TypeVar("Made")
 AnyCircuit = TypeVar("AnyCircuit", bound="Circuit")
 
-REQUIRES_GRAD, VERSION = attrgetter("requires_grad"), attrgetter("_version")
-"""What tensors know: whether gradients are asked for, and how often they were written to."""
-
 
 @public
 @dataclass(frozen=True, eq=False, repr=False)
@@ -121,10 +118,8 @@ class Circuit:
         `shortcuts` may answer some questions in their place, before and after.
         """
         circuit = object.__new__(cls)
-        vars(circuit).update(vtree=vtree, names=schema.names, states=schema.states, _cut=cut)
-        vars(circuit).update(
-            cardinalities=schema.cardinalities, is_on_host=True, shortcuts=shortcuts
-        )
+        named = {field.name: getattr(schema, field.name) for field in fields(schema)}
+        vars(circuit).update(named, vtree=vtree, _cut=cut, is_on_host=True, shortcuts=shortcuts)
         return circuit
 
     @property
@@ -308,9 +303,7 @@ class Circuit:
         """Whether gradients with respect to some array are asked for."""
         if self.is_deferred or is_numpy(self.xp):  # what is deferred is on the host
             return False
-        if not self._of_torch:
-            return any(getattr(array, "requires_grad", False) for array in self._arrays)
-        return any(map(REQUIRES_GRAD, self._arrays))
+        return any(getattr(array, "requires_grad", False) for array in self._arrays)
 
     @cached_property
     def _of_torch(self) -> bool:
@@ -350,7 +343,7 @@ class Circuit:
     @property
     def _n_writes(self) -> int | None:
         """How often tensors were written to, as they count it; None: other arrays do not."""
-        return sum(map(VERSION, self._arrays)) if self._of_torch else None
+        return sum(map(attrgetter("_version"), self._arrays)) if self._of_torch else None
 
     def to(self, where: str | ModuleType, dtype: str | None = None) -> Self:
         """The circuit with its arrays elsewhere: "numpy", "torch", "cuda", or a namespace.
@@ -920,8 +913,13 @@ def merge_equal(vtree: Vtree, blocks: Sequence[Any]) -> Blocks:
         if not alive.all() or len(pairs[0]) < block.n_products:
             left, right = pairs
             weights = _merge_columns(weights, alive, column, len(left))
-        if not is_root:
-            weights, place = _merge_rows(weights)
+        if not is_root:  # the first of equal rows stays, and rows of zeros go
+            if sparse.issparse(weights):
+                weights = tidy(weights)
+                kept, place = distinct_sparse_rows(weights.indptr, weights.indices, weights.data)
+            else:
+                kept, place = distinct_dense_rows(weights)
+            weights = weights if len(kept) == weights.shape[0] else weights[kept]
         return inner(left, right, weights, n_left, n_right), place
 
     return [block for block, _ in from_leaves(vtree, leaf, inner_at)]
@@ -945,16 +943,6 @@ def _merge_columns(weights: Any, alive: Any, column: Any, n: int) -> Any:
             "double. Scale the weights down."
         )
     return merged
-
-
-def _merge_rows(weights: Any) -> tuple[Any, Any]:
-    """Keep the first of equal rows of a weight matrix; rows of zeros go."""
-    if sparse.issparse(weights):
-        weights = tidy(weights)
-        kept, place = distinct_sparse_rows(weights.indptr, weights.indices, weights.data)
-    else:
-        kept, place = distinct_dense_rows(weights)
-    return (weights if len(kept) == weights.shape[0] else weights[kept]), place
 
 
 def of_tables(kind: type[AnyCircuit], vtree: Vtree, schema: Schema, tables: Any) -> AnyCircuit:
@@ -981,46 +969,36 @@ def host_for(circuit: AnyCircuit, what: str) -> AnyCircuit:
 
 def check_blocks(vtree: Vtree, blocks: Sequence[Input | Inner]) -> None:
     """Raise unless the blocks fit the vtree and hold finite numbers."""
-    if sorted(vtree.scope().tolist()) != list(range(vtree.n_variables)):
+    scope = sorted(vtree.scope().tolist())
+    if scope != list(range(vtree.n_variables)):
         raise CircuitError(
             f"The variables of a circuit are 0 to {vtree.n_variables - 1}. "
-            f"Got a vtree over {sorted(vtree.scope().tolist())}."
+            f"Got a vtree over {scope}."
         )
     if len(blocks) != vtree.n_nodes:
         raise CircuitError(
             f"A vtree of {vtree.n_nodes} nodes needs as many blocks. Got {len(blocks)}."
         )
-
-    def leaf(node: int, variable: int) -> int:
-        block: Any = blocks[node]
-        wrong = block.complaint()
-        if wrong is not None:
+    every: Any = blocks
+    for node, block in enumerate(every):
+        sides = () if vtree.is_leaf(node) else ("left", "right")
+        if not sides and (wrong := block.complaint()) is not None:
+            variable = int(vtree.variable[node])
             raise CircuitError(f"Normal inputs of variable {variable} need {wrong}.")
-        return _checked_numbers(vtree, node, block)
-
-    def inner(node: int, n_left: int, n_right: int) -> int:
-        block: Any = blocks[node]
-        for side, index, n in zip(("left", "right"), block.inputs, (n_left, n_right), strict=True):
+        for side in sides:
+            index, n = block.index(side), every[getattr(vtree, side)[node]].n_units
             if len(index) and not (index.min() >= 0 and index.max() < n):
                 raise CircuitError(
                     f"At vtree node {node}, {side} inputs must be in 0..{n - 1}. "
                     f"Got {int(index.min())}..{int(index.max())}."
                 )
-        return _checked_numbers(vtree, node, block)
-
-    from_leaves(vtree, leaf, inner)
-
-
-def _checked_numbers(vtree: Vtree, node: int, block: Input | Inner) -> int:
-    """The number of units, after checking that their numbers are finite."""
-    values: Any = block.numbers
-    values = values.data if sparse.issparse(values) else values
-    if values is not None and not np.isfinite(values).all():
-        raise CircuitError(
-            f"At vtree node {node} (variables {vtree.scope(node).tolist()[:8]}), weights and "
-            "tables must be finite numbers. Got NaN or infinity."
-        )
-    return block.n_units
+        values = block.numbers
+        values = values.data if sparse.issparse(values) else values
+        if values is not None and not np.isfinite(values).all():
+            raise CircuitError(
+                f"At vtree node {node} (variables {vtree.scope(node).tolist()[:8]}), weights and "
+                "tables must be finite numbers. Got NaN or infinity."
+            )
 
 
 def renumbered(circuit: AnyCircuit, blocks: Sequence[Input | Inner]) -> AnyCircuit:

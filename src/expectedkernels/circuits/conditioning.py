@@ -100,30 +100,19 @@ def observed(circuit: Circuit, levels: Levels, evidence: Evidence | None) -> Ato
 
 def _sent(circuit: Circuit, levels: TensorLevels, evidence: Evidence | None) -> Atoms:
     """The same in tensors: states as they are, anything else as the values of atoms."""
-    like = levels.like
+    like, states = levels.like, levels.leaf_states
     real = None in circuit.cardinalities
-    if evidence is None and real:
-        return Atoms(like.new_ones((levels.n_atoms, 1)))
+    if not real and evidence is not None and evidence.values is not None:  # laid out there
+        rows = as_like(evidence.values, like).T.index_select(0, levels.leaf_variables)
+        codes = rows.nan_to_num(-1.0).to(levels.bases.dtype)
+        return Atoms(States(codes.where(codes >= 0, states), levels.n_atoms))
     if evidence is None:
-        return Atoms(States(levels.leaf_states, levels.n_atoms))
-    if evidence.values is not None and not real:
-        return Atoms(States(_leaf_states(levels, evidence.values), levels.n_atoms))
+        ones = like.new_ones((levels.n_atoms, 1))
+        return Atoms(ones if real else States(states, levels.n_atoms))
     found = _general(circuit, evidence, levels.room)
-    values = as_like(found.values.reshape(levels.n_atoms, -1), like).to(like.dtype)
-    if found.scale is None:
-        return Atoms(values)
-    raised = None
-    if found.raised is not None:
-        raised = as_like(found.raised.reshape(levels.n_atoms, -1), like)
-    scale = as_like(found.scale.reshape(len(found.scale), -1), like)
-    return Atoms(values, scale, found.low, raised)
-
-
-def _leaf_states(levels: TensorLevels, rows: Any) -> Any:
-    """The state of every leaf's variable in every row, sent as they are and laid out there."""
-    states = as_like(rows, levels.like).T.index_select(0, levels.leaf_variables)
-    known = states.nan_to_num(-1.0).to(levels.bases.dtype)
-    return known.where(known >= 0, levels.leaf_states)
+    parts: list[Any] = [found.values, found.scale, found.raised]
+    parts = [None if x is None else as_like(x.reshape(len(x), -1), like) for x in parts]
+    return Atoms(parts[0].to(like.dtype), parts[1], found.low, parts[2])
 
 
 def _general(circuit: Circuit, evidence: Evidence, room: float) -> Atoms:
@@ -254,13 +243,6 @@ def log_up(circuit: Circuit, evidence: Evidence | None) -> LogValues:
     return LogValues(levels, weights, atoms, up_over(LOGS, levels, weights, atoms))
 
 
-def node_logs(circuit: Circuit, evidence: Evidence | None) -> list[Any]:
-    """For every vtree node the logs of its units, given one row."""
-    found = log_up(circuit, evidence).values[:, 0]
-    starts = circuit.levels.unit_starts.tolist()
-    return [found[at : at + n] for at, n in zip(starts, circuit.operand.units, strict=True)]
-
-
 def normalized_blocks(
     vtree: Vtree, blocks: Sequence[Any], logs: Sequence[Any]
 ) -> tuple[list[Any], Any]:
@@ -294,7 +276,6 @@ class Flat:
 
     Attributes
     ----------
-    levels : Levels
     starts : list of int
         Where the edges of every level begin.
     units, products : int arrays
@@ -306,36 +287,12 @@ class Flat:
         The vtree node of every unit in the buffer.
     """
 
-    levels: Levels
     starts: list[int]
     units: Any
     products: Any
     weights: Any
     inputs: Any
     nodes: Any
-
-
-@dataclass(frozen=True, eq=False)
-class Sums:
-    """Distinct units of one level, with their edges.
-
-    Attributes
-    ----------
-    units : int array
-        The units they come from, ascending, counted within the level.
-    starts : int array of shape (units + 1,)
-        Where the edges of every unit begin.
-    keys, shares : arrays
-        The product (or atom) and the weight of every edge; keys ascend within a unit.
-    first : int
-        The number of the first of them among all distinct units.
-    """
-
-    units: Any
-    starts: Any
-    keys: Any
-    shares: Any
-    first: int
 
 
 def conditioned_blocks(
@@ -387,25 +344,18 @@ def flat_edges(circuit: Circuit) -> Flat:
 
 
 def _flat(levels: Levels) -> Flat:
-    """The edges of all levels, one after the other."""
-    edges = [level.all_edges for level in levels.levels]
-    first = np.cumsum([0, *(level.n_products for level in levels.levels)])
-    pairs = [
-        np.zeros((2, len(own.products)), dtype=np.intp)
-        if level.inputs is None
-        else level.inputs[:, own.products]
-        for level, own in zip(levels.levels, edges, strict=True)
-    ]
-    own = list(zip(levels.levels, edges, first.tolist(), strict=False))
-    return Flat(
-        levels,
-        np.cumsum([0, *(len(x.products) for x in edges)]).tolist(),
-        np.concatenate([x.units + level.start for level, x, _ in own]),
-        np.concatenate([x.products + start for _, x, start in own]),
-        np.concatenate([x.weights for x in edges]),
-        np.concatenate(pairs, axis=1),
-        np.concatenate([level.nodes[level.node_of_unit] for level in levels.levels]),
-    )
+    parts: list[Any] = []
+    starts, first = [0], 0
+    for level in levels.levels:
+        own = level.all_edges
+        below = np.zeros((2, len(own.products)), dtype=np.intp)
+        if level.inputs is not None:
+            below = level.inputs[:, own.products]
+        nodes = level.nodes[level.node_of_unit]
+        parts.append((own.units + level.start, own.products + first, own.weights, below, nodes))
+        starts.append(starts[-1] + len(own.products))
+        first += level.n_products
+    return Flat(starts, *(np.concatenate(x, axis=-1) for x in zip(*parts, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -532,7 +482,7 @@ def _reached(circuit: Circuit, found: Up | LogValues, first: Any = None) -> Reac
 
 def _shares(flat: Flat, found: Up | LogValues, edges: Any, rows: Any) -> Any:
     """The shares of edges in their units; those of a unit and row lie together."""
-    n = int(np.searchsorted(flat.units[edges], flat.levels.levels[0].stop))
+    n = np.count_nonzero(edges < flat.starts[1])
     (left, right), units = flat.inputs.take(edges[n:], axis=1), flat.units.take(edges)
     lowest, weights = (flat.products[edges[:n]], rows[:n]), flat.weights.take(edges)
     starts = np.flatnonzero(np.diff(units, prepend=-1) | np.diff(rows, prepend=-1))
@@ -563,10 +513,13 @@ def conditional_blocks(circuit: Circuit, reached: Reached) -> tuple[Blocks, Any]
     numbers = np.zeros(every, dtype=np.intp)
     inputs = flat.inputs.take(kept, axis=1)
     inputs = reached.numbered(inputs, flat.nodes[inputs])
-    ends = [*(level.start * n_rows for level in levels.levels), every]
-    cuts = np.searchsorted(units, ends).tolist()
+    limits = [*(level.start * n_rows for level in levels.levels), every]
+    cuts = np.searchsorted(units, limits).tolist()
     row_cuts = np.searchsorted(begins, cuts).tolist()
-    found, first = [], 0
+    vtree = circuit.vtree
+    blocks: list[Any] = [None] * vtree.n_nodes
+    firsts, counts = np.zeros((2, vtree.n_nodes), dtype=np.intp)  # of distinct units of nodes
+    first = 0
     for number, level in enumerate(levels.levels):
         a, b = row_cuts[number : number + 2]
         start, stop = cuts[number : number + 2]
@@ -580,13 +533,24 @@ def conditional_blocks(circuit: Circuit, reached: Reached) -> tuple[Blocks, Any]
         # units are of one node if their edges are equal: keys differ between nodes
         some, place = distinct_sparse_rows(starts, keys, share)
         numbers[own] = place + first
-        made = Sums(own // n_rows - level.start, starts, keys, share, first)
-        found.append(_chosen(made, some))
-        first += len(found[-1].units)
-    roots = numbers[every - n_rows :] - found[-1].first
-    roots = roots if reached.first is None else roots[reached.first[-1]]
-    blocks = _blocks(circuit, found, every, reached.seen)
-    return blocks, roots
+        if len(some) < len(own):  # edges of those that stay
+            sizes = (starts[1:] - starts[:-1])[some]
+            ends = np.concatenate([[0], np.cumsum(sizes)])
+            edges = np.arange(ends[-1]) + np.repeat(starts[some] - ends[:-1], sizes)
+            keys, share, starts = keys[edges], share[edges], ends
+        node = level.node_of_unit[own[some] // n_rows - level.start]
+        ends = np.searchsorted(node, np.arange(len(level.nodes) + 1))
+        firsts[level.nodes], counts[level.nodes] = first + ends[:-1], np.diff(ends)
+        if number:
+            own = starts, keys, share
+            made = _inner_blocks(vtree, level, node, ends, own, firsts, counts, every)
+        else:
+            made = _input_blocks(circuit, node, ends, (starts, keys, share), reached.seen)
+        for i, block in zip(level.nodes.tolist(), made, strict=True):
+            blocks[i] = block
+        first += len(some)
+    roots = numbers[every - n_rows :] - firsts[-1]
+    return tuple(blocks), roots if reached.first is None else roots[reached.first[-1]]
 
 
 def _without_copies(rows: Any, keys: Any, shares: Any, starts: Any) -> tuple[Any, Any, Any]:
@@ -604,76 +568,50 @@ def _without_copies(rows: Any, keys: Any, shares: Any, starts: Any) -> tuple[Any
     return keys[first], np.add.reduceat(shares, first), np.searchsorted(first, starts)
 
 
-def _chosen(sums: Sums, kept: Any) -> Sums:
-    """Some of the units with their edges."""
-    if len(kept) == len(sums.units):
-        return sums
-    sizes = (sums.starts[1:] - sums.starts[:-1])[kept]
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    edges = np.arange(starts[-1]) + np.repeat(sums.starts[kept] - starts[:-1], sizes)
-    return Sums(sums.units[kept], starts, sums.keys[edges], sums.shares[edges], sums.first)
-
-
-def _blocks(circuit: Circuit, sums: list[Sums], every: int, seen: Any) -> Blocks:
-    """The blocks of distinct units; keys are two numbers of units, the first times `every`."""
-    levels, n_nodes = circuit.levels, circuit.vtree.n_nodes
-    first, count = np.zeros((2, n_nodes), dtype=np.intp)
-    blocks: list[Any] = [None] * n_nodes
-    for level, own in zip(levels.levels, sums, strict=True):
-        firsts = np.searchsorted(level.node_of_unit[own.units], np.arange(len(level.nodes) + 1))
-        first[level.nodes] = own.first + firsts[:-1]
-        count[level.nodes] = np.diff(firsts)
-        if level.inputs is None:
-            made = _inputs(circuit, own, firsts, seen)
-        else:
-            made = _inner_blocks(levels, level, own, firsts, first, count, every)
-        for node, block in zip(level.nodes.tolist(), made, strict=True):
-            blocks[node] = block
-    return tuple(blocks)
-
-
-def _inputs(circuit: Circuit, sums: Sums, firsts: Any, seen: Any) -> list[Any]:
-    """The blocks of every leaf."""
-    level = circuit.levels.levels[0]
-    starts = _atom_starts(level, seen)
-    widths = np.diff(starts)
-    begins = np.concatenate([[0], np.cumsum(np.diff(firsts) * widths)])
-    node = level.node_of_unit[sums.units]
+def _input_blocks(circuit: Circuit, node: Any, ends: Any, edges: Any, seen: Any) -> list[Any]:
+    """The blocks of every leaf, given the leaf of every unit, and starts, atoms and shares."""
+    (starts, keys, shares), first_atom = edges, _atom_starts(circuit.levels.levels[0], seen)
+    widths = np.diff(first_atom)
+    begins = np.concatenate([[0], np.cumsum(np.diff(ends) * widths)])
     # where the row of every unit begins, less the first atom of its node
-    offset = begins[node] + (np.arange(len(node)) - firsts[node]) * widths[node] - starts[node]
+    offset = begins[node] + (np.arange(len(node)) - ends[node]) * widths[node] - first_atom[node]
     flat = np.zeros(begins[-1])
-    flat[np.repeat(offset, np.diff(sums.starts)) + sums.keys] = sums.shares
-    ends, made = begins.tolist(), []
+    flat[np.repeat(offset, np.diff(starts)) + keys] = shares
+    cuts, made = begins.tolist(), []
     for i, (variable, _, _) in enumerate(circuit.atom_slices):
         block: Any = circuit.input(variable)
-        numbers = flat[ends[i] : ends[i + 1]].reshape(-1, widths[i])
+        numbers = flat[cuts[i] : cuts[i + 1]].reshape(-1, widths[i])
         made.append(block.with_points(numbers, () if seen is None else seen[i]))
     return made
 
 
 def _inner_blocks(
-    levels: Levels, level: Level, sums: Sums, firsts: Any, first: Any, count: Any, every: int
+    vtree: Vtree, level: Level, node: Any, ends: Any, edges: Any, first: Any, count: Any, every: int
 ) -> list[Any]:
-    """The blocks of every inner node."""
-    rows = np.repeat(np.arange(len(sums.units)), np.diff(sums.starts))
-    keys, where, columns = np.unique(sums.keys, return_index=True, return_inverse=True)
-    node = level.node_of_unit[sums.units[rows[where]]]
+    """The blocks of every inner node, given the node of every unit, and starts, keys and shares.
+
+    Keys are two numbers of units, the first times `every`.
+    """
+    starts, keys, shares = edges
+    rows = np.repeat(np.arange(len(node)), np.diff(starts))
+    keys, where, columns = np.unique(keys, return_index=True, return_inverse=True)
+    node = node[rows[where]]
     order = np.argsort(node, kind="stable")  # the products of a node lie together
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     columns, node = place[columns], node[order]
-    children = levels.vtree.left[level.nodes], levels.vtree.right[level.nodes]
+    children = vtree.left[level.nodes], vtree.right[level.nodes]
     inputs = np.divmod(keys[order], every)
     left, right = (x - first[child[node]] for x, child in zip(inputs, children, strict=True))
     cuts = np.searchsorted(node, np.arange(len(level.nodes) + 1)).tolist()
-    ends, units = sums.starts[firsts].tolist(), firsts.tolist()
+    stops, units = starts[ends].tolist(), ends.tolist()
     n_left, n_right = (count[child].tolist() for child in children)
     made = []
     for i in range(len(level.nodes)):
-        products, some = slice(cuts[i], cuts[i + 1]), slice(ends[i], ends[i + 1])
-        edges = rows[some] - units[i], columns[some] - cuts[i], sums.shares[some]
+        products, some = slice(cuts[i], cuts[i + 1]), slice(stops[i], stops[i + 1])
+        own = rows[some] - units[i], columns[some] - cuts[i], shares[some]
         n_units = units[i + 1] - units[i]
         made.append(
-            inner_of_edges(left[products], right[products], edges, n_units, n_left[i], n_right[i])
+            inner_of_edges(left[products], right[products], own, n_units, n_left[i], n_right[i])
         )
     return made

@@ -17,6 +17,7 @@ from expectedkernels.arrays import (
     distinct_dense_rows,
     is_numpy,
     namespace,
+    take,
     to_numpy,
 )
 from expectedkernels.checks import CircuitError, PropertyError
@@ -336,15 +337,11 @@ class Table(Family):
         """The powers of the states' indicators, and the factors of their numbers."""
         return self, 1.0
 
-    def rolled(self, steps: int) -> Table:
-        """The block with its states moved on, cyclically."""
-        return Table(namespace(self.table).roll(self.table, -steps, axis=1))
-
     def recoded(self, codes: Sequence[int]) -> Table:
         """The block with its states in another order; code -1 is a state that is impossible."""
-        table = to_numpy(self.table)
-        wider = np.hstack([table, np.zeros((len(table), 1))])[:, list(codes)]
-        return Table(as_like(wider, self.table))
+        xp, index = namespace(self.table), np.asarray(codes) % (self.cardinality + 1)
+        wider = xp.concat([self.table, xp.zeros_like(self.table[:, :1])], axis=1)
+        return Table(take(wider, as_like(index, wider), 1))
 
     def take(self, units: Any) -> Table:
         """The block with some of the units, in the given order."""
@@ -391,20 +388,15 @@ class Real(Family):
         return self.weights
 
     @property
-    def n_components(self) -> int:
-        """The number of components."""
-        return int(self.mean.shape[0])
-
-    @property
     def n_parameters(self) -> int:
         """The number of non-zero weights, means, variances and widths."""
         used = to_numpy(self.weights) != 0
-        return int(used.sum()) + (len(self.arrays) - 1) * self.n_components
+        return int(used.sum()) + (len(self.arrays) - 1) * self.width
 
     @property
     def halves(self) -> Any:
         """Half the widths of all components."""
-        return np.zeros(self.n_components) if self.half is None else self.half
+        return np.zeros(self.width) if self.half is None else self.half
 
     @property
     def spread(self) -> Any:
@@ -521,7 +513,7 @@ class Real(Family):
 
     def log_modes(self, column: Any) -> Any:
         """The logs of the densities, (components, statements), the largest ones if not observed."""
-        largest = self._log_density(np.zeros((1, self.n_components))).T
+        largest = self._log_density(np.zeros((1, self.width))).T
         return np.where(np.isnan(column.values), largest, self.log_weights(column))
 
     def marginal(self, shares: Any, evidence: Any, variable: int) -> Any:

@@ -142,9 +142,7 @@ class Properties:
     deterministic: Verdict
 
     def __repr__(self) -> str:
-        names = ("smooth", "decomposable", "structured_decomposable", "deterministic")
-        width = max(map(len, names)) + 1
-        return "\n".join(f"{name + ':':{width}} {getattr(self, name)}" for name in names)
+        return "\n".join(f"{name + ':':24} {verdict}" for name, verdict in vars(self).items())
 
     def _repr_html_(self) -> str:
         return overview("Properties", {name: str(verdict) for name, verdict in vars(self).items()})
@@ -305,10 +303,10 @@ def _same_splits(p: Circuit | Unit, q: Circuit | Unit) -> Verdict:
         fine = "their vtrees are equal up to swapping left and right"
         if p.vtree.align(q.vtree) is not None:
             return Verdict(True, fine)
-        splits = _vtree_splits(p.vtree, q.vtree)
     else:
         fine = "both are smooth and decomposable, and split each common scope in the same way"
-        splits = _splits(_graph(p)), _splits(_graph(q))  # type: ignore[arg-type]
+    first, second = (x if isinstance(x, Circuit) else Graph(x) for x in (p, q))
+    splits = _splits(first, "a product unit"), _splits(second, "one")
     into = " of the first circuit splits into", " of the second into"
     return _unless(_first_difference(*splits, *into), fine)
 
@@ -317,29 +315,19 @@ Splits = dict[int, dict[frozenset[int], str]]
 """For every scope the ways in which products split it, and what splits it so."""
 
 
-def _splits(graph: Graph) -> Splits:
+def _splits(p: Circuit | Graph, name: str = "") -> Splits:
     found: Splits = {}
-    for i, unit in enumerate(graph.units):
+    if isinstance(p, Circuit):
+        masks, vtree = node_masks(p.vtree), p.vtree
+        for node in np.flatnonzero(vtree.variable < 0).tolist():
+            split = frozenset((masks[vtree.left[node]], masks[vtree.right[node]]))
+            found[masks[node]] = {split: name}
+        return found
+    for i, unit in enumerate(p.units):
         if unit.kind == "product" and len(unit.inputs) > 1:
-            split = frozenset(graph.masks[j] for j in graph.inputs[i])
-            found.setdefault(graph.masks[i], {}).setdefault(split, f"product unit #{i}")
+            split = frozenset(p.masks[j] for j in p.inputs[i])
+            found.setdefault(p.masks[i], {}).setdefault(split, f"product unit #{i}")
     return found
-
-
-def _vtree_splits(one: Vtree, other: Vtree) -> tuple[Splits, Splits]:
-    """How two vtrees split the highest scope that they split differently."""
-    mine, theirs = node_masks(one), node_masks(other)
-    pairs = [(one.root, other.root)]
-    for a, b in pairs:  # grows while it is read
-        if one.is_leaf(a):
-            continue
-        first = {mine[i]: i for i in (one.left[a], one.right[a])}
-        second = {theirs[i]: i for i in (other.left[b], other.right[b])}
-        if first.keys() != second.keys():
-            unit, rival = {frozenset(first): "a product unit"}, {frozenset(second): "one"}
-            return {mine[a]: unit}, {mine[a]: rival}
-        pairs += [(node, second[mask]) for mask, node in first.items()]
-    return {}, {}
 
 
 def _first_difference(one: Splits, other: Splits, first: str, second: str) -> str | None:
