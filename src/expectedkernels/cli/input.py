@@ -37,16 +37,7 @@ from expectedkernels.data.tables import (
 )
 from expectedkernels.io import suffix_of, table_files
 from expectedkernels.io.skops_format import load_estimator, require_skops as require_skops
-from expectedkernels.io.table_files import (
-    AMONG_NUMBERS,
-    POINT,
-    TEXT,
-    TRUTH,
-    RawColumn,
-    RawTable,
-    forms_of,
-    frame_of,
-)
+from expectedkernels.io.table_files import TEXT, RawColumn, RawTable, forms_of, frame_of
 from expectedkernels.io.text import CIRCUITS, MODELS, either
 from expectedkernels.kernels.empirical import default_kernel as default_kernel
 from expectedkernels.reports import pictures_of as pictures_of
@@ -72,6 +63,13 @@ DATE = re.compile(
     re.IGNORECASE,
 )
 ADVICE = "write numbers with a decimal point, without units and without signs between thousands"
+REASONS = {
+    "number": "numbers written as text: {}",
+    "mark": "words among numbers: {}",
+    "date": "dates or times",
+    "words": "identifiers or free text",
+}
+"""Why columns of text are probably no categories."""
 MAX_SHOWN = 5
 """How many words of a column a message names."""
 LARGEST_CHECKED = 5_000
@@ -126,52 +124,51 @@ def capitalized(path: str) -> str:
 
 def warn_of_text(path: str, columns: Iterable[FrameColumn]) -> None:
     """Name, in one warning, columns of text that are probably no categories, and the remedy."""
-    suspects: list[tuple[str, str, str]] = []  # by reason
-    marks: list[str] = []
+    suspects: list[tuple[str, str, list[str]]] = []
     for column in columns:
-        words = [] if column.kind != "label" else list(map(str, column.distinct))
-        dates = sum(DATE.fullmatch(word) is not None for word in words)
-        if look_numeric(words):
-            example = next(filter(LIKE_NUMBER.fullmatch, words))
-            suspects.append(("number", column.name, f"numbers written as text: {example!r}"))
-        elif odd := among_numbers(words)[:MAX_SHOWN]:
-            suspects.append(("mark", column.name, f"words among numbers: {quoted(odd)}"))
-            marks += [f"--missing {quote(word)}" for word in odd]
-        elif words and dates > 0.9 * len(words):
-            suspects.append(("date", column.name, "dates or times"))
-        elif many_words(column):
-            suspects.append(("words", column.name, "identifiers or free text"))
+        kind, words = doubt(list(map(str, column.distinct)) if column.kind == "label" else [])
+        kind = kind or ("words" if many_words(column) else "")
+        suspects += [(kind, column.name, words[:MAX_SHOWN])] if kind else []
     if not suspects:
         return
+    suspects.sort(key=lambda suspect: [*REASONS].index(suspect[0]))
+    reasons = ((name, REASONS[kind].format(quoted(words))) for kind, name, words in suspects)
+    listing = ", ".join(f"{name!r} ({reason})" for name, reason in reasons)
+    marks = [quote(word) for kind, _, words in suspects if kind == "mark" for word in words]
     remedies = {
         "number": ADVICE,
-        "mark": f"name cells without a value: {' '.join(marks)}",
+        "mark": f"name cells without a value: {' '.join(f'--missing {mark}' for mark in marks)}",
         "date": "write dates as numbers, such as days or months",
     }
-    suspects.sort(key=lambda suspect: [*remedies, "words"].index(suspect[0]))
-    listing = ", ".join(f"{name!r} ({reason})" for _, name, reason in suspects)
     leave = " ".join(f"--without {quote(name)}" for _, name, _ in suspects)
     others = [remedies[kind] for kind in remedies if kind in {kind for kind, _, _ in suspects}]
     remedy = "; or ".join([f"Leave them out: {leave}", *others])
     warn(f"{path}: text is categories, probably not meant for {listing}. {remedy}.")
 
 
-def look_numeric(words: Collection[str]) -> bool:
-    """Whether all words are numbers with separators, a currency or a unit, the same in all.
+def doubt(words: Collection[str]) -> tuple[str, list[str]]:
+    """Why words are probably no categories, "" if nothing says so, and those that show it.
 
-    Marks of missing values among them do not count.
+    They are numbers with separators, a currency or a unit, the same in all; or numbers but for few
+    of them; or dates. Marks of missing values do not count.
 
     Examples
     --------
-    >>> look_numeric(["3,300 g", "4 g", "-"]), look_numeric(["~11", "(10)", "US$ 5"])
-    (True, True)
-    >>> look_numeric(["1a", "1b"])
-    False
+    >>> doubt(["3,300 g", "4 g", "-"]), doubt(["~11", "(10)", "US$ 5"])
+    (('number', ['3,300 g']), ('number', ['(10)']))
+    >>> doubt(["1a", "1b"])
+    ('', [])
     """
-    words = [word for word in words if word.lower() not in AMONG_NUMBERS]
-    found = [LIKE_NUMBER.fullmatch(word) for word in words]
+    known = sorted(word for word in words if word.lower() not in table_files.AMONG_NUMBERS)
+    found = [LIKE_NUMBER.fullmatch(word) for word in known]
     units = {(m["before"] or "", m["after"] or "") for m in found if m} - {("", "")}
-    return all(found) and bool(words) and len(units) < 2 and not {u for _, u in units} & ORDINALS
+    if known and all(found) and len(units) < 2 and not {u for _, u in units} & ORDINALS:
+        return "number", known[:1]
+    odd = [word for word in known if table_files.number_of(word) is None]
+    if odd and len(known) - len(odd) > max(FEW_CATEGORIES, len(odd)):
+        return "mark", odd
+    dates = sum(DATE.fullmatch(word) is not None for word in words)
+    return "date" if dates > 0.9 * len(words) else "", []
 
 
 def many_words(column: FrameColumn) -> str | None:
@@ -181,13 +178,6 @@ def many_words(column: FrameColumn) -> str | None:
     if column.kind != "label" or (few and not FEW_ROWS <= present == distinct):
         return None
     return f"column {column.name!r} has {distinct} different words in {present} rows"
-
-
-def among_numbers(words: Collection[str]) -> list[str]:
-    """The words of a column that has numbers but for few of them."""
-    known = [word for word in words if word.lower() not in AMONG_NUMBERS]
-    odd = [word for word in known if table_files.number_of(word) is None]
-    return odd if len(known) - len(odd) > max(FEW_CATEGORIES, len(odd)) else []
 
 
 def quoted(words: Sequence[Any]) -> str:
@@ -253,11 +243,11 @@ def _labelled_columns(table: RawTable, labels: Sequence[Any]) -> list[FrameColum
         if ends is not None:
             continue
         if words is not None and all(isinstance(label, bool) for label in words):
-            forms[column.name] = TRUTH
+            forms[column.name] = table_files.TRUTH
         elif words is not None and any(isinstance(label, str) for label in words):
             forms[column.name] = TEXT
         elif forms[column.name] == TEXT:
-            forms[column.name] = POINT
+            forms[column.name] = table_files.POINT
     triples = zip(frame_of(table, forms).columns, labels, edges, strict=True)
     return [
         in_bins(column, ends, words) if ends is not None and column.kind == "number" else column
@@ -436,14 +426,12 @@ def _check_target(raw: RawTable, target: str, form: str) -> None:
     """Refuse a target of numbers that are written as text, or have words among them."""
     place, classes = f"Column {target!r} of {raw.path}", "with --classify, all are names of classes"
     column = raw[target]
-    odd: Sequence[str] = list(column.marks_among_numbers(form))
+    kind, odd = "mark", list(column.marks_among_numbers(form))
     if form == TEXT and not odd:
-        words = column.words or set(map(str, column.values)) - {"None"}
-        if look_numeric(words):
-            example = next(filter(LIKE_NUMBER.fullmatch, sorted(words)))
-            what = f"holds numbers that are written as text, such as {example!r}"
-            raise DataError(f"{place} {what}. {ADVICE.capitalize()}; {classes}.")
-        odd = among_numbers(words)
+        kind, odd = doubt(column.words or set(map(str, column.values)) - {"None"})
+    if kind == "number":
+        what = f"holds numbers that are written as text, such as {odd[0]!r}"
+        raise DataError(f"{place} {what}. {ADVICE.capitalize()}; {classes}.")
     if odd:
         remedy = " ".join(f"--missing {quote(word)}" for word in odd[:MAX_SHOWN])
         advice = f"Where nothing is known, leave cells empty or add {remedy}"
@@ -520,7 +508,7 @@ def read_like(
     good = not absent or (partly and absent != names)
     what = f"{capitalized(raw.path)} lacks columns of {fitted.path}: {listed(absent)}"
     require(good, f"{what}. Where nothing is known, add columns without values.")
-    numeric = {TEXT: POINT, TRUTH: POINT}
+    numeric = {TEXT: table_files.POINT, table_files.TRUTH: table_files.POINT}
     forms = {x: fitted.forms[x] or numeric.get(own[x], own[x]) for x in own if x in names}
     found = {column.name: column for column in frame_of(raw, forms).columns}
     nothing = np.full(len(raw), np.nan)
@@ -647,24 +635,22 @@ def sizes(circuit: Any) -> dict[str, Any]:
 
 def describe(circuit: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """The variables, size and sum of a circuit or a graph of units, in numbers and in words."""
-    words = sizes(circuit)
-    numbers: dict[str, Any] = {"units": words["units"], "edges": words["edges"]}
+    words, logs = sizes(circuit), None
     if not isinstance(circuit, Circuit):
-        cards = sorted(Graph(circuit).cardinalities.items())
-        numbers["variables"] = [{"name": v, "states": card} for v, card in cards]
-        return numbers | {"log_partition": None}, words
-    schema, logs = circuit.schema, None
-    numbers["variables"] = [
-        {"name": schema.name(v), "states": schema.labels(v) or card}
-        for v, card in enumerate(circuit.cardinalities)
-    ]
-    try:
-        logs = np.atleast_1d(circuit.log_partition())
-        shown = ", ".join(f"exp({log:.6g})" for log in logs[:4]) + ", ..." * (len(logs) > 4)
-        is_one = (np.abs(logs) <= ROUNDING).all()
-        words["sum"] = "1, normalised" if is_one else f"{shown}, not normalised"
-    except PropertyError:  # negative sums have no logarithm
-        words["sum"] = "negative, so the circuit is no distribution"
+        variables: Any = sorted(Graph(circuit).cardinalities.items())
+    else:
+        schema = circuit.schema
+        cards = enumerate(schema.cardinalities)
+        variables = [(schema.name(v), schema.labels(v) or card) for v, card in cards]
+        try:
+            logs = np.atleast_1d(circuit.log_partition())
+            shown = ", ".join(f"exp({log:.6g})" for log in logs[:4]) + ", ..." * (len(logs) > 4)
+            is_one = (np.abs(logs) <= ROUNDING).all()
+            words["sum"] = "1, normalised" if is_one else f"{shown}, not normalised"
+        except PropertyError:  # negative sums have no logarithm
+            words["sum"] = "negative, so the circuit is no distribution"
+    listed_variables = [{"name": name, "states": states} for name, states in variables]
+    numbers = {"units": words["units"], "edges": words["edges"], "variables": listed_variables}
     return numbers | {"log_partition": logs}, words
 
 

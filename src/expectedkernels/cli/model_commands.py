@@ -1,4 +1,4 @@
-"""Commands on models: learn, compile, marginals and others."""
+"""Commands on models: learn, compile, marginals, test and others."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
 
+import typer
 from typer import Argument, Option
 
 import expectedkernels as ek
 from expectedkernels.cli import options as opt
-from expectedkernels.cli.options import Answer, check_folder, files
+from expectedkernels.cli.options import Answer, check_folder, files, note, refuse_twice
 
 MODEL = "A circuit (.npz, .psdd, .jpc, .spn), or a model (.uai, .bif), compiled."
 Model = Annotated[str, opt.InFile(metavar="MODEL", help=MODEL)]
 Given = Annotated[list[str] | None, Option(help="Evidence, such as rain=yes (may be repeated).")]
 Of = Annotated[list[str] | None, Option(help="A variable (may be repeated). Default: all.")]
+Distribution = Annotated[
+    str, opt.InFile(help="A circuit, a model, or a table of rows (-: standard input).")
+]
 MOST_BARS = 60
 """How many states a picture shows."""
 
@@ -62,7 +66,7 @@ def plot(
     of: Of = None,
 ) -> None:
     """Draw distributions of variables given what is known, a circuit, its vtree, or a network."""
-    from expectedkernels.plotting.style import close, save
+    from expectedkernels.plotting.results import close, save
 
     plain = kind is Kind.MARGINALS or not (given or of)
     opt.require(plain, "--given and --of are for --kind marginals", opt.WRONG_USAGE)
@@ -189,3 +193,86 @@ def convert(
     """
     check_folder(out)
     files.convert_file(source, out, missing)
+
+
+Statistic = StrEnum("Statistic", ["MMD", "KDSD"])
+"""What `test` measures."""
+
+
+def judge(
+    ctx: typer.Context,
+    model: Model,
+    samples: Annotated[str, opt.InFile(help="A table of complete rows (-: standard input).")],
+    statistic: Annotated[
+        Statistic, Option(help="The maximum mean discrepancy, or a Stein discrepancy.")
+    ] = Statistic.MMD,
+    aggregate: Annotated[bool, Option("--aggregate", help="Combine several bandwidths.")] = False,
+    simulations: Annotated[int, Option(min=1, help="Samples under the hypothesis.")] = 199,
+    level: opt.Level = 0.05,
+    without: opt.Without = None,
+    missing: opt.Missing = None,
+    seed: opt.Seed = 0,
+    plot: opt.Picture = None,
+    report: opt.Report = None,
+    as_json: opt.AsJson = False,
+) -> Answer:
+    """Test whether samples come from a model. Ends with exit code 3 if that is rejected."""
+    circuit = files.read_distribution(model)
+    table = files.read_file(samples, missing, without)
+    rows = files.rows_for(circuit, table)
+    note(f"Simulating {simulations} samples of {len(rows)} rows ...")
+    run: Any = ek.mmd_test if statistic is Statistic.MMD else ek.kdsd_test
+    found = run(rows, circuit, "aggregate" if aggregate else None, n_null=simulations, rng=seed)
+    numbers = {"statistic": found.statistic, "p_value": found.p_value, "samples": len(rows)}
+    numbers |= {"test": statistic.value, "kernel": repr(found.kernel), "level": level}
+    rejected = bool(found.p_value <= level)
+    verdict = "rejected" if rejected else "not rejected"
+    words = {
+        "samples": len(rows),
+        "statistic": f"{found.statistic:.6g} ({statistic.value})",
+        "p-value": f"{found.p_value:.4g} ({simulations} simulations)",
+        "answer": f"that the samples come from the model is {verdict} at {level:g}",
+    }
+    return Answer(
+        numbers | {"simulations": simulations, "rejected": rejected},
+        words,
+        title=f"Do {samples} come from {model}?",
+        details={"kernel": repr(found.kernel)},
+        pictures=files.pictures_of(found),
+        files={model: circuit, samples: table},
+        rejected=rejected,
+    )
+
+
+def mmd(
+    p: Distribution,
+    q: Distribution,
+    bins: opt.Bins = 8,
+    without: opt.Without = None,
+    missing: opt.Missing = None,
+    as_json: opt.AsJson = False,
+) -> Answer:
+    """Print the maximum mean discrepancy between two circuits, models or tables, exactly."""
+    refuse_twice(p, q)
+    kernel = None
+    if files.is_model(p) or files.is_model(q):
+        circuit = files.read_distribution(p if files.is_model(p) else q)
+        kernel = files.default_kernel(circuit)
+        pair = [files.read_any(path, circuit, without, missing) for path in (p, q)]
+    else:
+        pair = files.coded(files.read_tables([p, q], without, missing), p, bins)[1]
+    found = ek.mmd(pair[0], pair[1], kernel)
+    return Answer({"p": p, "q": q, "mmd": found}, text=f"{found:.10g}")
+
+
+def kdsd(
+    q: Distribution,
+    p: Annotated[str, opt.InFile(help="The target: a circuit or a model.")],
+    without: opt.Without = None,
+    missing: opt.Missing = None,
+    as_json: opt.AsJson = False,
+) -> Answer:
+    """Print the kernelised discrete Stein discrepancy of a circuit, or samples, from a target."""
+    target = files.read_distribution(p)
+    found = ek.kdsd(files.read_any(q, target, without, missing), target)
+    return Answer({"q": q, "p": p, "kdsd": found}, text=f"{found:.10g}")

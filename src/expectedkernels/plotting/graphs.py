@@ -15,7 +15,7 @@ from expectedkernels.display import Layout, circuit_layout, graph_layout, short,
 from expectedkernels.kernels.kernel import KernelCircuit
 from expectedkernels.models import converted
 from expectedkernels.models.factor_graph import FactorGraph, model_layout
-from expectedkernels.plotting.style import SAMPLED, new_axes, plot_gram, save
+from expectedkernels.plotting.results import SAMPLED, new_axes, plot_gram, save
 from expectedkernels.vtree import Vtree
 
 if TYPE_CHECKING:
