@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from io import BytesIO
 from itertools import accumulate, chain, pairwise
@@ -43,7 +43,7 @@ NODES = ("kind", "n_units", "width", "weight_form", "has_left", "has_right")
 """One number per vtree node: TABLE, NORMAL or INNER; the number of units; that of states, of
 components or of products; PASS, DENSE or SPARSE (PASS at leaves); whether products name their left
 and right inputs (0 at leaves)."""
-SIDES = ("left", "right")
+SIDES, CSR = ("left", "right"), ("data", "indices", "indptr")
 INDICES = (*SIDES, "csr_indptr", "csr_indices")
 """What all nodes have of these, node by node."""
 HALF, SQUARE = "normal_half", "nonnegative"
@@ -123,8 +123,24 @@ def _stage_arrays(tensors: Tensors) -> dict[str, Any]:
 def _block_arrays(circuit: Circuit) -> dict[str, Any]:
     """The numbers of all blocks, node by node."""
     lists: dict[str, list[Any]] = {name: [] for name in (*NODES, *INDICES, *FLOATS)}
-    for name, value in chain.from_iterable(map(_flat, circuit.blocks)):
-        lists[name].append(np.ravel(value))
+    blocks: Any = circuit.blocks
+    for block in blocks:
+        kind, weights = KINDS.index(type(block)), getattr(block, "weights", None)
+        found: dict[str, Any] = dict.fromkeys(NODES, PASS)
+        found |= {"kind": kind, "n_units": block.n_units, "width": block.width}
+        if kind != INNER:
+            found |= {name: getattr(block, own) for name, own in ARRAYS[kind].items()}
+        else:
+            sides = {side: getattr(block, side) for side in SIDES}
+            found |= {side: index for side, index in sides.items() if index is not None}
+            found |= {f"has_{side}": index is not None for side, index in sides.items()}
+            if block.is_sparse:
+                found |= {f"csr_{name}": getattr(weights, name) for name in CSR}
+                found["weight_form"] = SPARSE
+            elif weights is not None:
+                found |= {"weight_form": DENSE, "dense": weights}
+        for name, numbers in found.items():
+            lists[name].append(np.ravel(numbers))
     arrays = {}
     for name, parts in lists.items():
         default: Any = np.float64 if name in FLOATS else np.int64
@@ -143,28 +159,6 @@ def _block_arrays(circuit: Circuit) -> dict[str, Any]:
     if circuit.nonnegative:
         arrays[SQUARE] = np.ones(1, dtype=np.int64)
     return arrays
-
-
-def _flat(block: Any) -> Iterator[tuple[str, Any]]:
-    """The numbers of a block, each with the name of the array they go to."""
-    kind = KINDS.index(type(block))
-    yield from (("kind", kind), ("n_units", block.n_units), ("width", block.width))
-    if kind != INNER:
-        yield from (("weight_form", PASS), ("has_left", 0), ("has_right", 0))
-        yield from ((name, getattr(block, attribute)) for name, attribute in ARRAYS[kind].items())
-        return
-    for side in SIDES:
-        index = getattr(block, side)
-        yield f"has_{side}", index is not None
-        yield side, [] if index is None else index
-    weights = block.weights
-    if block.is_sparse:
-        yield "weight_form", SPARSE
-        for name in ("indptr", "indices", "data"):
-            yield f"csr_{name}", getattr(weights, name)
-    else:
-        yield "weight_form", PASS if weights is None else DENSE
-        yield "dense", [] if weights is None else weights
 
 
 def read_npz(path: PathLike) -> Circuit:
@@ -355,7 +349,7 @@ def _block_circuit(vtree: Vtree, arrays: dict[str, Any], require: Require) -> Ci
         if forms[node] == DENSE:
             weights = parts["dense"][node].reshape(shapes[node])
         elif forms[node] == SPARSE:
-            csr = tuple(parts[f"csr_{name}"][node] for name in ("data", "indices", "indptr"))
+            csr = tuple(parts[f"csr_{name}"][node] for name in CSR)
             try:
                 weights = sparse.csr_array(csr, shape=shapes[node])
                 weights.check_format(full_check=True)

@@ -12,8 +12,6 @@ from io import BytesIO
 from typing import Any
 from warnings import warn
 
-import numpy as np
-
 from expectedkernels.checks import CircuitError, ParseError
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.graph import Unit
@@ -24,8 +22,6 @@ PathLike = str | os.PathLike[str]
 Record = tuple[int, list[str]]
 """The number of a line, from 1, and its tokens."""
 
-TINY = float(np.finfo(np.float64).tiny)
-LOWEST_LOG, HIGHEST_LOG = float(np.log(TINY)), float(np.log(np.finfo(np.float64).max))
 LARGEST_VARIABLE = MOST_STATES = 2**20
 """Larger numbers of variables and states are taken for errors, before memory is allocated."""
 MOST_AXES = 64

@@ -14,18 +14,8 @@ import numpy as np
 
 from expectedkernels.arrays import Labels
 from expectedkernels.checks import CircuitError, ParseError
-from expectedkernels.io.text import (
-    LARGEST_VARIABLE,
-    MOST_AXES,
-    MOST_STATES,
-    PathLike,
-    Source,
-    number_or_none,
-    numbers_of,
-    require_holder,
-    shown,
-    write_text,
-)
+from expectedkernels.io import text
+from expectedkernels.io.text import PathLike, Source, write_text
 from expectedkernels.models import converted
 from expectedkernels.models.factor_graph import BayesianNetwork, Factor, FactorGraph
 
@@ -69,14 +59,14 @@ def read_uai(
     """
     tokens = _Tokens(path)
     kind = "".join(tokens.words[:1]).upper()
-    found = shown(tokens.words[0]) if kind else "the end of the file"
+    found = text.shown(tokens.words[0]) if kind else "the end of the file"
     tokens.require(kind in ("MARKOV", "BAYES"), f"expected 'MARKOV' or 'BAYES', found {found}")
     tokens.place = 1
-    [n] = tokens.take(1, "the number of variables", low=1, high=LARGEST_VARIABLE)
-    cards = tokens.take(n, "a number of states", low=1, high=MOST_STATES)
+    [n] = tokens.take(1, "the number of variables", low=1, high=text.LARGEST_VARIABLE)
+    cards = tokens.take(n, "a number of states", low=1, high=text.MOST_STATES)
     scopes = []
     for _ in range(*tokens.take(1, "the number of factors")):
-        [size] = tokens.take(1, "the size of a scope", high=min(n, MOST_AXES))
+        [size] = tokens.take(1, "the size of a scope", high=min(n, text.MOST_AXES))
         scope = tokens.take(size, "a variable", high=n - 1)
         tokens.require(len(set(scope)) == size, f"a variable is repeated in the scope {scope}")
         scopes.append(scope)
@@ -136,7 +126,7 @@ def write_uai(model: FactorGraph, path: PathLike) -> None:
      1.0 2.0 3.0 4.0
     """
     model = converted(model)
-    require_holder(model, ".uai")
+    text.require_holder(model, ".uai")
     lines = ["BAYES" if isinstance(model, BayesianNetwork) else "MARKOV", str(model.n_variables)]
     lines += [" ".join(map(str, model.cardinalities)), str(len(model.factors))]
     lines += [" ".join(map(str, (len(f.scope), *f.scope))) for f in model.factors]
@@ -194,7 +184,7 @@ def _holds_sets(words: list[str]) -> bool:
     """Whether a file reads as a number of sets and so many sets."""
     place = 1
     for _ in range(int(words[0])):
-        count = number_or_none(words[place], int) if place < len(words) else None
+        count = text.number_or_none(words[place], int) if place < len(words) else None
         if count is None or count < 0:
             return False
         place += 1 + 2 * count
@@ -205,7 +195,7 @@ def _observations(tokens: _Tokens, count: int) -> dict[int, int]:
     """So many pairs of variable and value."""
     observed: dict[int, int] = {}
     for _ in range(count):
-        [variable] = tokens.take(1, "a variable", high=LARGEST_VARIABLE)
+        [variable] = tokens.take(1, "a variable", high=text.LARGEST_VARIABLE)
         tokens.require(variable not in observed, f"variable {variable} is observed twice")
         [observed[variable]] = tokens.take(1, "a value")
     return observed
@@ -269,17 +259,17 @@ class _Tokens(Source):
     ) -> list[Any]:
         """The next words as numbers in a range."""
         words = self.words[self.place : self.place + n]
-        values = numbers_of(words, kind)
+        values = text.numbers_of(words, kind)
         # sums tell of NaN, which may hide from the others
         if values is None or (
             words and not (low <= min(values) and max(values) <= high and sum(values) < inf)
         ):
             for i, word in enumerate(words):
-                value = number_or_none(word, kind)
+                value = text.number_or_none(word, kind)
                 if value is None or not low <= value <= high:
                     wanted = "a finite number" if kind is float else "an integer"
-                    limits = f"at least {low}" if high > MOST_STATES else f"in {low}..{high}"
-                    message = f"{what} must be {wanted} {limits}, found {shown(word)}"
+                    limits = f"at least {low}" if high > text.MOST_STATES else f"in {low}..{high}"
+                    message = f"{what} must be {wanted} {limits}, found {text.shown(word)}"
                     raise self.error(message, self.place + i)
         self.place += len(words)
         self.require(len(words) == n, f"expected {what}, found the end of the file")
@@ -288,4 +278,4 @@ class _Tokens(Source):
     def finish(self) -> None:
         """Raise if there are more words."""
         for word in self.words[self.place : self.place + 1]:
-            raise self.error(f"expected the end of the file, found {shown(word)}", self.place)
+            raise self.error(f"expected the end of the file, found {text.shown(word)}", self.place)

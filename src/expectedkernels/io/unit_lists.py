@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import accumulate, chain, pairwise
 from math import inf
 from operator import itemgetter
+from sys import float_info
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,20 +26,8 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.graph import Categorical, Indicator, Product, Sum, Unit
 from expectedkernels.circuits.inputs import Table
 from expectedkernels.engine.blocks import Inner, at_nodes, from_leaves
-from expectedkernels.io.text import (
-    HIGHEST_LOG,
-    LARGEST_VARIABLE,
-    LOWEST_LOG,
-    MOST_STATES,
-    PathLike,
-    Record,
-    Source,
-    either,
-    number_or_none,
-    require_holder,
-    shown,
-    write_text,
-)
+from expectedkernels.io import text
+from expectedkernels.io.text import PathLike, Record, Source, write_text
 from expectedkernels.vtree import Vtree
 
 
@@ -73,19 +62,19 @@ class Form(NamedTuple):
 PARTS = (("id",), ("vtree",), ("variable", "literal"), ("value", "literal", "trials"), ("count",))
 
 
-def grammar(*texts: str) -> dict[str, Form]:
+def grammar(*lines: str) -> dict[str, Form]:
     """The forms of lines by their first words."""
     forms = {}
-    for text in texts:
-        words = text.split()
+    for line in lines:
+        words = line.split()
         lists = (i for i, word in enumerate(words) if word[0] == "(" or word.endswith("..."))
         start = next(lists, len(words))
         places = {word: len(PARTS) + i for i, word in enumerate(words[1:start])}
         pick = itemgetter(*(max(places.get(x, i) for x in part) for i, part in enumerate(PARTS)))
-        is_open = text.endswith("...") and "count" not in places
+        is_open = line.endswith("...") and "count" not in places
         is_literal, has_logs = "literal" in places, words[-1].strip("().") == "log"
         flags = is_literal or "variable" in places, is_literal, has_logs, is_open
-        forms[words[0]] = Form(text, start - 1, len(words) - start, pick, *flags)
+        forms[words[0]] = Form(line, start - 1, len(words) - start, pick, *flags)
     return forms
 
 
@@ -102,6 +91,8 @@ JPC = grammar(
     "S id vtree count (input log)...",
 )
 SPN = grammar("v variable value", "* input...", "+ (input log)...")
+LOWEST_LOG, HIGHEST_LOG = (float(np.log(x)) for x in (float_info.min, float_info.max))
+LOGS_OF_DOUBLES = f"[{LOWEST_LOG:.1f}, {HIGHEST_LOG:.1f}]"
 ROUNDING = 1e-6
 """Log-probabilities may be this far above zero: some programs print six decimals."""
 NORMALISED = 1e-8
@@ -112,16 +103,21 @@ TABLE_ENTRIES, ENTRIES_PER_BYTE, STEPS_PER_BYTE = 2**24, 16, 1024
 """The tables of the units of a file may have so many entries, however short the file is."""
 
 
+def are_logs(logs: Any) -> Any:
+    """Which numbers are logs of doubles of all digits, or of zero."""
+    return (logs == -inf) | ((logs >= LOWEST_LOG) & (logs <= HIGHEST_LOG))
+
+
 def records_after(source: Source, word: str, what: str = "") -> list[Record]:
     """The records after the header; if it counts them, they must be as many as it says."""
     records = list(source.records())
     line, header = records[0] if records else (None, ["an empty file"])
     found = len(records) - 1
-    count = number_or_none(" ".join(header[1:]), int) if what else found
+    count = text.number_or_none(" ".join(header[1:]), int) if what else found
     wanted = f"'{word} N' with the number of {what}" if what else f"'{word} ...'"
     good = header[0] == word and count is not None
-    text = shown(" ".join(header))
-    source.require(good, f"expected the header line {wanted}, found {text}", line)
+    message = f"expected the header line {wanted}, found {text.shown(' '.join(header))}"
+    source.require(good, message, line)
     message = f"the header announces {count} {what}, found {found}; is the file complete?"
     source.require(count == found, message, line)
     return records[1:]
@@ -182,8 +178,8 @@ class UnitList(list[UnitLine]):
             if form.is_literal:
                 variable, value = abs(value), int(value > 0)
             variable -= first
-            if form.is_input and not 0 <= variable < LARGEST_VARIABLE:
-                limits = f"from {first} to {LARGEST_VARIABLE}"
+            if form.is_input and not 0 <= variable < text.LARGEST_VARIABLE:
+                limits = f"from {first} to {text.LARGEST_VARIABLE}"
                 raise source.error(f"variables are {limits}, found {variable + first}", line)
             try:
                 inputs = [number[i] for i in integers[form.n_words :]]
@@ -198,8 +194,8 @@ class UnitList(list[UnitLine]):
         source.require(number, "expected at least one unit")
 
     def _misfit(self, forms: Mapping[str, Form], tokens: list[str], line: int) -> ParseError:
-        expected = either([f"'{form.text}'" for form in forms.values()])
-        found = f"{shown(' '.join(tokens))} ({len(tokens)} words)"
+        expected = text.either([f"'{form.text}'" for form in forms.values()])
+        found = f"{text.shown(' '.join(tokens))} ({len(tokens)} words)"
         return self.source.error(f"expected {expected}, found {found}", line)
 
     def weights(self) -> tuple[Any, list[int]]:
@@ -211,10 +207,10 @@ class UnitList(list[UnitLine]):
 
     def exp(self, logs: Any, lines: Any) -> Any:
         """The numbers with these logs, which stand in these lines, if doubles hold them."""
-        good = (logs == -inf) | ((logs >= LOWEST_LOG) & (logs <= HIGHEST_LOG))
+        good = are_logs(logs)
         if not good.all():
             first = int(np.argmin(good))
-            limits = f"[{LOWEST_LOG:.1f}, {HIGHEST_LOG:.1f}], the range of doubles"
+            limits = f"{LOGS_OF_DOUBLES}, the range of doubles"
             message = f"a log weight must be -inf or in {limits}, found {logs[first]}"
             raise self.source.error(message, int(lines[first]))
         return np.exp(logs)
@@ -260,9 +256,9 @@ class UnitList(list[UnitLine]):
             what = f"the vtree id {self[i].vtree_id} does not fit a unit over variables {scope}"
             raise self.source.error(f"{what}, expected {expected}", self[i].line)
 
-    def check_root(self, scope: set[int], n_variables: int, first: int = 1) -> None:
+    def check_root(self, scope: Collection[int], n_variables: int, first: int = 1) -> None:
         """Raise unless the root depends on all variables."""
-        missing = sorted(v + first for v in set(range(n_variables)) - scope)
+        missing = sorted(v + first for v in set(range(n_variables)).difference(scope))
         message = f"the root must depend on all {n_variables} variables, and does not on"
         self.source.require(not missing, f"{message} {missing[:8]}")
 
@@ -361,16 +357,15 @@ def write_vtree(vtree: Vtree, path: PathLike) -> None:
     L 2 2
     I 1 0 2
     """
-    require_holder(vtree, ".vtree")
+    text.require_holder(vtree, ".vtree")
     ids = vtree.inorder.tolist()
     lines = [
         "c L id variable (from 1), I id left right; children first, root last",
         f"vtree {vtree.n_nodes}",
     ]
     nodes = zip(vtree.left.tolist(), vtree.right.tolist(), vtree.variable.tolist(), strict=True)
-    for node, (left, right, v) in enumerate(nodes):
-        below = f"L {ids[node]} {v + 1}" if v >= 0 else f"I {ids[node]} {ids[left]} {ids[right]}"
-        lines.append(below)
+    for i, (left, right, v) in zip(ids, nodes, strict=True):
+        lines.append(f"L {i} {v + 1}" if v >= 0 else f"I {i} {ids[left]} {ids[right]}")
     write_text(path, lines)
 
 
@@ -597,10 +592,7 @@ def read_jpc(
     if found is not None and any(unit.vtree_id for unit in units):  # all 0: there are none
         units.check_ids(found, ids, units.nodes(found))
     root = _root(units, _cardinalities(units), as_units)
-    if as_units:
-        return root
-    units.check_root(root.scope, max(root.scope) + 1)
-    return _circuit(source, root, found, smooth).with_names(names, states)
+    return root if as_units else _circuit(units, root, found, smooth).with_names(names, states)
 
 
 def _cardinalities(units: UnitList) -> dict[int, int]:
@@ -612,8 +604,8 @@ def _cardinalities(units: UnitList) -> dict[int, int]:
     inputs = [unit for unit in units if unit.variable >= 0]
     for kind, line, _, v, value, _, logs in inputs:
         states = {"L": 2, "C": len(logs)}.get(kind, value + 1)
-        if not 1 <= states <= MOST_STATES or v >= n_variables:
-            limits = f"values are 0 to {MOST_STATES - 1} and variables 1 to {n_variables}"
+        if not 1 <= states <= text.MOST_STATES or v >= n_variables:
+            limits = f"values are 0 to {text.MOST_STATES - 1} and variables 1 to {n_variables}"
             raise units.source.error(f"{limits}, found {value} of variable {v + 1}", line)
         if kind == "I":
             least[v] = max(states, least.get(v, 2))
@@ -621,7 +613,7 @@ def _cardinalities(units: UnitList) -> dict[int, int]:
             message = f"variable {v + 1} has {states} states here and {exact[v]} before"
             raise units.source.error(message, line)
     for kind, line, _, v, value, _, _ in inputs:
-        if kind == "I" and value >= exact.get(v, MOST_STATES):
+        if kind == "I" and value >= exact.get(v, text.MOST_STATES):
             message = f"variable {v + 1} has {exact[v]} states in other units, found {value}"
             raise units.source.error(message, line)
     return least | exact
@@ -676,14 +668,15 @@ def _binomial(units: UnitList, unit: UnitLine) -> Any:
     return units.exp(logs, [unit.line] * len(logs))
 
 
-def _circuit(source: Source, root: Unit, vtree: Vtree | None, smooth: bool) -> Circuit:
-    """The circuit of a graph of units from a file; see `Circuit.from_units`."""
+def _circuit(units: UnitList, root: Unit, vtree: Any, smooth: bool, n: int = 0) -> Circuit:
+    """The circuit of a graph of units from a file, over all n variables that its header names."""
+    units.check_root(root.scope, n or max(root.scope) + 1, 0 if n else 1)
     try:
         return Circuit.from_units(root, vtree=vtree, smooth=smooth)
     except (PropertyError, CompatibilityError):
         raise  # the file is sound, and its units can be asked for
     except CircuitError as error:
-        raise source.error(str(error)) from error
+        raise units.source.error(str(error)) from error
 
 
 def read_spn(
@@ -741,13 +734,14 @@ def read_spn(
     """
     source = Source(path)
     (line, head), *records = list(source.records(comment=None)) or [(1, [])]
-    text = " ".join(head)
-    good = text[:1] == "(" and text[-1:] == ")" and bool(text[1:-1].strip())
+    states_text = " ".join(head)
+    cells = states_text[1:-1].split()
+    good = states_text[:1] == "(" and states_text[-1:] == ")" and bool(cells)
     wanted = "the numbers of states in parentheses, like '(2 2 3)'"
-    source.require(good, f"expected {wanted}, found {shown(text)}", line)
-    cards = source.numbers(text[1:-1].split(), line, int)
-    good = 1 <= min(cards) <= max(cards) <= MOST_STATES
-    source.require(good, f"numbers of states must be from 1 to {MOST_STATES}", line)
+    source.require(good, f"expected {wanted}, found {text.shown(states_text)}", line)
+    cards = source.numbers(cells, line, int)
+    good = 1 <= min(cards) <= max(cards) <= text.MOST_STATES
+    source.require(good, f"numbers of states must be from 1 to {text.MOST_STATES}", line)
     good = bool(records) and records[-1][1] == ["EOF"]
     source.require(good, "expected the last line to be EOF; is the file complete?")
     units = UnitList(source, records[:-1], SPN, first=0)
@@ -755,11 +749,10 @@ def read_spn(
         if v >= 0 and not (v < len(cards) and 0 <= value < cards[v]):
             known = f"variables are 0 to {len(cards) - 1} with values as in the first line"
             raise source.error(f"{known}, found variable {v} with value {value}", at)
-    root = _root(units, dict(enumerate(cards)), as_units)
+    root, tree = _root(units, dict(enumerate(cards)), as_units), resolve(vtree)[0]
     if as_units:
         return root
-    units.check_root(root.scope, len(cards), 0)
-    return _circuit(source, root, resolve(vtree)[0], smooth).with_names(names, states)
+    return _circuit(units, root, tree, smooth, len(cards)).with_names(names, states)
 
 
 def _writable(circuit: Circuit, suffix: str) -> tuple[Circuit, list[Any]]:
@@ -767,7 +760,7 @@ def _writable(circuit: Circuit, suffix: str) -> tuple[Circuit, list[Any]]:
 
     These are the logs of the tables of leaves, and of the weights of other nodes that are not zero.
     """
-    require_holder(circuit, suffix)
+    text.require_holder(circuit, suffix)
     found = "" if circuit.n_roots == 1 else f"a circuit with one root. Got {circuit.n_roots} roots"
     if None in circuit.cardinalities:
         found = f"discrete variables. Variable {circuit.cardinalities.index(None)} is real"
@@ -783,12 +776,11 @@ def _writable(circuit: Circuit, suffix: str) -> tuple[Circuit, list[Any]]:
 def _checked_logs(logs: list[Any], suffix: str) -> list[Any]:
     """The logs of the numbers of all nodes, if they are those of doubles of all digits."""
     for node, own in enumerate(logs):
-        wrong = own[~((own == -inf) | ((own >= LOWEST_LOG) & (own <= HIGHEST_LOG)))]
-        if len(wrong):
+        for wrong in own[~are_logs(own)][:1]:
+            what = f"logs of weights and tables, -inf or in the range of doubles {LOGS_OF_DOUBLES}"
+            place = f"Got {wrong:.6g} (nan: of a negative number) at vtree node {node}"
             raise CircuitError(
-                f"A {suffix} file holds logs of weights and tables, -inf or in the range of "
-                f"doubles [{LOWEST_LOG:.1f}, {HIGHEST_LOG:.1f}]. Got {wrong[0]:.6g} (nan: of a "
-                f"negative number) at vtree node {node}; use save() with a .npz file."
+                f"A {suffix} file holds {what}. {place}; use save() with a .npz file."
             )
     return logs
 
