@@ -34,21 +34,10 @@ from expectedkernels.circuits.circuit import Circuit, align, host_for, require_c
 from expectedkernels.circuits.operands import CircuitOperand, check_single_root
 from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import require_normalized
+from expectedkernels.data import tables
 from expectedkernels.data.evidence import as_evidence
 from expectedkernels.data.schema import Schema, joint_columns
-from expectedkernels.data.tables import (
-    Columns,
-    FrameColumn,
-    array_column,
-    as_floats,
-    as_table,
-    binned,
-    column_names,
-    frame_columns,
-    is_frame,
-    make_frame,
-    ranked_frame,
-)
+from expectedkernels.data.tables import Columns, FrameColumn
 from expectedkernels.discrepancies.hypothesis_tests import rank_p_value
 from expectedkernels.expectation import expected_kernel
 from expectedkernels.kernels.empirical import default_kernel
@@ -223,15 +212,15 @@ def monitor(
     3 windows: the largest step, 0.4327, is from window 2 to 3; the last window is 0.4327 from the
     first (ExpHamming(gamma=0.5)).
     """
-    tables = list(windows) if isinstance(windows, Sequence) else []
-    if len(tables) < 2:
+    several = list(windows) if isinstance(windows, Sequence) else []
+    if len(several) < 2:
         raise DataError(
             "The 'windows' parameter of monitor must be a list of at least two windows of rows. "
             f"Got {type(windows).__name__}"
-            + (f" of {len(tables)}." if isinstance(windows, Sequence) else ".")
+            + (f" of {len(several)}." if isinstance(windows, Sequence) else ".")
         )
-    read, k = read_windows("monitor", tables, k, n_bins, pseudocount)
-    circuits = [read.fit(i) for i in range(len(tables))]
+    read, k = read_windows("monitor", several, k, n_bins, pseudocount)
+    circuits = [read.fit(i) for i in range(len(several))]
     every = stack(circuits)
     values = np.asarray(on_host(expected_kernel(every, every, k)))
     own = np.diag(values)
@@ -291,7 +280,7 @@ class Windows:
 
 
 def read_windows(
-    name: str, tables: Sequence[Any], k: Any, n_bins: int, pseudocount: float
+    name: str, given: Sequence[Any], k: Any, n_bins: int, pseudocount: float
 ) -> tuple[Windows, Kernel]:
     """Windows of rows, read by the values that they have together, and the kernel of a call.
 
@@ -300,7 +289,7 @@ def read_windows(
     """
     check_count(name, "n_bins", n_bins, 2, error=DataError)
     check_real(name, "pseudocount", pseudocount, error=DataError)
-    windows = [_columns(table, number) for number, table in enumerate(map(as_table, tables), 1)]
+    windows = [_columns(tables.as_table(x), number) for number, x in enumerate(given, 1)]
     columns = joint_columns(windows, "Window {}")
     names, sizes = windows[0].names, tuple(map(len, windows))
     if min(sizes) < 2:
@@ -318,8 +307,8 @@ def read_windows(
 
 
 def _columns(table: Any, number: int) -> Columns:
-    if is_frame(table):
-        columns, names = frame_columns(table), column_names(table)
+    if tables.is_frame(table):
+        columns, names = tables.frame_columns(table), tables.column_names(table)
     else:
         array = np.asarray(table)
         if isinstance(table, np.ma.MaskedArray):  # what is masked is missing
@@ -329,7 +318,7 @@ def _columns(table: Any, number: int) -> Columns:
                 "A window is a data frame, or an array of shape (rows, columns). Window "
                 f"{number} has shape {array.shape}."
             )
-        columns, names = [array_column(str(i), x) for i, x in enumerate(array.T)], None
+        columns, names = [tables.array_column(str(i), x) for i, x in enumerate(array.T)], None
     if not columns:
         raise DataError(f"Window {number} has no columns.")
     return Columns(tuple(columns), names)
@@ -347,7 +336,7 @@ def _states(column: FrameColumn, n_bins: int) -> tuple[Any, tuple[Any, ...]]:
             raise DataError(
                 f"Column {column.name!r} has infinite values. Put NaN for what is not known."
             )
-        column = binned(column, n_bins)
+        column = tables.binned(column, n_bins)
         labels = column.distinct
     if len(labels) > MAX_STATES:
         raise DataError(
@@ -502,7 +491,7 @@ class Drift(Reported):
         before, after = (np.isnan(self.windows.rows(i)).mean(axis=0) for i in (0, 1))
         shares = {"missing_before": before, "missing_after": after}
         own = {"univariate": self.univariate, "shapley": self.shapley, "ignoring": self.ignoring}
-        return ranked_frame(self.names, self._order(), **own, **shares)
+        return tables.ranked_frame(self.names, self._order(), **own, **shares)
 
     def plot(self) -> Axes:
         """Axes with what every variable has to do with the change. Needs matplotlib.
@@ -614,7 +603,7 @@ class Monitor(Reported):
         steps = np.concatenate([[np.nan], self.steps])
         values = [np.asarray(self.windows.sizes), self.mmd[0], steps]
         numbers = np.arange(1, len(self.circuits) + 1)
-        return make_frame(["rows", "from_first", "from_previous"], values, numbers)
+        return tables.make_frame(["rows", "from_first", "from_previous"], values, numbers)
 
     def plot(self) -> Axes:
         """Axes with the discrepancies between all windows. Needs matplotlib.
@@ -911,7 +900,7 @@ class Groups(Reported):
         (2, 2)
         """
         order = np.argsort(-self.mmd2, kind="stable")
-        return ranked_frame(self.groups, order, probability=self.probabilities, mmd=self.mmd)
+        return tables.ranked_frame(self.groups, order, probability=self.probabilities, mmd=self.mmd)
 
     def plot(self) -> Axes:
         """Axes with the discrepancies of the groups against their sizes. Needs matplotlib.
@@ -1077,7 +1066,7 @@ class _Factors(FactorKernel):
 
 def _group_rows(p: Circuit, groups: Any) -> tuple[Any, bool]:
     """Groups as rows of evidence, and whether they are all combinations of states."""
-    groups, sets = as_table(groups), None
+    groups, sets = tables.as_table(groups), None
     listed = isinstance(groups, (list, tuple)) and len(groups) > 0
     if is_int(groups):
         discrete = [v for v, card in enumerate(p.cardinalities) if card is not None]
@@ -1095,7 +1084,7 @@ def _group_rows(p: Circuit, groups: Any) -> tuple[Any, bool]:
             blocks.append(np.full((len(states), p.n_variables), np.nan))
             blocks[-1][:, variables] = states
         rows = np.concatenate(blocks)
-    elif is_frame(groups):
+    elif tables.is_frame(groups):
         rows = p.schema.read_frame(groups)
     elif listed and all(isinstance(x, Mapping) for x in groups):
         values = [as_evidence(x, p.schema).values for x in groups]
@@ -1103,7 +1092,7 @@ def _group_rows(p: Circuit, groups: Any) -> tuple[Any, bool]:
             raise DataError("A group has one state of every variable that makes it.")
         rows = np.concatenate(values)
     else:
-        rows = as_floats(groups)
+        rows = tables.as_floats(groups)
     if rows.ndim != 2 or rows.shape[1] != p.n_variables or not len(rows):
         raise DataError(
             "Groups are rows of evidence with one column per variable, a list of mappings from "

@@ -12,16 +12,8 @@ import numpy as np
 
 from expectedkernels.arrays import SamplesLike, VariablesLike, as_like, detach, on_host
 from expectedkernels.checks import DataError, KernelError, check_choice
-from expectedkernels.discrepancies.hypothesis_tests import (
-    KernelsLike,
-    complete_samples,
-    counts_of,
-    distinct_places,
-    kernels_of,
-    pooled_kernels,
-    row_sums,
-    two_sets,
-)
+from expectedkernels.discrepancies import hypothesis_tests as tests
+from expectedkernels.discrepancies.hypothesis_tests import KernelsLike
 from expectedkernels.discrepancies.mmd import MeanEmbedding, mean_embedding
 from expectedkernels.kernels.empirical import check_roles, default_kernel, is_model
 from expectedkernels.kernels.kernel import Kernel, ProductKernel, RateKernel, SumKernel
@@ -89,12 +81,12 @@ def _rates(kernel: RateKernel, n_variables: int) -> tuple[list[Any], Build]:
 
 def _model_ratio(given: MeanEmbedding, points: Any) -> Ratio:
     """The squared discrepancy of samples from a model over its standard error, by kernels."""
-    rows, place = distinct_places(points[None])
-    counts, n = counts_of(place, len(rows)), len(points)
+    rows, place = tests.distinct_places(points[None])
+    counts, n = tests.counts_of(place, len(rows)), len(points)
 
     def ratio(k: Kernel) -> Any:
         model = replace(given, kernel=k)
-        sums, diagonal = row_sums(lambda some: k(rows[some], rows), counts)
+        sums, diagonal = tests.row_sums(lambda some: k(rows[some], rows), counts)
         c, embedded = as_like(counts[0], sums), as_like(model.at(rows), sums)
         partners = (sums[:, 0] - diagonal - (n - 2) * embedded - c @ embedded) / (n - 1)
         return _over_error([(partners, c)], model.total, diagonal)
@@ -104,12 +96,12 @@ def _model_ratio(given: MeanEmbedding, points: Any) -> Ratio:
 
 def _sample_ratio(first: Any, second: Any) -> Ratio:
     """The squared discrepancy of two samples over its standard error, by kernels."""
-    rows, [place] = distinct_places(np.concatenate([first, second])[None])
+    rows, [place] = tests.distinct_places(np.concatenate([first, second])[None])
     n, m = len(first), len(second)
     counts = np.stack([np.bincount(x, minlength=len(rows)) for x in np.split(place, [n])]) + 0.0
 
     def ratio(k: Kernel) -> Any:
-        sums, own = row_sums(lambda some: k(rows[some], rows), counts)
+        sums, own = tests.row_sums(lambda some: k(rows[some], rows), counts)
         first = (sums[:, 0] - own) / (n - 1) - sums[:, 1] / m
         second = (sums[:, 1] - own) / (m - 1) - sums[:, 0] / n
         c = as_like(counts, own)
@@ -238,13 +230,13 @@ def choose_kernel(
         model = as_target(other)
         check_roles("choose_kernel(samples, model)", model, samples)
         given = mean_embedding(model)
-        sets = [complete_samples(given.circuit, samples)]
+        sets = [tests.complete_samples(given.circuit, samples)]
         default = partial(default_kernel, given.circuit, categorical_features=categorical_features)
-        found = kernels_of(kernels, default, categorical_features)
+        found = tests.kernels_of(kernels, default, categorical_features)
         ratio: Callable[..., Ratio] = partial(_model_ratio, given)
     else:
-        *sets, schema = two_sets(samples, other)
-        found, _ = pooled_kernels(kernels, np.concatenate(sets), schema, categorical_features)
+        *sets, schema = tests.two_sets(samples, other)
+        found, _ = tests.pooled_kernels(kernels, np.concatenate(sets), schema, categorical_features)
         ratio = _sample_ratio
     score = ratio(*sets)
     best = max(found, key=lambda k: float(on_host(score(k))))

@@ -13,22 +13,8 @@ import numpy as np
 from scipy.optimize import bisect
 from scipy.special import gammainc, ndtr, stdtr, stdtrit
 
-from expectedkernels.arrays import (
-    Array,
-    RngLike,
-    RowsLike,
-    SamplesLike,
-    VariablesLike,
-    as_generator,
-    as_like,
-    cumulative,
-    drawn,
-    from_logs,
-    namespace,
-    on_host,
-    require_memory,
-    spans,
-)
+from expectedkernels import arrays
+from expectedkernels.arrays import Array, RngLike, RowsLike, SamplesLike, VariablesLike, drawn
 from expectedkernels.checks import (
     DataError,
     PropertyError,
@@ -50,16 +36,8 @@ from expectedkernels.discrepancies.mmd import (
     states_of,
 )
 from expectedkernels.expectation import two_distributions
-from expectedkernels.kernels.empirical import (
-    Empirical,
-    categorical_variables,
-    check_roles,
-    default_kernel,
-    distinct_rows,
-    refuse_features,
-    sample_rows,
-    sample_weights,
-)
+from expectedkernels.kernels import empirical
+from expectedkernels.kernels.empirical import Empirical, default_kernel
 from expectedkernels.kernels.kernel import ExpHamming, Kernel, require_kernel
 from expectedkernels.kernels.target import Target, TargetLike, as_target
 from expectedkernels.models.factor_graph import BayesianNetwork, forward_samples
@@ -419,7 +397,7 @@ def kernels_of(
         return [default(scale=1.0)]
     if isinstance(k, str) and k == "aggregate":
         return [default(scale=scale) for scale in (0.5, 1.0, 2.0, 4.0, 8.0)]
-    refuse_features(categorical_features)
+    empirical.refuse_features(categorical_features)
     kernels = list(k) if isinstance(k, (list, tuple)) else [k]
     if not kernels:
         raise DataError("A test needs at least one kernel. Got an empty list.")
@@ -430,8 +408,8 @@ def kernels_of(
 
 def complete_samples(model: Any, samples: Any) -> Any:
     """The complete, equally weighted samples of a test, (n, variables), at least two."""
-    points = sample_rows(model, samples)
-    check_samples(points, sample_weights(samples))
+    points = empirical.sample_rows(model, samples)
+    check_samples(points, empirical.sample_weights(samples))
     return points
 
 
@@ -485,10 +463,10 @@ def row_sums(block: Block, weights: Any) -> tuple[Any, Any]:
     ([[3.0], [8.0]], [1.0, 2.0])
     """
     size, parts = weights.shape[1], []
-    for chunk in spans(size, max(1, CHUNK // size)):
+    for chunk in arrays.spans(size, max(1, CHUNK // size)):
         matrix = block(np.arange(size)[chunk])
-        parts.append((matrix @ as_like(weights.T, matrix), matrix[:, chunk].diagonal()))
-    sums, diagonal = (namespace(*x).concatenate(x) for x in zip(*parts, strict=True))
+        parts.append((matrix @ arrays.as_like(weights.T, matrix), matrix[:, chunk].diagonal()))
+    sums, diagonal = (arrays.namespace(*x).concatenate(x) for x in zip(*parts, strict=True))
     return sums, diagonal
 
 
@@ -523,7 +501,7 @@ def null_generator(rng: Any) -> Any:
     >>> null_generator(0).random() == np.random.default_rng(0).random()
     False
     """
-    generator = as_generator(rng)
+    generator = arrays.as_generator(rng)
     return generator if generator is rng else generator.spawn(1)[0]
 
 
@@ -562,7 +540,7 @@ def _exact_sampler(target: Any, rng: Any) -> Callable[[int], Any] | None:
     """A function that draws independent rows of a target, None if nothing exact is known."""
     if is_small(target):
         states, chances = states_of(target)
-        edges = cumulative(chances[None])[0]
+        edges = arrays.cumulative(chances[None])[0]
         return lambda n: states[np.searchsorted(edges, rng.random(n), "right")]
     if isinstance(target, BayesianNetwork):
         return lambda n: forward_samples(target, n, rng, {}).astype(np.float64)
@@ -595,7 +573,7 @@ def gibbs_sweeps(target: Any, sites: Sequence[Any], points: Any, rng: Any) -> An
             logs = np.empty((len(rows), n_others + 1))
             logs[at, rows[:, v]] = here
             logs[np.tile(at, n_others), others[:, v]] = target.log_prob(others)
-            rows[:, v] = drawn(cumulative(from_logs(logs)), u)
+            rows[:, v] = drawn(arrays.cumulative(arrays.from_logs(logs)), u)
             here = logs[at, rows[:, v]]
     return rows.astype(np.float64)
 
@@ -616,13 +594,13 @@ def simulate(
         )
     source = tested = model if refit is None else read(refit(points))
     statistic = make(tested)
-    with rows_numbered(distinct_rows(points)[2]):  # statistics look at distinct rows
+    with rows_numbered(empirical.distinct_rows(points)[2]):  # statistics look at distinct rows
         found = [statistic(points[None])]  # names impossible samples before others are drawn
     if refit is not None:
         source = read(refit(np.tile(points, (REFIT_COPIES, 1))))
     source = source.circuit if isinstance(source, MeanEmbedding) else source
     kind, sample = null_sampler(source, points, null, null_generator(rng))
-    for chunk in spans(n_null, max(1, CHUNK // points.size)):
+    for chunk in arrays.spans(n_null, max(1, CHUNK // points.size)):
         samples = sample(chunk.stop - chunk.start)
         if refit is None:
             found.append(statistic(samples))
@@ -640,8 +618,8 @@ def mmd_statistics(model: MeanEmbedding, kernels: list[Kernel]) -> Statistic:
         found = []
         for p in embeddings:
             within = pair_means(partial(_kernels, p.kernel, rows), place, len(rows))
-            across = on_host(p.at(rows))[place].mean(axis=1)
-            found.append(within - 2.0 * across + float(on_host(p.total)))
+            across = arrays.on_host(p.at(rows))[place].mean(axis=1)
+            found.append(within - 2.0 * across + float(arrays.on_host(p.total)))
         return np.stack(found)
 
     return statistics
@@ -659,7 +637,7 @@ def mmd_errors(model: MeanEmbedding, k: Kernel, points: Any) -> tuple[float, Sam
     """
     rows, place = distinct_places(points[None])
     n, counts = len(points), counts_of(place, len(rows))
-    embedded = on_host(replace(model, kernel=k).at(rows))
+    embedded = arrays.on_host(replace(model, kernel=k).at(rows))
 
     def h(some: Any) -> Any:  # constants do not matter for variances
         return k.numbers(rows[some], rows) - embedded[some][:, None] - embedded
@@ -749,7 +727,7 @@ def mmd_test(
     0.005
     """
     model = as_target(model)
-    check_roles("mmd_test(samples, model, k)", model, samples)
+    empirical.check_roles("mmd_test(samples, model, k)", model, samples)
     given = mean_embedding(model)
     points = complete_samples(given.circuit, samples)
     check_choice("mmd_test", "null", null, ("auto", "model"), DataError)
@@ -868,7 +846,7 @@ def kdsd_test(
         return np.stack([pair_means(f, place, len(rows)) for f in selected_grams(kernels, rows)])
 
     if null == "signs":
-        with rows_numbered(distinct_rows(points)[2]):
+        with rows_numbered(empirical.distinct_rows(points)[2]):
             signs = steins(target), points, n_null, 0.5 if change is None else change
             kind, values = null, _signed_statistics(*signs, null_generator(rng))
     else:
@@ -1002,7 +980,7 @@ def mmd_two_sample_test(
     # in an order that does not tell which set a row is of
     kernels, categorical = pooled_kernels(k, rows[np.sort(place[0])], schema, categorical_features)
     generator = null_generator(rng)
-    require_memory(
+    arrays.require_memory(
         32.0 * (n_null + 1) * max(n, len(rows)),
         f"A table of {n_null} divisions of {n + m} samples",
         "Take fewer of either.",
@@ -1054,7 +1032,7 @@ def pooled_kernels(
     kernels = kernels_of(k, default, categorical_features)
     if k is not None and not isinstance(k, str):
         return kernels, None
-    kinds = categorical_variables(points, categorical_features=categorical_features)
+    kinds = empirical.categorical_variables(points, categorical_features=categorical_features)
     names = range(len(kinds)) if schema is None or schema.names is None else schema.names
     return kernels, dict(zip(names, kinds.tolist(), strict=True))
 
@@ -1187,7 +1165,7 @@ def mmd_compare(
     0.114 ± 0.012 (p = 2.92e-19, 300 samples).
     """
     for given in (p1, p2):
-        check_roles("mmd_compare(p1, p2, samples, k)", given, samples)
+        empirical.check_roles("mmd_compare(p1, p2, samples, k)", given, samples)
     return _compare_pairs([p1, p2], ("the first model", "the second model"), samples, k)[0]
 
 
@@ -1262,7 +1240,7 @@ def mmd_compare_all(
     if len(given) < 2:
         raise DataError(f"At least two models are compared. Got {len(given)}.")
     for model in given:
-        check_roles("mmd_compare_all(models, samples, k)", model, samples)
+        empirical.check_roles("mmd_compare_all(models, samples, k)", model, samples)
     pairs = sorted(_compare_pairs(given, names, samples, k), key=lambda pair: pair.p_value)
     found, least = [], 0.0
     for rank, pair in enumerate(pairs):  # by Holm's rule
@@ -1288,7 +1266,7 @@ def _compare_pairs(
     for model in (first, *others):  # with variables and states in the order of the first
         circuit = first.circuit if model is first else align(first.circuit, model.circuit)[1]
         p = replace(model, circuit=circuit, kernel=k)
-        scores.append(on_host(p.total - 2.0 * p.at(rows))[place[0]])
+        scores.append(arrays.on_host(p.total - 2.0 * p.at(rows))[place[0]])
     found = []
     for a, b in combinations(range(len(models)), 2):
         apart, size = scores[a] - scores[b], max(np.abs(scores[a]).max(), np.abs(scores[b]).max())
