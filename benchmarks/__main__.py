@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
-from benchmarks import cards, compiling, expected_kernels, learning, precision, quality, streams
+from benchmarks import cards, expected_kernels, learning, quality, streams
 
-MODULES = (expected_kernels, cards, learning, streams, precision, compiling, quality)
+MODULES = (expected_kernels, cards, learning, streams, quality)
 BENCHMARKS = {f.__name__: f for module in MODULES for f in module.ALL}
 
 

@@ -1,21 +1,24 @@
-"""What a CUDA card makes of the library: `python -m benchmarks on_a_card`."""
+"""Times on a GPU (`python -m benchmarks on_a_card`), and errors of single precision."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import product
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 import expectedkernels as ek
-from benchmarks.timing import alternating, best_of, seconds, show
+from benchmarks.learning import data_rows
+from benchmarks.timing import best_of, seconds, show
 from expectedkernels.data.schema import Schema
 from expectedkernels.learning.chow_liu import grouped_counts, spanning_edges
 from expectedkernels.learning.em import Phase, epochs
 from expectedkernels.learning.training_data import Data, mutual_information
 
 KERNEL = ek.RBF(0.1)
+UNITS, EPOCHS, ASKED = 16, 10, 500
 
 
 def on_a_card() -> None:
@@ -27,37 +30,10 @@ def on_a_card() -> None:
     if not torch.cuda.is_available():
         print("\n(no CUDA card here: the benchmark of the card is left out)")
         return
-    dense_products(torch)
     evidence_and_points(torch)
     questions("cuda")
     training("cuda")
     totals("cuda")
-
-
-def dense_products(torch: Any) -> None:
-    """Dense circuits, beside the card's own rate of matrix products."""
-    rows = []
-    for units in (32, 128, 1024):
-        vtree = ek.Vtree.balanced(256)
-        p, q = (ek.random_circuit(vtree, units, rng=i).to("cuda") for i in range(2))
-        a = torch.rand(128, units, units, dtype=torch.float64, device="cuda")
-
-        def products(a=a):
-            for _ in range(4):  # about 2 * 255 products
-                torch.matmul(a, a)
-            torch.cuda.synchronize()
-
-        def ours(p=p, q=q):
-            ek.expected_kernel(p, q, KERNEL)
-            torch.cuda.synchronize()
-
-        mine, limit = alternating(ours, products, rounds=5)
-        limit *= 510 / 512
-        rows.append(
-            (f"K = {units}", seconds(mine), f"{seconds(limit)} matmul",
-             f"{100 * limit / mine:.0f} %")
-        )  # fmt: skip
-    show(f"Dense circuits of 256 variables on {torch.cuda.get_device_name()}, float64", rows)
 
 
 def evidence_and_points(torch: Any) -> None:
@@ -229,4 +205,79 @@ def _times(passes: Any) -> list[float]:
     return found
 
 
-ALL = [on_a_card]
+def precision() -> None:
+    """Answers of circuits in float32, on the host and on a card (there in TF32, too)."""
+    try:
+        import torch
+    except ImportError:
+        return
+    X = data_rows("nltcs", "train")
+    if X is None:
+        return
+    places = [("torch", "highest")]
+    if torch.cuda.is_available():
+        places += [("cuda", "highest"), ("cuda", "high")]
+    for place, products in places:
+        torch.set_float32_matmul_precision(products)
+        kind = "TF32" if products == "high" else "float32"
+        show(f"Largest errors of {kind} on {place}, hidden tree of NLTCS", _errors(X, place))
+    torch.set_float32_matmul_precision("highest")
+
+
+def _errors(X: Any, place: str) -> list[tuple[str, ...]]:
+    options: Any = {"batch_size": 512, "epochs": EPOCHS, "rng": 0, "progress": False}
+    single, double = (
+        ek.learn_hclt(X, UNITS, device=place, dtype=dtype, **options)
+        for dtype in ("float32", "float64")
+    )
+    rng = np.random.default_rng(0)
+    rows = np.where(rng.random((ASKED, X.shape[1])) < 0.3, np.nan, X[:ASKED])
+    tree, other = ek.learn_chow_liu(X), ek.random_circuit(double.vtree, 4, rng=0)
+    k = ek.ExpHamming()
+    lines = [_total(single.to(place, dtype="float32"))]
+
+    def add(what: str, circuit: Any, ask: Callable[[Any], Any], relative: bool = False) -> None:
+        exact, found = (_array(ask(circuit.to(place, dtype=d))) for d in ("float64", "float32"))
+        error = np.abs(found - exact) / (np.abs(exact) if relative else 1.0)
+        lines.append((what, f"{error.max():.1e}", "relative" if relative else "absolute", ""))
+
+    add("log-likelihoods", double, lambda p: p.log_likelihood(rows))
+    add("marginals", double, lambda p: np.concatenate(p.marginals(rows), axis=1))
+    best = [tree.to(place, dtype=dtype).map(rows) for dtype in ("float64", "float32")]
+    differ = float((best[0] != best[1]).any(axis=1).mean())
+    lines.append(("most probable rows", f"{differ:.1%}", "of rows differ", ""))
+    add("expected kernel", double, lambda p: ek.expected_kernel(p, other.to(place), k), True)
+    add("given rows", double, lambda p: ek.expected_kernel(p, p, k, evidence_p=rows[:50]), True)
+    add("squared MMD to data", double, lambda p: ek.mmd2(p, X[:ASKED], k), True)
+    means = [float(np.mean(p.log_likelihood(X))) for p in (single, double)]
+    what = f"mean log-likelihood after {EPOCHS} epochs of EM"
+    lines.append((what, f"{abs(means[0] - means[1]):.1e}", "absolute", ""))
+    lines.append(("predictions of a kernel machine", *_prediction(X, rows, double)))
+    return lines
+
+
+def _total(circuit: Any) -> tuple[str, ...]:
+    """How far the probabilities of all states of a circuit are from summing to one."""
+    states = np.array(list(product((0, 1), repeat=circuit.n_variables)))
+    total = sum(
+        float(np.exp(_array(circuit.log_likelihood(part))).sum())
+        for part in np.array_split(states, 16)
+    )
+    return f"total of {len(states)} states after EM", f"{abs(total - 1.0):.1e}", "absolute", ""
+
+
+def _prediction(X: Any, rows: Any, circuit: Any) -> tuple[str, ...]:
+    y = X[:ASKED, -1] + 0.1 * X[:ASKED, :-1].sum(axis=1)
+    found = [
+        ek.ExpectedKernelRidge(density=circuit.to("numpy", dtype=dtype)).fit(X[:ASKED], y)
+        for dtype in ("float64", "float32")
+    ]
+    exact, single = (model.predict(rows) for model in found)
+    return f"{np.abs(exact - single).max():.1e}", "absolute", ""
+
+
+def _array(x: Any) -> Any:
+    return np.asarray(x.cpu() if hasattr(x, "cpu") else x, dtype=np.float64)
+
+
+ALL = [on_a_card, precision]

@@ -1,4 +1,4 @@
-"""Expected kernels: against the textbook recursion, and against matrix products."""
+"""Expected kernels, against the textbook recursion."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import expectedkernels as ek
-from benchmarks.timing import alternating, best_of, data_file, seconds, show
+from benchmarks.timing import best_of, data_file, seconds, show
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 import oracles
@@ -48,20 +48,4 @@ def _recursion(what: str, p: ek.Circuit, root: Any) -> list[tuple[str, str, str,
     return [(what, seconds(fast), f"{seconds(slow)} recursion", f"{slow / fast:.0f} x")]
 
 
-def dense_circuits() -> None:
-    """The share of NumPy's own rate of batched matrix products, on the same shapes."""
-    rows = []
-    for units in (32, 128):
-        vtree = ek.Vtree.balanced(256)
-        p, q = ek.random_circuit(vtree, units, rng=0), ek.random_circuit(vtree, units, rng=1)
-        a, b = np.random.default_rng(0).random((2, 255, units, units))
-        ours, limit = alternating(
-            lambda p=p, q=q: ek.expected_kernel(p, q, KERNEL),
-            lambda a=a, b=b: (np.matmul(a, b), np.matmul(b, a)),
-        )
-        rates = [f"{seconds(t)}, {4 * 255 * units**3 / t / 1e9:.1f} GFLOP/s" for t in (ours, limit)]
-        rows.append((f"K = {units}", *rates, f"{100 * limit / ours:.0f} %"))
-    show("Dense circuits of 256 variables, beside NumPy's batched matmul", rows)
-
-
-ALL = [learned_circuits, dense_circuits]
+ALL = [learned_circuits]
