@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from expectedkernels import checks
 from expectedkernels.arrays import (
     DEFAULT_MAX_BYTES,
     Array,
@@ -20,15 +21,7 @@ from expectedkernels.arrays import (
     on_host,
     spans,
 )
-from expectedkernels.checks import (
-    DataError,
-    EvidenceError,
-    KernelError,
-    check_count,
-    check_real,
-    is_int,
-    public_in,
-)
+from expectedkernels.checks import DataError, EvidenceError, KernelError, public_in
 from expectedkernels.circuits.build import stack
 from expectedkernels.circuits.circuit import Circuit, align, host_for, require_circuits
 from expectedkernels.circuits.operands import CircuitOperand, check_single_root
@@ -40,18 +33,11 @@ from expectedkernels.data.schema import Schema, joint_columns
 from expectedkernels.data.tables import Columns, FrameColumn
 from expectedkernels.discrepancies.hypothesis_tests import rank_p_value
 from expectedkernels.expectation import expected_kernel
+from expectedkernels.kernels import kernel
 from expectedkernels.kernels.empirical import default_kernel
 from expectedkernels.kernels.factors import Factor
 from expectedkernels.kernels.gram import by_kernel_root, gram, is_parallel, one_changed
-from expectedkernels.kernels.kernel import (
-    ExpHamming,
-    FactorKernel,
-    Kernel,
-    SumKernel,
-    factor_matrix,
-    refuse_gradients,
-    require_kernel,
-)
+from expectedkernels.kernels.kernel import ExpHamming, FactorKernel, Kernel, SumKernel
 from expectedkernels.learning.chow_liu import EM_ITERATIONS, EM_TOLERANCE, content_tree
 from expectedkernels.learning.em import em, expected_counts, maximized
 from expectedkernels.learning.training_data import MAX_STATES, Data, Rows
@@ -148,7 +134,7 @@ def drift(
     >>> found.p_value, bool(abs(found.shapley.sum() - found.mmd2) < 1e-15)
     (0.01, True)
     """
-    check_count("drift", "n_permutations", n_permutations, error=DataError)
+    checks.check_count("drift", "n_permutations", n_permutations, error=DataError)
     windows, k = read_windows("drift", [X, Y], k, n_bins, pseudocount)
     before, after = windows.fit(0), windows.fit(1)
     blocks = k.blocks(before.vtree, before.cardinalities)
@@ -287,8 +273,8 @@ def read_windows(
     Labels, and numbers of which there are few, are states; other numbers are divided into bins
     with equal shares of all rows.
     """
-    check_count(name, "n_bins", n_bins, 2, error=DataError)
-    check_real(name, "pseudocount", pseudocount, error=DataError)
+    checks.check_count(name, "n_bins", n_bins, 2, error=DataError)
+    checks.check_real(name, "pseudocount", pseudocount, error=DataError)
     windows = [_columns(tables.as_table(x), number) for number, x in enumerate(given, 1)]
     columns = joint_columns(windows, "Window {}")
     names, sizes = windows[0].names, tuple(map(len, windows))
@@ -302,7 +288,7 @@ def read_windows(
     schema = Schema(tuple(cards), names, labels)
     pooled = content_tree(rows, cards, names, pseudocount).with_schema(schema)
     k = ExpHamming(GAMMA) if k is None else k
-    require_kernel(k, "ExpHamming(0.5)")
+    kernel.require_kernel(k, "ExpHamming(0.5)")
     return Windows(rows, sizes, schema, pooled, pseudocount), k
 
 
@@ -467,7 +453,7 @@ class Drift(Reported):
         >>> [rows.tolist() for rows in found.typical_rows(2)]
         [[0, 1], [1, 2]]
         """
-        check_count("typical_rows", "n", n, 1, error=DataError)
+        checks.check_count("typical_rows", "n", n, 1, error=DataError)
         gone, come = self.witness
         return np.argsort(-gone, kind="stable")[:n], np.argsort(come, kind="stable")[:n]
 
@@ -766,7 +752,7 @@ def shapley_account(
     total = np.zeros(p.n_variables)
     for weight, factors in terms:
         sizes = enumerate(zip(factors, p.cardinalities, strict=True))
-        excess = [factor_matrix(factor, int(n or 0), v) - 1.0 for v, (factor, n) in sizes]
+        excess = [kernel.factor_matrix(factor, int(n or 0), v) - 1.0 for v, (factor, n) in sizes]
         alone = [Factor(table=table) for table in excess]
         for t, share in zip(0.5 * (nodes + 1.0), 0.5 * shares, strict=True):
             mixed = [Factor(table=1.0 + t * table) for table in excess]
@@ -798,16 +784,16 @@ def _changed_forms(p: Circuit, q: Circuit, factors: Any, others: Any, max_bytes:
     changed = np.zeros(p.n_variables)
     whole = 0.0
     for part in spans(p.n_variables, AT_ONCE):
-        kernel, order = one_changed(both.vtree, factors, others, range(p.n_variables)[part])
-        forms = SIGNS @ by_kernel_root((side, side), kernel, max_bytes) @ SIGNS
+        changed_kernel, order = one_changed(both.vtree, factors, others, range(p.n_variables)[part])
+        forms = SIGNS @ by_kernel_root((side, side), changed_kernel, max_bytes) @ SIGNS
         whole, changed[order] = float(forms[0]), forms[1:]
     return whole, changed
 
 
 def _terms(name: str, k: Kernel, p: Circuit, why: str = IGNORED) -> Any:
     """The kernel as weights and products of factors."""
-    require_kernel(k)
-    refuse_gradients(name, k)
+    kernel.require_kernel(k)
+    kernel.refuse_gradients(name, k)
     blocks = k.blocks(p.vtree, p.cardinalities)
     if not is_parallel(blocks):
         raise KernelError(
@@ -988,7 +974,9 @@ def group_discrepancies(
     [0.093, 0.093, 0.591]
     """
     p = _distribution("group_discrepancies", p)
-    check_real("group_discrepancies", "min_probability", min_probability, 0, 1, error=DataError)
+    checks.check_real(
+        "group_discrepancies", "min_probability", min_probability, 0, 1, error=DataError
+    )
     k = default_kernel(p) if k is None else k
     kernels = _group_kernels("group_discrepancies", k, p, max_bytes)
     rows, enumerated = _group_rows(p, groups)
@@ -1028,7 +1016,7 @@ def _group_kernels(name: str, k: Kernel, p: Circuit, max_bytes: int) -> Callable
         if n is None:
             return factor
         table = np.ones((2 * n, 2 * n))
-        table[:n, :n] = factor_matrix(factor, n, variable)
+        table[:n, :n] = kernel.factor_matrix(factor, n, variable)
         return Factor(table=table)
 
     def evidence(rows: Any, hidden: Any) -> list[Any]:
@@ -1043,12 +1031,12 @@ def _group_kernels(name: str, k: Kernel, p: Circuit, max_bytes: int) -> Callable
 
     weights, products = zip(*_terms(name, k, p), strict=True)
     parts = [_Factors(map(beside_copies, own, range(len(cards)))) for own in products]
-    kernel = SumKernel(parts, list(weights))
+    marginalized = SumKernel(parts, list(weights))
 
     def between(rows: Any, hidden: Any, others: Any, other_hidden: Any) -> Any:
         given: Any = {"evidence_p": evidence(rows, hidden), "max_bytes": max_bytes}
         given["evidence_q"] = evidence(others, other_hidden)
-        return expected_kernel(circuit, circuit, kernel, **given)
+        return expected_kernel(circuit, circuit, marginalized, **given)
 
     return between
 
@@ -1068,7 +1056,7 @@ def _group_rows(p: Circuit, groups: Any) -> tuple[Any, bool]:
     """Groups as rows of evidence, and whether they are all combinations of states."""
     groups, sets = tables.as_table(groups), None
     listed = isinstance(groups, (list, tuple)) and len(groups) > 0
-    if is_int(groups):
+    if checks.is_int(groups):
         discrete = [v for v, card in enumerate(p.cardinalities) if card is not None]
         if not 1 <= groups <= len(discrete):
             raise DataError(

@@ -13,28 +13,13 @@ import numpy as np
 from scipy.optimize import bisect
 from scipy.special import gammainc, ndtr, stdtr, stdtrit
 
-from expectedkernels import arrays
+from expectedkernels import arrays, checks
 from expectedkernels.arrays import Array, RngLike, RowsLike, SamplesLike, VariablesLike, drawn
-from expectedkernels.checks import (
-    DataError,
-    PropertyError,
-    SizeError,
-    check_choice,
-    check_count,
-    check_real,
-    public,
-    rows_numbered,
-)
+from expectedkernels.checks import DataError, PropertyError, SizeError, public
 from expectedkernels.circuits.circuit import Circuit, align
 from expectedkernels.data.schema import Schema, listed
-from expectedkernels.discrepancies.mmd import (
-    ENUMERATED,
-    MeanEmbedding,
-    as_distribution,
-    is_small,
-    mean_embedding,
-    states_of,
-)
+from expectedkernels.discrepancies import mmd
+from expectedkernels.discrepancies.mmd import MeanEmbedding, mean_embedding
 from expectedkernels.expectation import two_distributions
 from expectedkernels.kernels import empirical
 from expectedkernels.kernels.empirical import Empirical, default_kernel
@@ -241,7 +226,7 @@ class GoodnessOfFit(SignificanceTest):
         >>> low < ek.mmd2(p, q) < high
         True
         """
-        check_real("interval", "coverage", coverage, 0, 1, "()", error=DataError)
+        checks.check_real("interval", "coverage", coverage, 0, 1, "()", error=DataError)
         if self.standard_error is None or self.sampling_error is None:
             raise DataError(
                 "The discrepancy of an interval is that of one kernel, and this test has several, "
@@ -522,7 +507,7 @@ def null_sampler(target: Any, points: Any, null: str, rng: Any) -> tuple[str, Ca
     if null == "model":
         why = "it is too large to compile" if hasattr(target, "sample") else "it has no samples"
         if isinstance(target, Target):
-            why = f"it is a function of more than {ENUMERATED} states"
+            why = f"it is a function of more than {mmd.ENUMERATED} states"
         raise PropertyError(
             f"The target cannot be sampled exactly: {why}. Use null='gibbs', chains that start "
             "from the samples and keep the level all the same."
@@ -538,8 +523,8 @@ def null_sampler(target: Any, points: Any, null: str, rng: Any) -> tuple[str, Ca
 
 def _exact_sampler(target: Any, rng: Any) -> Callable[[int], Any] | None:
     """A function that draws independent rows of a target, None if nothing exact is known."""
-    if is_small(target):
-        states, chances = states_of(target)
+    if mmd.is_small(target):
+        states, chances = mmd.states_of(target)
         edges = arrays.cumulative(chances[None])[0]
         return lambda n: states[np.searchsorted(edges, rng.random(n), "right")]
     if isinstance(target, BayesianNetwork):
@@ -594,7 +579,9 @@ def simulate(
         )
     source = tested = model if refit is None else read(refit(points))
     statistic = make(tested)
-    with rows_numbered(empirical.distinct_rows(points)[2]):  # statistics look at distinct rows
+    with checks.rows_numbered(
+        empirical.distinct_rows(points)[2]
+    ):  # statistics look at distinct rows
         found = [statistic(points[None])]  # names impossible samples before others are drawn
     if refit is not None:
         source = read(refit(np.tile(points, (REFIT_COPIES, 1))))
@@ -730,8 +717,8 @@ def mmd_test(
     empirical.check_roles("mmd_test(samples, model, k)", model, samples)
     given = mean_embedding(model)
     points = complete_samples(given.circuit, samples)
-    check_choice("mmd_test", "null", null, ("auto", "model"), DataError)
-    check_count("mmd_test", "n_null", n_null, 1, error=DataError)
+    checks.check_choice("mmd_test", "null", null, ("auto", "model"), DataError)
+    checks.check_count("mmd_test", "n_null", n_null, 1, error=DataError)
     # of the model alone: a gamma by the data would not be that of the simulated samples
     kernels = kernels_of(k, partial(default_kernel, given.circuit))
     tested, kind, values = simulate(
@@ -834,7 +821,7 @@ def kdsd_test(
     """
     target, cardinalities = stein_target("kdsd_test(samples, target, k)", target, samples)
     points = complete_samples(target, samples)
-    check_count("kdsd_test", "n_null", n_null, 1, error=DataError)
+    checks.check_count("kdsd_test", "n_null", n_null, 1, error=DataError)
     null, d = _checked_null(null, change, refit), len(cardinalities)
     kernels = kernels_of(k, lambda scale: ExpHamming(None if scale == 1.0 else scale / d))
 
@@ -846,7 +833,7 @@ def kdsd_test(
         return np.stack([pair_means(f, place, len(rows)) for f in selected_grams(kernels, rows)])
 
     if null == "signs":
-        with rows_numbered(empirical.distinct_rows(points)[2]):
+        with checks.rows_numbered(empirical.distinct_rows(points)[2]):
             signs = steins(target), points, n_null, 0.5 if change is None else change
             kind, values = null, _signed_statistics(*signs, null_generator(rng))
     else:
@@ -856,9 +843,9 @@ def kdsd_test(
 
 
 def _checked_null(null: Any, change: Any, refit: Any) -> str:
-    check_choice("kdsd_test", "null", null, NULLS, DataError)
+    checks.check_choice("kdsd_test", "null", null, NULLS, DataError)
     if change is not None:
-        check_real("kdsd_test", "change", change, 0, 0.5, "(]", error=DataError)
+        checks.check_real("kdsd_test", "change", change, 0, 0.5, "(]", error=DataError)
         if refit is not None or null in ("model", "gibbs"):
             other = "refit" if refit is not None else f"null={null!r}"
             raise DataError(
@@ -973,7 +960,7 @@ def mmd_two_sample_test(
     >>> mmd_two_sample_test(X, Y + [1.0, 0.0], rng=0).p_value
     0.005
     """
-    check_count("mmd_two_sample_test", "n_null", n_null, 1, error=DataError)
+    checks.check_count("mmd_two_sample_test", "n_null", n_null, 1, error=DataError)
     first, second, schema = two_sets(X, Y)
     n, m = len(first), len(second)
     rows, place = distinct_places(np.concatenate([first, second])[None])
@@ -1000,7 +987,7 @@ def mmd_two_sample_test(
 
 def two_sets(X: Any, Y: Any) -> tuple[Any, Any, Schema | None]:
     """Two sets of complete samples over the same variables, and the schema if one is a frame."""
-    given = as_distribution(X), as_distribution(Y)
+    given = mmd.as_distribution(X), mmd.as_distribution(Y)
     for x in given:
         if not isinstance(x, Empirical):
             raise DataError(

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels import expectation
 from expectedkernels.arrays import (
     DEFAULT_MAX_BYTES,
     Array,
@@ -25,20 +26,9 @@ from expectedkernels.circuits.graph import Unit
 from expectedkernels.circuits.operands import check_single_root
 from expectedkernels.circuits.queries import require_normalized
 from expectedkernels.data.tables import as_table, is_frame
-from expectedkernels.expectation import (
-    expected_kernel,
-    refuse_functions,
-    require_distribution,
-    two_distributions,
-)
-from expectedkernels.kernels.empirical import (
-    DistributionLike,
-    Empirical,
-    default_kernel,
-    refuse_features,
-    sample_weights,
-    shared_schema,
-)
+from expectedkernels.expectation import expected_kernel, two_distributions
+from expectedkernels.kernels import empirical
+from expectedkernels.kernels.empirical import DistributionLike, Empirical, default_kernel
 from expectedkernels.kernels.kernel import Kernel, is_kernel_compatible
 from expectedkernels.kernels.target import Target
 from expectedkernels.models import converted
@@ -205,7 +195,7 @@ def witness(
     if is_frame(X):
         schemas = [x.schema for x in (p, q) if isinstance(x, Circuit)]
         frames = [x.frame for x in given if isinstance(x, Empirical) and x.frame is not None]
-        X = (schemas[0] if schemas else shared_schema(*frames, X)).read_frame(X)
+        X = (schemas[0] if schemas else empirical.shared_schema(*frames, X)).read_frame(X)
     first, second = (expected_kernel(x, X, k, max_bytes=max_bytes) for x in (p, q))
     return as_like(first, second) - as_like(second, first)  # one of them may be on a GPU
 
@@ -220,23 +210,23 @@ def _read(
     for x in (first, second):
         if isinstance(x, Circuit):
             check_single_root(x, "A discrepancy")
-        require_distribution(x, "A discrepancy")
+        expectation.require_distribution(x, "A discrepancy")
     if k is None:
         k = default_kernel(first, second, categorical_features=categorical_features)
     else:
-        refuse_features(categorical_features)
+        empirical.refuse_features(categorical_features)
     return given, first, second, k
 
 
 def as_distribution(x: Any) -> Any:
     """A plain array or frame of points stands for its empirical distribution."""
-    refuse_functions(x)
+    expectation.refuse_functions(x)
     if isinstance(x, (Circuit, Unit, Empirical)) or hasattr(x, "compile"):
         return x
     model = converted(x)
     if model is not x:
         return model
-    weights = sample_weights(x)
+    weights = empirical.sample_weights(x)
     return Empirical(x if weights is None else x.rows, weights)
 
 

@@ -8,15 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from expectedkernels import checks
 from expectedkernels.arrays import Array, RngLike, RowsLike, as_generator, require_memory, spans
-from expectedkernels.checks import (
-    DataError,
-    KernelError,
-    check_choice,
-    check_count,
-    check_real,
-    public,
-)
+from expectedkernels.checks import DataError, KernelError, public
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.data.evidence import EvidenceLike, as_points
 from expectedkernels.data.schema import Schema
@@ -118,7 +112,7 @@ def quadrature(
     >>> weights.round(6).tolist(), variance < 1e-12
     ([0.1, 0.1, 0.4, 0.4], True)
     """
-    check_real("quadrature", "jitter", jitter, error=DataError)
+    checks.check_real("quadrature", "jitter", jitter, error=DataError)
     found = embedding_of(p, k, evidence, "Quadrature")
     rows, schema = sample_rows(found.circuit, X), found.circuit.schema
     points = as_points(rows, schema, "The points of a quadrature")
@@ -389,8 +383,8 @@ def herd(
     >>> points.mmd < ek.mmd(asia.circuit().condition({"smoke": "yes"}), draws) / 3
     True
     """
-    check_count("herd", "n", n, 1, error=DataError)
-    check_choice("herd", "weights", weights, WEIGHTS, DataError)
+    checks.check_count("herd", "n", n, 1, error=DataError)
+    checks.check_choice("herd", "weights", weights, WEIGHTS, DataError)
     found, generator = embedding_of(p, k, evidence, "Herding"), as_generator(rng)
     if candidates is None:
         rows = candidate_points(found.circuit, n, generator)
