@@ -50,11 +50,11 @@ _MODULES = {
     "monitoring": "drift group_discrepancies",
     "sampling.gibbs": "ReducibleWarning collapsed_gibbs gibbs",
     "stein": "CollapsedSteinKernel SteinKernel simplex_weights",
-    "stein.bbis": "bbis collapsed_bbis",
+    "stein.bbis": "bbis collapsed_bbis stein_thin",
     "stein.bridge": "log_partition_estimate",
     "stein.cis": "cis",
-    "stein.kdsd": "kdsd",
-    "stein.weighted_samples": "WeightedSamples stein_thin",
+    "stein.stein_kernel": "kdsd",
+    "stein.weighted_samples": "WeightedSamples",
     "vtree": "Vtree",
 }
 """The public names of every module, imported when they are first used."""

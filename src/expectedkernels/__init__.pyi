@@ -154,6 +154,7 @@ from expectedkernels.stein import (
 from expectedkernels.stein.bbis import (
     bbis as bbis,
     collapsed_bbis as collapsed_bbis,
+    stein_thin as stein_thin,
 )
 from expectedkernels.stein.bridge import (
     log_partition_estimate as log_partition_estimate,
@@ -161,12 +162,11 @@ from expectedkernels.stein.bridge import (
 from expectedkernels.stein.cis import (
     cis as cis,
 )
-from expectedkernels.stein.kdsd import (
+from expectedkernels.stein.stein_kernel import (
     kdsd as kdsd,
 )
 from expectedkernels.stein.weighted_samples import (
     WeightedSamples as WeightedSamples,
-    stein_thin as stein_thin,
 )
 from expectedkernels.vtree import (
     Vtree as Vtree,

@@ -19,12 +19,7 @@ def __dir__() -> list[str]:
 
 
 def ising_grid(
-    rows: int,
-    cols: int,
-    rng: RngLike = None,
-    *,
-    frustrated: bool = False,
-    cardinality: int = 2,
+    rows: int, cols: int, rng: RngLike = None, *, frustrated: bool = False, cardinality: int = 2
 ) -> FactorGraph:
     """A grid of variables with a random table on every edge.
 

@@ -6,7 +6,7 @@ import pytest
 import expectedkernels as ek
 from assertions import assert_close
 from expectedkernels.discrepancies.quadrature import candidate_points, sequential_choice
-from expectedkernels.stein.weighted_samples import greedy_choice
+from expectedkernels.stein.bbis import greedy_choice
 from oracles import distribution, worlds
 
 K = ek.ExpHamming(0.5)

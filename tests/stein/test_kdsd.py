@@ -12,7 +12,7 @@ import expectedkernels as ek
 from assertions import assert_close
 from expectedkernels import SteinKernel
 from expectedkernels.sampling.gibbs import is_positive, support_size
-from expectedkernels.stein.kdsd import (
+from expectedkernels.stein.stein_kernel import (
     require_positive,
     stein_measure,
 )

@@ -25,7 +25,7 @@ from expectedkernels.kernels.kernel import Kernel, refuse_gradients, require_ker
 from expectedkernels.kernels.target import as_target, values_of
 from expectedkernels.sampling.gibbs import every_state
 from expectedkernels.sampling.weights import simplex_weights
-from expectedkernels.stein.weighted_samples import greedy_choice
+from expectedkernels.stein.bbis import greedy_choice
 
 if TYPE_CHECKING:
     from pandas import DataFrame

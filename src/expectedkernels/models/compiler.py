@@ -31,6 +31,8 @@ from expectedkernels.vtrees import Elimination, interaction_graph
 
 Axes = tuple[int, ...]
 LEAST_LOG = float(np.log(np.finfo(np.float64).tiny))
+DECIDING = ("inputs", "decision")
+"""The kinds of steps that decide a variable, by its conditional, in the context method."""
 METHODS = ("context", "boundary")
 """How units are indexed: by what lies outside a vtree node, or by what lies inside."""
 
@@ -93,8 +95,7 @@ class CompilationPlan:
     @property
     def contexts(self) -> dict[int, tuple[int, ...]]:
         """In the context method, what numbers the units that decide each variable, in order."""
-        deciding = (step for step in self.steps if step.kind in ("inputs", "decision"))
-        return {step.decides: step.axes for step in deciding}
+        return {step.decides: step.axes for step in self.steps if step.kind in DECIDING}
 
     def size(self, variables: Sequence[int]) -> int:
         """The number of joint states of some variables: of units, or of entries of a table."""
@@ -118,14 +119,14 @@ class CompilationPlan:
         return sum(self.products)
 
     @property
-    def n_bytes(self) -> int:
-        """About how much memory the circuit takes."""
-        return 40 * self.n_products
-
-    @property
     def n_pairs(self) -> int:
         """The sum of squared numbers of products: the work of an expected kernel."""
         return sum(n**2 for n in self.products)
+
+    @property
+    def n_bytes(self) -> int:
+        """About how much memory the circuit takes."""
+        return 40 * self.n_products
 
     @property
     def width(self) -> int:
@@ -337,26 +338,6 @@ SERIES = 8
 """How many questions of several rows units are written out for, as if it were known."""
 
 
-def conditionals(plan: MessagePlan) -> tuple[MessagePlan, float]:
-    """The plan of the normalised model, one conditional per stage, and the log of the sum.
-
-    Examples
-    --------
-    >>> from expectedkernels.datasets import asia
-    >>> plan, log_z = conditionals(asia().messages)
-    >>> bool(np.allclose([stage.factors[0].data.sum(axis=0).max() for stage in plan.stages], 1.0))
-    True
-    """
-    stages: list[Stage] = []
-    log_z = plan.constant
-    for stage, found in messages.forward(plan, {}):
-        log_z += found.top
-        if log_z == -np.inf:
-            raise PropertyError(messages.NO_DISTRIBUTION)
-        stages.append(replace(stage, factors=(found.conditional.tightened(),)))
-    return MessagePlan(tuple(stages), 0.0, is_normalized=True), log_z
-
-
 @dataclass(frozen=True, eq=False)
 class Tensors:
     """The conditionals of a compiled model, and what can be asked of them: see `Shortcuts`.
@@ -383,9 +364,8 @@ class Tensors:
         plan = context_plan(vtree, self.plan)
         refuse_large(plan, plan.n_bytes, self.max_bytes, "To write out the units of this circuit")
         tables = {stage.variable: stage.factors[0] for stage in self.plan.stages}
-        kinds = ("inputs", "decision")
-        deciding = (step.decides if step.kind in kinds else -1 for step in plan.steps)
-        return written_blocks(plan, [tables.get(variable) for variable in deciding])
+        shares = [tables[s.decides] if s.kind in DECIDING else None for s in plan.steps]
+        return written_blocks(plan, shares)
 
     def log_values(self, evidence: Evidence | None) -> Any:
         """The log-probability of every row; complete ones are looked up."""
@@ -400,21 +380,16 @@ class Tensors:
             return None
         logs = np.empty(len(complete))
         if complete.any():
-            logs[complete] = self._looked_up(rows[complete])
+            states, total = rows[complete].T.astype(np.intp), np.zeros(complete.sum())
+            with np.errstate(divide="ignore"):
+                for stage in self.plan.stages:
+                    table = stage.factors[0]
+                    index = (states[stage.variable], *(states[v] for v in stage.context))
+                    total += table.data[index] if table.is_log else np.log(table.data[index])
+            logs[complete] = total
         if len(others):
             logs[others] = messages.log_partitions(self.plan, evidence.rows(others))
         return logs
-
-    def _looked_up(self, rows: Any) -> Any:
-        """The log-probability of complete rows."""
-        states = rows.T.astype(np.intp)
-        total = np.zeros(len(rows))
-        with np.errstate(divide="ignore"):
-            for stage in self.plan.stages:
-                table = stage.factors[0]
-                found = table.data[(states[stage.variable], *(states[v] for v in stage.context))]
-                total += found if table.is_log else np.log(found)
-        return total
 
     def marginals(self, evidence: Evidence | None) -> list[Any] | None:
         """The probabilities of the states of every variable, (rows, cardinality) each."""
@@ -449,30 +424,8 @@ def compiled(plan: CompilationPlan, max_bytes: int = DEFAULT_MAX_BYTES) -> tuple
         stages = messages.message_plan(plan.potential, Elimination(tuple(contexts), sets))
         return by_contexts(plan.vtree, stages, max_bytes)
     refuse_large(plan, plan.n_bytes, max_bytes, "Compiling this model")
-    shares, log_z = _boundary_shares(plan)
-    if log_z == -np.inf:
-        raise PropertyError(messages.NO_DISTRIBUTION)
-    return Circuit(plan.vtree, written_blocks(plan, shares)), log_z
-
-
-def by_contexts(vtree: Vtree, stages: MessagePlan, max_bytes: int) -> tuple[Circuit, float]:
-    """What `compiled` gives by contexts: tables now, and blocks when somebody asks for them."""
-    check_max_bytes(max_bytes)
-    if stages.table_bytes > min(max_bytes, DEFAULT_MAX_BYTES):
-        plan = context_plan(vtree, stages)
-        refuse_large(plan, stages.table_bytes, max_bytes, "Compiling this model")
-    shares, log_z = conditionals(stages)
-    cards = {stage.variable: stage.shape[0] for stage in stages.stages}
-    schema = Schema(tuple(cards[v] for v in range(len(cards))))
-    return of_tables(Circuit, vtree, schema, Tensors(shares, max_bytes)), log_z
-
-
-def _boundary_shares(plan: CompilationPlan) -> tuple[list[Scaled | None], float]:
-    """The weights of all nodes of a compilation by boundaries, and the log of the model's sum.
-
-    The table of a node has one axis for what is summed out, and one per variable of ``step.axes``.
-    """
     sent: list[Any] = []
+    # tables with one axis for what is summed out, and one per variable of the step
     shares: list[Scaled | None] = []
     log_z, cards = plan.potential.constant, plan.potential.cardinalities
     children = zip(plan.vtree.left.tolist(), plan.vtree.right.tolist(), strict=True)
@@ -487,4 +440,26 @@ def _boundary_shares(plan: CompilationPlan) -> tuple[list[Scaled | None], float]
         log_z += found.top
         sent.append(found.message)
         shares.append(None if step.kind == "literals" else found.conditional)
-    return shares, log_z
+    if log_z == -np.inf:
+        raise PropertyError(messages.NO_DISTRIBUTION)
+    return Circuit(plan.vtree, written_blocks(plan, shares)), log_z
+
+
+def by_contexts(vtree: Vtree, stages: MessagePlan, max_bytes: int) -> tuple[Circuit, float]:
+    """What `compiled` gives by contexts: tables now, and blocks when somebody asks for them."""
+    check_max_bytes(max_bytes)
+    if stages.table_bytes > min(max_bytes, DEFAULT_MAX_BYTES):
+        plan = context_plan(vtree, stages)
+        refuse_large(plan, stages.table_bytes, max_bytes, "Compiling this model")
+    shares: list[Stage] = []  # the conditionals of the normalised model
+    log_z = stages.constant
+    for stage, found in messages.forward(stages, {}):
+        log_z += found.top
+        if log_z == -np.inf:
+            raise PropertyError(messages.NO_DISTRIBUTION)
+        shares.append(replace(stage, factors=(found.conditional.tightened(),)))
+    tables = Tensors(MessagePlan(tuple(shares), 0.0, is_normalized=True), max_bytes)
+    cards = {stage.variable: stage.shape[0] for stage in shares}
+    return of_tables(
+        Circuit, vtree, Schema(tuple(map(cards.get, range(len(cards))))), tables
+    ), log_z

@@ -36,13 +36,7 @@ from expectedkernels.checks import (
 )
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.queries import Marginals, check_samples
-from expectedkernels.data.evidence import (
-    Evidence,
-    EvidenceLike,
-    as_evidence,
-    as_points,
-    is_batch,
-)
+from expectedkernels.data.evidence import Evidence, EvidenceLike, as_evidence, as_points, is_batch
 from expectedkernels.data.schema import Schema
 from expectedkernels.data.tables import Label
 from expectedkernels.display import Layout, depths, layered, overview, pale, spread, svg
@@ -853,19 +847,17 @@ def forward_samples(
     [[1, 1], [1, 1]]
     """
     rows = np.zeros((n, network.n_variables), dtype=np.intp)
-    done: set[int] = set()
-    waiting = list(range(network.n_variables))
-    while waiting:
-        ready = [v for v in waiting if done.issuperset(network.parents[v])]
-        for v in ready:
+    sorter = TopologicalSorter(dict(enumerate(network.parents)))
+    sorter.prepare()
+    while ready := sorter.get_ready():
+        sorter.done(*ready)
+        for v in sorted(ready):
             if v in fixed:
                 rows[:, v] = fixed[v]
                 continue
             table = network.cpts[v][tuple(rows[:, u] for u in network.parents[v])]
             table = np.broadcast_to(table, (n, network.cardinalities[v]))
             rows[:, v] = drawn(cumulative(table), rng.random(n))
-        done.update(ready)
-        waiting = [v for v in waiting if v not in done]
     return rows
 
 
@@ -988,18 +980,22 @@ class CollapsedModel:
         >>> [table.shape for table in weights] == [(3, 2)] * 8
         True
         """
-        points = self._points(X)
-        n = len(points)
+        rows = np.array(X, dtype=np.float64, ndmin=2)
+        if rows.ndim == 2 and rows.shape[1] == self.model.n_variables:
+            rows[:, list(self.collapsed)] = 0.0
+        points = as_points(rows, self.model.cardinalities, "Values of sampled variables")
+        points, n = points.astype(np.intp), len(points)
         constants = np.zeros(n)
         logs = {v: np.zeros((n, self.model.cardinalities[v])) for v in self.collapsed}
         with np.errstate(divide="ignore"):
             for factor in self._loose:
                 target = next((v for v in factor.scope if v in logs), None)
-                values = np.log(_sliced(factor, points, target))
+                others = tuple(points[:, v] for v in factor.scope if v != target)
                 if target is None:
-                    constants += values
+                    constants += np.log(factor.table[others])
                 else:
-                    logs[target] += values
+                    table = np.moveaxis(factor.table, factor.scope.index(target), -1)
+                    logs[target] += np.log(table[others])
         weights: list[Any] = [None] * self.model.n_variables
         for v in self.sampled:
             weights[v] = np.eye(self.model.cardinalities[v])[points[:, v]]
@@ -1093,30 +1089,11 @@ class CollapsedModel:
         weights, _ = self.evidence(row)
         return self.circuit.condition(weights)
 
-    def _points(self, X: Any) -> Any:
-        """The rows as integers, zero at collapsed variables."""
-        rows = np.array(X, dtype=np.float64, ndmin=2)
-        if rows.ndim == 2 and rows.shape[1] == self.model.n_variables:
-            rows[:, list(self.collapsed)] = 0.0
-        points = as_points(rows, self.model.cardinalities, "Values of sampled variables")
-        return points.astype(np.intp)
-
     def __repr__(self) -> str:
         return (
             f"<CollapsedModel: {len(self.collapsed)} of {self.model.n_variables} variables "
             f"collapsed, {self.circuit.n_units} units>"
         )
-
-
-def _sliced(factor: Factor, points: Any, target: int | None) -> Any:
-    """The entries of a factor at rows of values, (n,), or (n, cardinality) along one variable."""
-    table = factor.table
-    others = [v for v in factor.scope if v != target]
-    if target is not None:
-        table = np.moveaxis(table, factor.scope.index(target), -1)
-    if not others:
-        return np.broadcast_to(table, (len(points), *table.shape))
-    return table[tuple(points[:, v] for v in others)]
 
 
 READERS = {

@@ -12,12 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from expectedkernels.arrays import (
-    DEFAULT_MAX_BYTES,
-    check_max_bytes,
-    memory_limit,
-    require_memory,
-)
+from expectedkernels.arrays import DEFAULT_MAX_BYTES, check_max_bytes, memory_limit, require_memory
 from expectedkernels.checks import PropertyError, SizeError
 from expectedkernels.circuits.queries import refuse_impossible
 from expectedkernels.data.evidence import Evidence
@@ -27,8 +22,6 @@ LOWEST = -600.0
 """Products whose logarithms may lie below this are made in logarithms: doubles end near -708."""
 SMALL = 2**11
 """Rows are answered one by one from tables up to this size."""
-SHORT = 16
-"""Lists of so few numbers are faster than arrays."""
 MOST_AXES = 50
 """Einstein sums have letters for about so many axes."""
 Weights = Mapping[int, Any]
@@ -95,15 +88,10 @@ def scaled_logs(logs: Any) -> Scaled:
 
 def scaled(table: Any) -> tuple[Scaled, float]:
     """A table of numbers that are not negative over its largest one, and the log of that."""
-    if table.size <= SHORT:
-        positive = [x for x in table.reshape(-1).tolist() if x > 0.0]
-        top, low = max(positive, default=0.0), min(positive, default=0.0)
-    else:
-        top, low = float(table.max()), float(table.min())
-        if low == 0.0 < top:
-            low = float(table[table > 0].min())
+    top, low = float(table.max()), float(table.min())
     if top == 0.0:
         return Scaled(table, 0.0), -np.inf
+    low = float(table[table > 0].min()) if low == 0.0 else low
     bound = log(low) - log(top)
     if bound < LOWEST:
         with np.errstate(divide="ignore"):

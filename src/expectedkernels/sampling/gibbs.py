@@ -299,7 +299,7 @@ def _run(what: str, target: Any, collapsed: Any, *settings: Any) -> tuple[Any, l
     X = _draw_starts(model, chains, generator) if X is None else X
     connectivity = model.connectivity()
     connectivity.warn()
-    shape = (n, chains, len(model.cardinalities))
+    shape = (n, chains, model.schema.n_variables)
     require_memory(
         8.0 * prod(shape), f"An array of {n * chains} samples", "Record fewer: raise 'thin'."
     )
@@ -355,11 +355,11 @@ def _draws(
 def _draw_starts(model: SampledModel, chains: int, generator: Any) -> Any:
     """Uniformly drawn states, drawn again (in the end from the model) if they are impossible."""
     free: Any = [site.variable for site in model.sites]
-    X = np.zeros((chains, len(model.cardinalities)), dtype=np.int64)
+    X = np.zeros((chains, model.schema.n_variables), dtype=np.int64)
     X[:, list(model.fixed)] = list(model.fixed.values())
     bad = np.ones(chains, dtype=np.bool_)
     for _ in range(1 + UNIFORM_TRIES):
-        sizes = [model.cardinalities[v] for v in free]
+        sizes = [model.schema.cardinalities[v] for v in free]
         X[np.ix_(bad, free)] = generator.integers(sizes, size=(int(bad.sum()), len(free)))
         bad = ~(log_sum(model.terms, X) > -np.inf)
         if not bad.any():
@@ -372,7 +372,7 @@ def _draw_starts(model: SampledModel, chains: int, generator: Any) -> Any:
 
 def _read_starts(model: SampledModel, chains: int, start: Any) -> Any:
     """The given states, checked: inside the domain, as observed, and possible."""
-    n, table = len(model.cardinalities), as_table(start)
+    n, table = model.schema.n_variables, as_table(start)
     rows = np.array(model.schema.read_frame(table) if is_frame(table) else as_floats(table))
     if rows.shape not in ((n,), (chains, n)):
         raise DataError(
@@ -381,7 +381,7 @@ def _read_starts(model: SampledModel, chains: int, start: Any) -> Any:
         )
     rows = np.broadcast_to(rows, (chains, n)).copy()
     rows[:, sorted(set(range(n)) - set(model.sampled))] = 0.0
-    X = as_points(rows, model.cardinalities, "The 'start'").astype(np.int64)
+    X = as_points(rows, model.schema.cardinalities, "The 'start'").astype(np.int64)
     for v, state in model.fixed.items():
         if (X[:, v] != state).any():
             raise EvidenceError(
@@ -454,36 +454,31 @@ class TableSite:
         self.variable, self.blanket, self._cards, self._terms = variable, blanket, cards, terms
 
     @cached_property
-    def _table(self) -> tuple[Any, Any]:
+    def _table(self) -> tuple[Any, Any, tuple[Any, list[tuple[int, int]], int]]:
         """Cumulative probabilities of all states but the last by blanket, and strides of blankets.
 
-        Made at the first visit.
+        Made at the first visit, as arrays and for single chains as lists.
         """
         axes = sorted([*self.blanket, self.variable])
         logs = sum_tables(self._terms, axes, self._cards)
         logs = np.moveaxis(logs, axes.index(self.variable), -1)
         strides = np.cumprod([1, *logs.shape[-2:0:-1]])[::-1][: len(self.blanket)]
-        return cumulative(from_logs(logs.reshape(-1, logs.shape[-1]))), strides.astype(np.intp)
-
-    @cached_property
-    def _flat(self) -> tuple[Any, list[tuple[int, int]], int]:
-        edges, strides = self._table
-        width = edges.shape[1]
-        flat: Any = np.ascontiguousarray(edges).reshape(-1)
+        edges: Any = np.ascontiguousarray(cumulative(from_logs(logs.reshape(-1, logs.shape[-1]))))
+        width, flat = edges.shape[1], memoryview(edges.reshape(-1))
         steps = list(zip(self.blanket, (strides * width).tolist(), strict=True))
-        return memoryview(flat), steps, width
+        return edges, strides.astype(np.intp), (flat, steps, width)
 
     def draw_one(self, state: list[int], u: float) -> int:
         """The state of the variable at position u of its conditional, for one chain as a list."""
-        edges, terms, width = self._flat
+        _, _, (flat, steps, width) = self._table
         at = 0
-        for v, step in terms:
+        for v, step in steps:
             at += step * state[v]
-        return bisect_right(edges, u, at, at + width) - at
+        return bisect_right(flat, u, at, at + width) - at
 
     def draw(self, X: Any, u: Any) -> Any:
         """The state of the variable at positions u of its conditionals, for rows of chains."""
-        edges, strides = self._table
+        edges, strides, _ = self._table
         return drawn(edges[X[:, self.blanket] @ strides], u)
 
 
@@ -561,11 +556,6 @@ class SampledModel:
     sites: list[Any]  # one per sampled variable that is not fixed
     possible: Callable[[int, Any], Any]  # so many rows of positive probability
     connectivity: Callable[[], Connectivity]  # which states single-site updates connect
-
-    @property
-    def cardinalities(self) -> Any:
-        """The number of states of every variable."""
-        return self.schema.cardinalities
 
 
 def require_target(target: Any) -> None:

@@ -402,8 +402,7 @@ def _solve(matrix: Floats, right: Floats, positive: Any, jitter: float) -> Float
     """The solution on some coordinates, refined against the matrix without jitter."""
     if not positive.any():
         return np.zeros(0)
-    whole = positive.all()
-    block = matrix.copy() if whole else matrix[np.ix_(positive, positive)]
+    block = matrix[np.ix_(positive, positive)]
     shifted = block.copy()
     shifted.flat[:: len(block) + 1] *= 1.0 + jitter
     try:

@@ -1,11 +1,13 @@
-"""Black-box importance sampling, and its collapsed version."""
+"""Black-box importance sampling, its collapsed version, and Stein thinning."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,27 +21,28 @@ from expectedkernels.arrays import (
     check_max_bytes,
     require_memory,
 )
-from expectedkernels.checks import DataError, SizeError, check_choice, public_in, rows_numbered
+from expectedkernels.checks import (
+    DataError,
+    KernelError,
+    PropertyError,
+    SizeError,
+    check_choice,
+    check_count,
+    public_in,
+    rows_numbered,
+)
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.expectation import refuse_functions
 from expectedkernels.kernels.empirical import as_log_weights, collapsed_rows, distinct_rows
-from expectedkernels.kernels.kernel import Kernel
+from expectedkernels.kernels.kernel import ExpHamming, Kernel, refuse_gradients, require_kernel
 from expectedkernels.kernels.target import Target, TargetLike
 from expectedkernels.models.factor_graph import CollapsedModel, FactorGraph
+from expectedkernels.sampling.gibbs import determined_variables, irreducible
 from expectedkernels.sampling.weights import (
     default_weights,
     signed_weights,
     simplex_weights,
     smoothed_weights,
-)
-from expectedkernels.stein.kdsd import (
-    ADVICE,
-    REMEDIES,
-    UPDATES,
-    ZerosPlan,
-    has_no_zeros,
-    plan_zeros,
-    stein_kernels,
-    stein_problem,
-    warn_of_classes,
 )
 from expectedkernels.stein.stein_kernel import (
     OPERATORS,
@@ -50,11 +53,147 @@ from expectedkernels.stein.stein_kernel import (
     is_strictly_positive_definite,
     partition_cost,
     shared_grams,
+    stein_target,
 )
 from expectedkernels.stein.weighted_samples import WeightedSamples
 
 RULES = ("default", "raw", "smoothed", "signed", "uniform")
 """How weights can be made of a Gram matrix."""
+REMEDIES = ("auto", "raise", "collapse", "smooth", "restrict")
+"""What can be done about zeros in the target."""
+
+ADVICE = (
+    "Use zeros='auto' or operator='gibbs', which need no positive target; sum out the variables "
+    "that others determine (zeros='collapse'); smooth the tables (zeros='smooth'); or restrict the "
+    "shifts to the support (zeros='restrict')."
+)
+
+UPDATES = "The target has zeros: Gibbs updates take the place of shifts."
+
+
+def stein_problem(
+    call: str, target: Any, samples: Any, collapsed: Any, kernel: Any, log_weights: Any = None
+) -> tuple[Any, Kernel, Any, Any]:
+    """The target, kernel and rows of a call, checked, and the numbers of the rows that count."""
+    target, cardinalities = stein_target(call, target, samples)
+    kernel = ExpHamming() if kernel is None else kernel
+    require_kernel(kernel, "ExpHamming()")
+    definite = kernel.is_positive_definite(cardinalities)
+    if not definite:
+        raise KernelError(
+            f"Stein weights need a positive definite kernel, but {definite.reason}. "
+            "ExpHamming() is one."
+        )
+    strict = is_strictly_positive_definite(kernel, cardinalities)
+    if not strict:
+        warnings.warn(
+            f"The kernel may not be strictly positive definite ({strict.reason}): different "
+            "distributions can have discrepancy zero, and weights that look perfect can be wrong. "
+            "ExpHamming() tells all distributions apart.",
+            stacklevel=4,
+        )
+    rows, used = collapsed_rows(target, samples, collapsed, log_weights=log_weights)
+    if np.isnan(rows[used]).any():
+        refuse_functions(target)
+    return target, kernel, rows, used
+
+
+class ZerosPlan(NamedTuple):
+    """What is done about zeros."""
+
+    target: Any  # as given, or smoothed
+    hidden: tuple[int, ...]  # the variables to sum out
+    shifts: str  # what shifts do where they meet zeros: "raise" or "restrict"
+    operator: str
+    note: str = ""  # the same in words, empty if nothing had to be done
+
+
+def plan_zeros(
+    target: Any, rows: Any, zeros: str, operator: str, epsilon: float = 0.01
+) -> ZerosPlan:
+    """What to do about the zeros of a target, by what is known of it before it is asked.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> plan_zeros(ek.asia(), np.zeros((1, 8)), "auto", "shift").note
+    "The target has zeros: 'either' is summed out, and Gibbs updates take the place of shifts."
+    """
+    if zeros == "smooth":
+        if not isinstance(target, FactorGraph):
+            raise PropertyError(
+                "Only the tables of a FactorGraph can be smoothed. Got "
+                f"{type(target).__name__}; learn or compile the circuit of a smoothed model."
+            )
+        target = target if target.is_positive else target.smoothed(epsilon)
+    if zeros == "collapse":
+        return ZerosPlan(target, tuple(determined_variables(target)), "raise", operator)
+    if zeros != "auto" or has_no_zeros(target) or not isinstance(target, FactorGraph):
+        return ZerosPlan(target, (), "restrict" if zeros == "restrict" else "raise", operator)
+    gone = set(np.flatnonzero(np.isnan(rows).all(axis=0)).tolist())
+    hidden = sorted(set(determined_variables(target)) - gone)
+    if not hidden:
+        return ZerosPlan(target, (), "raise", operator)
+    if irreducible(target, gone) or not irreducible(target, gone.union(hidden)):
+        return ZerosPlan(target, (), "raise", "gibbs", UPDATES)
+    shown = ", ".join(repr(target.schema.name(v)) for v in hidden)
+    verb = "is" if len(hidden) == 1 else "are"
+    note = UPDATES.replace(": ", f": {shown} {verb} summed out, and ")
+    return ZerosPlan(target, tuple(hidden), "raise", "gibbs", note)
+
+
+def has_no_zeros(target: Any) -> bool:
+    """Whether a target is known to have no zeros."""
+    return isinstance(target, FactorGraph) and target.is_positive
+
+
+def warn_of_classes(target: Any, rows: Any, option: str = "") -> None:
+    """Updates of single variables cannot weigh parts of the support against each other."""
+    reason = "it is not known whether changes of single variables connect it"
+    advice = "Samples of all parts, in the right proportions, are needed."
+    if has_no_zeros(target):
+        return
+    if not isinstance(target, Target):
+        verdict = irreducible(target, np.flatnonzero(np.isnan(rows).all(axis=0)).tolist())
+        if verdict:
+            return
+        own = "zeros='collapse'" if isinstance(target, FactorGraph) else "collapsed_bbis"
+        reason = verdict.reason
+        advice = f"Sum out the variables that others determine ({option or own})."
+    warnings.warn(
+        f"Gibbs updates may not tell what the parts of the support weigh: {reason}. {advice}",
+        stacklevel=4,
+    )
+
+
+def stein_kernels(
+    target: Any, rows: Any, kernel: Kernel, zeros: str, max_bytes: int
+) -> tuple[Any, Any, Circuit | None, Any]:
+    """Both Stein kernels for these rows, and the compiled target or else its conditionals."""
+    refuse_gradients("What is made of a Stein kernel", kernel, target)
+    circuit, conditionals = None, None
+    make: Any = partial(SteinKernel, target, kernel, zeros)
+    if np.isnan(rows).any():
+        try:
+            circuit = target
+            if not isinstance(target, Circuit):
+                circuit, _ = target.compile(kernel.vtree, max_bytes=max_bytes)
+                _ = circuit.blocks  # tables may fit where units do not
+            known = has_no_zeros(target) or None
+            make = partial(CollapsedSteinKernel, circuit, kernel, zeros, max_bytes, positive=known)
+        except SizeError as error:
+            masks = np.unique(np.isnan(rows), axis=0)
+            if len(masks) > 1:
+                raise SizeError(
+                    f"{error} Samples that collapse different variables need the whole model "
+                    "compiled; with one set collapsed in all samples, only the conditionals are."
+                ) from error
+            hidden = np.flatnonzero(masks[0]).tolist()
+            model = CollapsedModel(target, hidden, shared=False, max_bytes=max_bytes)
+            circuit, conditionals = None, model.marginals
+            make = partial(PartitionSteinKernel, model, kernel, zeros, max_bytes)
+    shifts, updates = (make(operator=kind) for kind in OPERATORS)
+    return shifts, updates, circuit, conditionals
 
 
 @public_in("stein")
@@ -511,3 +650,111 @@ def _weigh(
             stacklevel=3,
         )
     return result
+
+
+def stein_thin(
+    target: TargetLike,
+    samples: SamplesLike,
+    m: int,
+    *,
+    kernel: Kernel | None = None,
+    operator: str = "gibbs",
+    collapsed: VariablesLike | None = None,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> Array:
+    r"""The numbers of m samples, with repeats, that together stand for a target.
+
+    One after the other, always the sample that makes the Stein discrepancy of those chosen
+    smallest, all with equal weights:
+
+    .. math:: j_t = \arg\min_j \; \tfrac{1}{2} G_{jj} + \sum_{s < t} G_{j, j_s}
+
+    with the Gram matrix G of the target's Stein kernel, of which one row per step is computed.
+
+    Parameters
+    ----------
+    target : FactorGraph, BayesianNetwork, Circuit or Target
+        Over discrete variables, known up to a constant.
+    samples : array of shape (n, variables), or as for `bbis`
+        From anywhere: a chain with its burn-in will do. Samples that come with a weight of zero
+        are not chosen; other weights do not matter.
+    m : int
+        How many to choose.
+    kernel : Kernel, optional
+        Strictly positive definite. Default: ``ExpHamming()``.
+    operator : "gibbs" or "shift"
+        As in `SteinKernel`. Shifts are unbounded where states are rare, so that these are never
+        chosen: with them, the first m samples are often better.
+    collapsed : iterable of int or str, or boolean array, optional
+        What to sum out exactly, as for `collapsed_bbis`. Default: where samples have NaN.
+    max_bytes : int
+        How much memory compiling and sums over collapsed variables may take.
+
+    Returns
+    -------
+    int array of shape (m,)
+        In the order of choice; of equal samples, the first; of others that are equally good,
+        rounding may decide.
+
+    Raises
+    ------
+    PropertyError
+        If variables of a function are collapsed, or shifts meet zeros of the target.
+
+    Notes
+    -----
+    O(n m) kernels in O(n) memory (a number for every state of every variable of a sample), where
+    the weights of `bbis` take O(n^2) memory and O(n^3) time. Like all Stein discrepancies of
+    single variables, this one hardly sees the relative mass of modes that are far apart.
+    M. Riabiz et al., "Optimal thinning of MCMC output", JRSS B 2022; C. Benard, B. Staber and
+    S. Da Veiga, "Kernel Stein discrepancy thinning", NeurIPS 2023, on what can go wrong.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> grid = ek.ising_grid(3, 3, rng=2)
+    >>> X = np.random.default_rng(0).integers(2, size=(300, 9))
+    >>> exact = np.array([table[1] for table in grid.marginals()])
+    >>> errors = [
+    ...     abs(rows.mean(axis=0) - exact).max() for rows in (X[ek.stein_thin(grid, X, 50)], X)
+    ... ]
+    >>> bool(errors[0] < errors[1] / 2)
+    True
+    """
+    check_count("stein_thin", "m", m, 1, error=DataError)
+    check_choice("stein_thin", "operator", operator, OPERATORS, DataError)
+    check_max_bytes(max_bytes)
+    call = "stein_thin(target, samples, m)"
+    target, kernel, rows, used = stein_problem(call, target, samples, collapsed, kernel)
+    rows = rows[used]
+    first = np.sort(distinct_rows(rows)[2])  # in the order of the samples
+    distinct, numbers = rows[first], used[first]
+    shifts, updates, _, _ = stein_kernels(target, distinct, kernel, "raise", max_bytes)
+    with rows_numbered(numbers):
+        stein = updates if operator == "gibbs" else shifts
+        column, diagonal = stein._columns(distinct)
+        chosen = greedy_choice(column, diagonal, m)
+    if operator == "gibbs" and not isinstance(target, Target):
+        warn_of_classes(target, distinct, "collapsed=[...]")
+    return numbers[chosen]
+
+
+def greedy_choice(column: Callable[[int], Any], diagonal: Any, n: int, mu: Any = 0.0) -> list[int]:
+    """The numbers of n candidates, with repeats, whose equal weights have a small discrepancy.
+
+    Each is the best one to add to those before: greedy minimisation of the squared discrepancy from
+    a distribution with the embedding `mu` at the candidates, which is zero for Stein kernels
+    (kernel herding, if the diagonal is constant).
+
+    Examples
+    --------
+    >>> eye, mu = np.eye(2), np.array([0.7, 0.3])
+    >>> greedy_choice(eye.__getitem__, np.ones(2), 4, mu)
+    [0, 1, 0, 0]
+    """
+    sums = 0.5 * np.asarray(diagonal)
+    chosen = [int(np.argmin(sums - mu))]
+    while len(chosen) < n:
+        sums += column(chosen[-1])
+        chosen.append(int(np.argmin(sums - (len(chosen) + 1) * mu)))
+    return chosen

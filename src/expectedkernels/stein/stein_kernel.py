@@ -1,23 +1,27 @@
-"""Stein kernels of points, and of collapsed samples."""
+"""Stein kernels of points and of collapsed samples, and the kernelised Stein discrepancy."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from math import inf
+from math import inf, prod
 from typing import Any
+from weakref import ReferenceType, ref
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from expectedkernels.algebra import shift
+from expectedkernels.algebra import multiply, quotient, shift
 from expectedkernels.arrays import (
     DEFAULT_MAX_BYTES,
     Array,
     RowsLike,
+    SamplesLike,
     as_like,
+    check_max_bytes,
     from_logs,
+    place_of,
     require_memory,
     spans,
 )
@@ -30,16 +34,30 @@ from expectedkernels.checks import (
     progress_bar,
     public,
     public_in,
+    rows_numbered,
 )
 from expectedkernels.circuits.circuit import Circuit, host_for
 from expectedkernels.circuits.evidence_forms import axis_size, joint_cost
+from expectedkernels.circuits.graph import Unit
 from expectedkernels.circuits.inputs import Table, log_sum_exp
 from expectedkernels.circuits.operands import CircuitOperand, check_single_root
-from expectedkernels.circuits.queries import require_possible, states_with_gradients
+from expectedkernels.circuits.properties import require_compatible
+from expectedkernels.circuits.queries import (
+    deterministic,
+    require_normalized,
+    require_possible,
+    states_with_gradients,
+)
 from expectedkernels.data.evidence import Column, Evidence, as_evidence, as_points
 from expectedkernels.engine.blocks import Inner, at_nodes, from_leaves
 from expectedkernels.engine.scaled import Scaled
-from expectedkernels.expectation import expected_kernel
+from expectedkernels.expectation import (
+    expected_kernel,
+    refuse_functions,
+    require_distribution,
+    two_distributions,
+)
+from expectedkernels.kernels import empirical
 from expectedkernels.kernels.empirical import check_roles, sample_rows
 from expectedkernels.kernels.factors import Factor
 from expectedkernels.kernels.gram import KernelBlocks, gram, is_parallel, kernel_operand, kronecker
@@ -53,8 +71,14 @@ from expectedkernels.kernels.kernel import (
 )
 from expectedkernels.kernels.points import in_tensors, scaled_products
 from expectedkernels.kernels.target import HasSiteLogs, Target, TargetLike, as_target
+from expectedkernels.models import converted
 from expectedkernels.models.factor_graph import CollapsedModel
-from expectedkernels.sampling.gibbs import conditional_logs, is_positive, require_target
+from expectedkernels.sampling.gibbs import (
+    conditional_logs,
+    is_positive,
+    require_target,
+    support_size,
+)
 from expectedkernels.vtree import Vtree
 
 CHUNK_ROWS = 4096
@@ -84,6 +108,14 @@ ZERO_ADVICE = (
 TOO_RARE = (
     "Some state of the target is more than 1e150 times less likely than one next to it. Leave out "
     "samples of such states, or use operator='gibbs', which is bounded."
+)
+
+KEPT_BYTES = 2**26
+"""How large a signed measure may be that a circuit keeps for the next call."""
+
+TOO_RARE_BETWEEN = (
+    "Some state of the target is more than 1e150 times less likely than one next to it. Compare "
+    "samples of q with it by bounded operators: kdsd(q.sample(1000), p, k, operator='gibbs')."
 )
 
 
@@ -427,7 +459,7 @@ class SteinKernel(PairwiseKernel):
         return [operator_weights(logs, points, v, *kind) for v, logs in enumerate(tables)]
 
     def _gram(self, first: Any, second: Any) -> Any:
-        features = None if self._terms is None else _features(*second)
+        features = None if self._terms is None else [x.toarray() for x in _features(*second)]
         wide = max(self.cardinalities, default=1) ** 2 if features is None else 1
         parts = [np.zeros((0, len(second[0])))]
         for chunk in spans(len(first[0]), max(1, CHUNK // max(1, wide * len(second[0])))):
@@ -450,7 +482,7 @@ class SteinKernel(PairwiseKernel):
         if self._terms is None:
             return super()._columns(rows)
         sides = [self._read(rows[chunk]) for chunk in spans(len(rows), CHUNK_ROWS)]
-        features = [_sparse_features(*side) for side in sides]
+        features = [_features(*side) for side in sides]
         with np.errstate(over="ignore", invalid="ignore"):
             diagonal = [finite_gram(_product_diagonal(self._terms, *side)) for side in sides]
 
@@ -599,13 +631,6 @@ def _shown(point: Any) -> str:
 
 def _features(points: Any, moves: list[Any]) -> tuple[Any, Any]:
     """Indicators of all states, (n, states), and their products with weights of operators."""
-    own = [np.eye(w.shape[1])[x] for x, w in zip(points.T, moves, strict=True)]
-    pairs = (x[:, :, None] * w[:, None, :] for x, w in zip(own, moves, strict=True))
-    return np.hstack(own), np.hstack([x.reshape(len(x), -1) for x in pairs])
-
-
-def _sparse_features(points: Any, moves: list[Any]) -> tuple[Any, Any]:
-    """The same as sparse matrices, made without the zeros."""
     n, cards = len(points), np.array([w.shape[1] for w in moves])
     own = np.cumsum(cards) - cards + points
     first = np.cumsum(cards**2) - cards**2 + points * cards
@@ -933,10 +958,9 @@ class PartitionSteinKernel(PairwiseKernel):
     def _read(self, rows: Any) -> tuple[Any, Any]:
         values = sample_rows(self.model.model, rows, least=0)
         free = np.isnan(values)
-        wanted = np.zeros(values.shape[1], dtype=np.bool_)
-        wanted[list(self.model.collapsed)] = True
-        if (free != wanted).any():
-            row = int(np.argmax((free != wanted).any(axis=1)))
+        wrong = free != np.isin(np.arange(values.shape[1]), self.model.collapsed)
+        if wrong.any():
+            row = int(np.argmax(wrong.any(axis=1)))
             raise DataError(
                 f"All samples must collapse the same variables, {list(self.model.collapsed)}. Row "
                 f"{{row}} collapses {np.flatnonzero(free[row]).tolist()}; use collapsed_bbis.",
@@ -995,3 +1019,210 @@ def partition_cost(cardinalities: Any, rows: Any) -> float:
     n_nodes = 2 * len(cardinalities) - 1
     pairs = sum((cardinalities[v] * len(rows)) ** 2 for v in sampled.tolist())
     return len(sampled) * n_nodes * NODE + PAIR * pairs
+
+
+def kdsd(
+    q: empirical.DistributionLike | SamplesLike,
+    p: TargetLike,
+    k: Kernel | None = None,
+    *,
+    unbiased: bool = False,
+    zeros: str = "raise",
+    operator: str = "shift",
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> Array:
+    r"""The kernelised discrete Stein discrepancy KDSD(q || p), exactly.
+
+    .. math:: \mathrm{KDSD}(q \| p) = \sum_{x, x'} q(x)\, q(x')\, k_p(x, x')
+
+    Here :math:`k_p` is the Stein kernel of the target p (see `SteinKernel`). The discrepancy is
+    zero if q is p, positive otherwise if k is strictly positive definite, and does not depend on
+    the normaliser of p.
+
+    Parameters
+    ----------
+    q : Circuit, FactorGraph, unit graph, or samples
+        A circuit, and weights of points, must sum to one. Samples are arrays of
+        shape (n, variables) or (chains, n, variables), frames, labelled arrays or InferenceData,
+        with equal weights, or Empirical and WeightedSamples with theirs; samples of weight zero
+        are ignored.
+    p : Circuit, FactorGraph, or (for samples) Target
+        The target. If q is a circuit, p must be deterministic, and compatible with q: a factor
+        graph is compiled on the vtree of q.
+    k : Kernel, optional
+        Default: ``ExpHamming()``.
+    unbiased : bool
+        For points: leave out pairs of a point with itself (U-statistic). The mean over samples of
+        q is then the discrepancy of q itself, and it may be negative.
+    zeros : "raise" or "restrict"
+        For points: what to do if the target has zeros, as in `SteinKernel`. Between circuits the
+        target must be positive.
+    operator : "shift" or "gibbs"
+        For points: as in `SteinKernel`. Between circuits the operators are shifts.
+    max_bytes : int
+        How much memory intermediate values may take, as for `expected_kernel`.
+
+    Returns
+    -------
+    float, or tensor
+        A tensor if gradients are asked for: by parameters of the kernel, and for points also by
+        those of a circuit that is the target.
+
+    Raises
+    ------
+    PropertyError
+        If the target has zeros, or is a circuit that is not deterministic.
+    CompatibilityError
+        If the circuits are not compatible with each other or with the kernel.
+
+    Notes
+    -----
+    Between circuits, with :math:`\rho = q / p`, the discrepancy is the sum over variables i of
+    the expected kernels of the signed measures
+    :math:`u_i(y) = p(\uparrow_i y) (\rho(y) - \rho(\uparrow_i y))` with themselves. All of them are
+    one expected kernel of a single circuit, in which exactly one variable is marked as
+    shifted, so that the cost does not grow with the square of the number of variables:
+    it is linear for circuits of bounded width. q need not be deterministic.
+
+    W. Li, Z. Zeng, A. Vergari and G. Van den Broeck, "Tractable Computation of Expected Kernels",
+    UAI 2021; J. Yang, Q. Liu, V. Rao and J. Neville, "Goodness-of-fit testing for discrete
+    distributions via Stein discrepancy", ICML 2018.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p, q = ek.factorized([[0.5, 0.5]]), ek.factorized([[0.25, 0.75]])
+    >>> round(ek.kdsd(q, p, ek.Delta()), 12)
+    0.5
+    >>> ek.kdsd(p, p, ek.Delta())
+    0.0
+    >>> ek.kdsd([[0], [1], [1], [1]], p, ek.Delta())
+    0.5
+    """
+    k = ExpHamming() if k is None else k
+    q, p = converted(q), converted(p)
+    if not empirical.is_model(q) or not empirical.is_model(p):
+        call = "kdsd(q, p, k), with the samples (or another model) first and the target second"
+        check_roles(call, p, q)
+    check_choices(k, zeros, operator)
+    check_max_bytes(max_bytes)
+    if empirical.is_model(q):
+        value = _between_models(q, p, k, operator, max_bytes)
+    else:
+        value = _of_samples(q, p, k, zeros, operator, unbiased)
+    return float(value) if isinstance(value, np.generic) else value  # tensors know gradients
+
+
+def _between_models(q: Any, p: Any, k: Kernel, operator: str, max_bytes: int) -> Any:
+    """The discrepancy of a model from another."""
+    refuse_functions(q, p)
+    if operator != "shift":
+        raise KernelError(
+            "Between models the operators of a discrepancy are shifts. Compare samples of q with "
+            f"p: kdsd(q.sample(1000), p, k, operator={operator!r})."
+        )
+    for model in (q, p):
+        if not isinstance(model, Unit):
+            discrete_cardinalities(model)
+    # shifts go through the states in the order of the target
+    p, q = two_distributions(p, q, max_bytes)
+    for circuit in (q, p):
+        check_single_root(circuit, "A discrepancy")
+        cardinalities = discrete_cardinalities(circuit)
+    require_compatible(q, p)
+    q, p = (host_for(x, "The discrepancy between circuits") for x in (q, p))
+    require_normalized(q, "A discrepancy")
+    measure = kept_measure(q.aligned_to(p.vtree), p)
+    kernel = with_marks(k.blocks(measure.vtree, cardinalities), cardinalities, np.eye(2))
+    side = CircuitOperand(measure.to(place_of(k.tensors[0])) if k.tensors else measure)
+    return gram((side, side), kernel, max_bytes).linear("The discrepancy", TOO_RARE_BETWEEN)[0, 0]
+
+
+def _of_samples(
+    samples: Any, target: Any, k: Kernel, zeros: str, operator: str, unbiased: bool
+) -> Any:
+    """The discrepancy of samples, as a V- or U-statistic."""
+    target = as_target(target)
+    discrete_cardinalities(target)
+    q = empirical.Empirical(
+        sample_rows(target, samples), empirical.sample_weights(samples)
+    ).counted()
+    require_distribution(q, "A discrepancy")
+    points = q.merged()
+    with rows_numbered(points.numbers):
+        matrix = SteinKernel(target, k, zeros, operator)(points.X)
+    w = as_like(points.weights, matrix)
+    if not unbiased:
+        return w @ matrix @ w
+    # the mean over pairs of different draws; equal draws are different, too
+    squares = np.bincount(empirical.distinct_rows(q.X)[1], q.weights**2)
+    total = float(q.weights.sum()) ** 2 - float(squares.sum())
+    if not total > 0:
+        raise DataError(
+            "An unbiased discrepancy needs at least two points with positive weights. "
+            f"Got {len(q.X)}."
+        )
+    return (w @ matrix @ w - as_like(squares, matrix) @ matrix.diagonal()) / total
+
+
+def stein_measure(q: Circuit, p: Circuit) -> Circuit:
+    """The signed measures of the discrepancy of q, one for every variable, as one circuit.
+
+    It is over marked states: with variable i marked (and no other) it is u_i, else zero.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p, q = ek.factorized([[0.5, 0.5]]), ek.factorized([[0.25, 0.75]])
+    >>> stein_measure(q, p).input(0).table.tolist()
+    [[0.0, 0.0, -0.5, 0.5]]
+    """
+    verdict = deterministic(p)
+    if not verdict:
+        raise PropertyError(
+            f"The exact discrepancy needs a deterministic target, but {verdict.reason}. Compile a "
+            "factor graph, learn one by learn_chow_liu or learn_strudel, or compare samples of q "
+            "with the target: kdsd(q.sample(1000), p, k)."
+        )
+    require_positive(p)
+    change = marked(quotient(q, p), lambda t: t - np.roll(t, -1, axis=1))
+    shifted = marked(p, lambda t: np.roll(t, -1, axis=1))
+    one = one_marked(p.vtree, [int(c) for c in p.cardinalities if c is not None])
+    return multiply(multiply(shifted, one), change)
+
+
+def kept_measure(q: Circuit, p: Circuit) -> Circuit:
+    """What `stein_measure` makes, kept with q for the next call.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p, q = ek.factorized([[0.5, 0.5]]), ek.factorized([[0.25, 0.75]])
+    >>> kept_measure(q, p) is kept_measure(q, p)
+    True
+    """
+    kept: list[tuple[ReferenceType[Circuit], Circuit]] = q.operand.cached("stein measure", list)
+    for target, measure in kept[:1]:  # threads may share it
+        if target() is p:
+            return measure
+    made = stein_measure(q, p)
+    if 16 * made.n_edges <= KEPT_BYTES:
+        kept[:] = [(ref(p), made)]  # targets are not kept alive
+    return made
+
+
+def require_positive(p: Circuit) -> None:
+    """Raise unless a deterministic circuit is positive everywhere.
+
+    The sizes of supports multiply at products and add up at deterministic sums, so they are
+    counted exactly, in integers of any size.
+    """
+    count = support_size(p)
+    n_states = prod(int(c) for c in p.cardinalities if c is not None)
+    if count < n_states:
+        found = "not all of its" if n_states > 10**15 else f"{count} of its {n_states}"
+        raise PropertyError(
+            f"The target has zeros: {found} states are possible, and Stein operators need all of "
+            "them. Smooth the tables (FactorGraph.smoothed), or compare samples of q with it, "
+            "operators restricted to the support: kdsd(q.sample(1000), p, k, zeros='restrict')."
+        )

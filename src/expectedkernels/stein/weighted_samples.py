@@ -1,4 +1,4 @@
-"""Weighted samples, their completions and Stein thinning."""
+"""Weighted samples and their completions."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from expectedkernels.arrays import (
-    DEFAULT_MAX_BYTES,
     Array,
     RngLike,
-    SamplesLike,
     VariablesLike,
     as_generator,
-    check_max_bytes,
     from_logs,
     spans,
     to_numpy,
@@ -25,7 +22,6 @@ from expectedkernels.arrays import (
 from expectedkernels.checks import (
     CircuitError,
     DataError,
-    check_choice,
     check_count,
     imported,
     public,
@@ -38,11 +34,10 @@ from expectedkernels.display import overview
 from expectedkernels.expectation import expected_kernel, refuse_functions
 from expectedkernels.kernels.empirical import as_log_weights, distinct_rows, sample_rows, schema_of
 from expectedkernels.kernels.kernel import Delta, Kernel
-from expectedkernels.kernels.target import Target, TargetLike, as_target, values_of
+from expectedkernels.kernels.target import Target, as_target, values_of
 from expectedkernels.models.factor_graph import FactorGraph
 from expectedkernels.sampling.gibbs import every_state
-from expectedkernels.stein.kdsd import stein_kernels, stein_problem, warn_of_classes
-from expectedkernels.stein.stein_kernel import OPERATORS, discrete_cardinalities
+from expectedkernels.stein.stein_kernel import discrete_cardinalities
 
 if TYPE_CHECKING:
     from arviz import InferenceData
@@ -276,6 +271,8 @@ class WeightedSamples:
         >>> ek.cis(ek.ising_grid(3, 3, rng=0), 30, 4, rng=0).thin(5).n
         5
         """
+        from expectedkernels.stein.bbis import stein_thin
+
         chosen = stein_thin(self.target, self, m, kernel=kernel, operator=operator)
         return self._equally_weighted(chosen, "thinned")
 
@@ -380,7 +377,14 @@ class WeightedSamples:
         0.325
         """
         if isinstance(f, Circuit):
-            return self._expect_circuit(f, scope)
+            if scope is not None:
+                what = "A circuit is a function of all variables."
+                raise CircuitError(f"{what} Got a scope beside it.")
+            rows, weights, numbers = self._distinct
+            # the delta kernel puts both on the same point: sum over x of p(x | row) f(x)
+            with rows_numbered(numbers):
+                values = expected_kernel(self._compiled, f.to("numpy"), Delta(), evidence_p=rows)
+            return float(weights @ np.asarray(values).reshape(len(rows)))
         if not callable(f):
             raise CircuitError(
                 "The expectation is that of a function of points, or of a Circuit. "
@@ -553,15 +557,6 @@ class WeightedSamples:
             )
         return chances / chances.sum(axis=1, keepdims=True)
 
-    def _expect_circuit(self, f: Circuit, scope: Any) -> float:
-        if scope is not None:
-            raise CircuitError("A circuit is a function of all variables. Got a scope beside it.")
-        rows, weights, numbers = self._distinct
-        # the delta kernel puts both on the same point: sum over x of p(x | row) f(x)
-        with rows_numbered(numbers):
-            values = expected_kernel(self._compiled, f.to("numpy"), Delta(), evidence_p=rows)
-        return float(weights @ np.asarray(values).reshape(len(rows)))
-
 
 def _label_numbers(codes: Any, labels: Any) -> Any:
     """Codes as ints, or as the labels if these are numbers; floats where some are missing."""
@@ -570,111 +565,3 @@ def _label_numbers(codes: Any, labels: Any) -> Any:
         values[known] = np.asarray(labels, dtype=np.float64)[codes[known].astype(np.intp)]
     whole = known.all() and (values == np.rint(values)).all()
     return values.astype(np.int64) if whole else values
-
-
-def stein_thin(
-    target: TargetLike,
-    samples: SamplesLike,
-    m: int,
-    *,
-    kernel: Kernel | None = None,
-    operator: str = "gibbs",
-    collapsed: VariablesLike | None = None,
-    max_bytes: int = DEFAULT_MAX_BYTES,
-) -> Array:
-    r"""The numbers of m samples, with repeats, that together stand for a target.
-
-    One after the other, always the sample that makes the Stein discrepancy of those chosen
-    smallest, all with equal weights:
-
-    .. math:: j_t = \arg\min_j \; \tfrac{1}{2} G_{jj} + \sum_{s < t} G_{j, j_s}
-
-    with the Gram matrix G of the target's Stein kernel, of which one row per step is computed.
-
-    Parameters
-    ----------
-    target : FactorGraph, BayesianNetwork, Circuit or Target
-        Over discrete variables, known up to a constant.
-    samples : array of shape (n, variables), or as for `bbis`
-        From anywhere: a chain with its burn-in will do. Samples that come with a weight of zero
-        are not chosen; other weights do not matter.
-    m : int
-        How many to choose.
-    kernel : Kernel, optional
-        Strictly positive definite. Default: ``ExpHamming()``.
-    operator : "gibbs" or "shift"
-        As in `SteinKernel`. Shifts are unbounded where states are rare, so that these are never
-        chosen: with them, the first m samples are often better.
-    collapsed : iterable of int or str, or boolean array, optional
-        What to sum out exactly, as for `collapsed_bbis`. Default: where samples have NaN.
-    max_bytes : int
-        How much memory compiling and sums over collapsed variables may take.
-
-    Returns
-    -------
-    int array of shape (m,)
-        In the order of choice; of equal samples, the first; of others that are equally good,
-        rounding may decide.
-
-    Raises
-    ------
-    PropertyError
-        If variables of a function are collapsed, or shifts meet zeros of the target.
-
-    Notes
-    -----
-    O(n m) kernels in O(n) memory (a number for every state of every variable of a sample), where
-    the weights of `bbis` take O(n^2) memory and O(n^3) time. Like all Stein discrepancies of
-    single variables, this one hardly sees the relative mass of modes that are far apart.
-    M. Riabiz et al., "Optimal thinning of MCMC output", JRSS B 2022; C. Benard, B. Staber and
-    S. Da Veiga, "Kernel Stein discrepancy thinning", NeurIPS 2023, on what can go wrong.
-
-    Examples
-    --------
-    >>> import expectedkernels as ek
-    >>> grid = ek.ising_grid(3, 3, rng=2)
-    >>> X = np.random.default_rng(0).integers(2, size=(300, 9))
-    >>> exact = np.array([table[1] for table in grid.marginals()])
-    >>> errors = [
-    ...     abs(rows.mean(axis=0) - exact).max() for rows in (X[ek.stein_thin(grid, X, 50)], X)
-    ... ]
-    >>> bool(errors[0] < errors[1] / 2)
-    True
-    """
-    check_count("stein_thin", "m", m, 1, error=DataError)
-    check_choice("stein_thin", "operator", operator, OPERATORS, DataError)
-    check_max_bytes(max_bytes)
-    call = "stein_thin(target, samples, m)"
-    target, kernel, rows, used = stein_problem(call, target, samples, collapsed, kernel)
-    rows = rows[used]
-    first = np.sort(distinct_rows(rows)[2])  # in the order of the samples
-    distinct, numbers = rows[first], used[first]
-    shifts, updates, _, _ = stein_kernels(target, distinct, kernel, "raise", max_bytes)
-    with rows_numbered(numbers):
-        stein = updates if operator == "gibbs" else shifts
-        column, diagonal = stein._columns(distinct)
-        chosen = greedy_choice(column, diagonal, m)
-    if operator == "gibbs" and not isinstance(target, Target):
-        warn_of_classes(target, distinct, "collapsed=[...]")
-    return numbers[chosen]
-
-
-def greedy_choice(column: Callable[[int], Any], diagonal: Any, n: int, mu: Any = 0.0) -> list[int]:
-    """The numbers of n candidates, with repeats, whose equal weights have a small discrepancy.
-
-    Each is the best one to add to those before: greedy minimisation of the squared discrepancy from
-    a distribution with the embedding `mu` at the candidates, which is zero for Stein kernels
-    (kernel herding, if the diagonal is constant).
-
-    Examples
-    --------
-    >>> eye, mu = np.eye(2), np.array([0.7, 0.3])
-    >>> greedy_choice(eye.__getitem__, np.ones(2), 4, mu)
-    [0, 1, 0, 0]
-    """
-    sums = 0.5 * np.asarray(diagonal)
-    chosen = [int(np.argmin(sums - mu))]
-    while len(chosen) < n:
-        sums += column(chosen[-1])
-        chosen.append(int(np.argmin(sums - (len(chosen) + 1) * mu)))
-    return chosen
