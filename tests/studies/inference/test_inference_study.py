@@ -261,7 +261,6 @@ def test_the_command_writes_results_and_resumes(grid_file, tmp_path, capsys):
     assert "That CBBIS never loses to a baseline" in shown.out
     assert "![Figure 3 of the paper, from our runs](figure.png)\n\n## Weighted" in text
     assert "best ridge" in shown.out.splitlines()[0]
-
     assert main(options) == 0
     assert (out / "results.csv").read_text() == before
     cut = before[: len(before) - 30]  # in the middle of the last line
