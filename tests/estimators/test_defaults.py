@@ -4,14 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.compose import TransformedTargetRegressor
 from sklearn.datasets import load_diabetes
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
-from sklearn.kernel_ridge import KernelRidge
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC, SVR
 
 import expectedkernels as ek
 
@@ -31,31 +25,6 @@ def in_units(n=70, seed=0):
     X[:, 1] += X[:, 0]
     y = np.sin(X[:, 0]) + 0.5 * X[:, 1] + 0.3 * X[:, 2] + 0.1 * rng.normal(size=n)
     return X * UNITS + [1.0, -3.0, 2e5], 4000.0 + 800.0 * y, rng
-
-
-def test_complete_rows_get_the_wrapped_model_of_standardised_columns():
-    X, y, _ = in_units()
-    for ours, theirs in (
-        (ek.ExpectedSVR(C=2.0), SVR(C=2.0)),
-        (ek.ExpectedKernelRidge(alpha=0.3), KernelRidge(alpha=0.3, kernel="rbf")),
-    ):
-        pipeline = make_pipeline(StandardScaler(), theirs)
-        theirs = TransformedTargetRegressor(pipeline, transformer=StandardScaler()).fit(X, y)
-        np.testing.assert_allclose(ours.fit(X, y).predict(X), theirs.predict(X), rtol=1e-12)
-    labels = np.digitize(y, [3800.0, 4300.0])
-    theirs = make_pipeline(StandardScaler(), SVC()).fit(X, labels)
-    ours = ek.ExpectedSVC().fit(X, labels)
-    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
-    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X))
-    kernel = ConstantKernel(2.0) * RBF(1.5) + WhiteKernel(0.1)
-    options = {"optimizer": None, "normalize_y": True}
-    theirs = make_pipeline(StandardScaler(), GaussianProcessRegressor(kernel, **options))
-    theirs.fit(X, y)
-    ours = ek.ExpectedGaussianProcessRegressor(kernel, optimizer=None).fit(X, y)
-    for got, wanted in zip(
-        ours.predict(X, return_std=True), theirs.predict(X, return_std=True), strict=True
-    ):
-        np.testing.assert_allclose(got, wanted, rtol=1e-9)
 
 
 @pytest.mark.parametrize("fit_holes", [False, True])
@@ -179,6 +148,7 @@ def test_imputing_means_beats_modes_and_column_means():
     column_mean = np.sqrt(np.mean((X - np.nanmean(holes, axis=0))[hidden] ** 2))
     assert rmse(ek.CircuitImputer()) < 0.9 * column_mean
     assert rmse(ek.CircuitImputer()) < 0.8 * rmse(ek.CircuitImputer("map"))
+    assert rmse(ek.CircuitImputer()) < 0.9 * rmse(ek.CircuitImputer(density="chow_liu"))
 
 
 def test_imputed_categories_are_modes():

@@ -34,8 +34,10 @@ def mixed(n=70, seed=0):
 
 
 X_MIXED, Y_MIXED = mixed()
+OF_TREES = {"groups": GROUPS, "n_bins": 5, "density": "chow_liu"}
 FITTED = {
-    "svr": ek.ExpectedSVR(C=3.0, groups=GROUPS, n_bins=5, density="chow_liu").fit(X_MIXED, Y_MIXED),
+    "svr": ek.ExpectedSVR(C=3.0, **OF_TREES).fit(X_MIXED, Y_MIXED),
+    "plain svr": ek.ExpectedSVR(C=5.0, standardize=False, **OF_TREES).fit(X_MIXED, Y_MIXED),
     "ridge, mixture": ek.ExpectedKernelRidge(
         alpha=0.1, gamma=0.2, groups=GROUPS, n_bins=5, density="mixture", random_state=0
     ).fit(X_MIXED, Y_MIXED),
@@ -92,22 +94,10 @@ def test_points_of_a_single_column_may_come_in_any_order():
 def test_a_single_row():
     model = ek.ExpectedSVR(density="chow_liu").fit([[1.0, 2.0]], [3.0])
     assert model.predict([[NAN, 2.0], [NAN, NAN]]).tolist() == [3.0, 3.0]
+    assert ek.ExpectedSVR().fit([[1.0, 2.0]], [3.0]).predict([[1.0, 2.0]]).tolist() == [3.0]
     constant = ek.ExpectedSVR(density="chow_liu").fit(np.ones((5, 2)), np.arange(5.0))
     mean, std = constant.predict([[NAN, 1.0]], return_std=True)
     np.testing.assert_allclose([mean[0], std[0]], [2.0, 0.0], atol=1e-12)
-
-
-def test_a_column_without_any_value():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(40, 2))
-    y = X[:, 0]
-    blank = np.column_stack([X, np.full(40, NAN)])
-    model = ek.ExpectedSVR(gamma=0.5, density="chow_liu").fit(blank, y)
-    np.testing.assert_allclose(
-        model.predict(blank),
-        ek.ExpectedSVR(gamma=0.5, density="chow_liu").fit(X, y).predict(X),
-        atol=1e-6,
-    )
 
 
 def one_hot_rows(n=60, seed=0):
@@ -130,15 +120,6 @@ def test_a_last_bit_follows_from_zeros():
     np.testing.assert_allclose(share, (np.bincount(kind) + 1 / 3) / 61, atol=0.02)
 
 
-def test_a_last_bit_does_not_follow_if_there_is_a_category_without_a_bit():
-    X, kind = one_hot_rows()
-    model = ek.ExpectedSVR(groups=[[0, 1]], density="chow_liu").fit(X[:, [0, 1, 3]], kind)
-    mean, std = model.predict([[0.0, NAN, 0.0]], return_std=True)
-    assert std[0] > 0.1
-    ends = model.predict([[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
-    assert ends.min() < mean[0] < ends.max()
-
-
 @pytest.mark.parametrize(
     ("row", "message"),
     [
@@ -149,8 +130,9 @@ def test_a_last_bit_does_not_follow_if_there_is_a_category_without_a_bit():
 def test_bits_are_checked_in_predictions_too(row, message):
     X, kind = one_hot_rows()
     model = ek.ExpectedSVR(groups=[[0, 1, 2]], density="chow_liu").fit(X, kind)
-    with pytest.raises(ek.DataError, match=message):
-        model.predict([row])
+    for method in (model.predict, lambda rows: model.fit(rows, [0.0])):
+        with pytest.raises(ek.DataError, match=message):
+            method([row])
     codes = ek.learn_chow_liu(np.column_stack([kind, X[:, 3] > 0]).astype(float))
     svr = SVR().fit(np.column_stack([X[:, :3], X[:, 3] > 0]), kind)
     row[3] = 1.0
@@ -218,6 +200,11 @@ def test_models_that_were_fitted_to_data_frames():
     np.testing.assert_allclose(got, model.predict(frame), rtol=1e-12)
     np.testing.assert_array_equal(ek.expected_prediction(model, circuit, frame.to_numpy()), got)
     assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    pipeline = make_pipeline(StandardScaler(), SVR()).fit(frame, frame["a"])
+    search = GridSearchCV(model, {"C": [1.0]}, cv=2).fit(frame, frame["a"])
+    for fitted in (pipeline, search):  # these are asked at completions
+        found = ek.expected_prediction(fitted, circuit, frame)
+        np.testing.assert_allclose(found, fitted.predict(frame), rtol=1e-12)
     with pytest.raises(ValueError, match="feature names should match"):
         ek.expected_prediction(model, circuit, frame[["c", "b", "a"]])
     missing = frame.iloc[:1].astype(object)
@@ -225,15 +212,6 @@ def test_models_that_were_fitted_to_data_frames():
     for nothing in (None, NAN, pd.NA):
         missing.iloc[0, 0] = nothing
         np.testing.assert_array_equal(ek.expected_prediction(model, circuit, missing), expected)
-
-
-def test_models_in_pipelines_and_searches_are_asked_at_completions():
-    frame, model, circuit = frame_and_model()
-    pipeline = make_pipeline(StandardScaler(), SVR()).fit(frame, frame["a"])
-    search = GridSearchCV(model, {"C": [1.0]}, cv=2).fit(frame, frame["a"])
-    for fitted in (pipeline, search):
-        got = ek.expected_prediction(fitted, circuit, frame)  # without a warning
-        np.testing.assert_allclose(got, fitted.predict(frame), rtol=1e-12)
 
 
 def test_landmarks_without_any_complete_row():

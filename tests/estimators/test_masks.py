@@ -6,7 +6,6 @@ import pytest
 from scipy.linalg import cho_solve, cholesky
 from sklearn.base import clone
 from sklearn.kernel_ridge import KernelRidge
-from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC, SVR
 from sklearn.utils._param_validation import InvalidParameterError
 
@@ -279,15 +278,6 @@ def test_gains_are_those_of_the_mask_of_the_row(masked):
     whole[0, asked[0]] = asked[1]
     Z[:, : len(model._shift)] = model.columns_.standardise(whole)
     np.testing.assert_allclose(history.predictions[1], model._answers(Z)[0], rtol=1e-9)
-
-
-def test_searches_over_mask_kernels():
-    A, y = table(90, share=0.0)
-    A.loc[y > 0.5, "c"] = NAN
-    grid = {"mask_kernel": [None, 0.0, 0.5, "auto"]}
-    found = GridSearchCV(ek.ExpectedKernelRidge(density="gaussian"), grid, cv=3).fit(A, y)
-    assert found.best_params_["mask_kernel"] in (0.5, "auto")
-    assert clone(found.best_estimator_).mask_kernel == found.best_params_["mask_kernel"]
 
 
 @pytest.mark.parametrize("wrong", [-1.0, "always", np.inf, [1.0]])

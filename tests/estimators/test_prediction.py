@@ -78,20 +78,6 @@ def test_expectations_are_those_over_all_completions(rng, name, bits, units):
         np.testing.assert_allclose(std[i], deviation, rtol=1e-5, atol=2e-5)
 
 
-def test_twelve_missing_binary_variables():
-    rng = np.random.default_rng(0)
-    circuit = ek.random_circuit(ek.Vtree.balanced(14), 3, rng)
-    train = rng.integers(2, size=(40, 14)).astype(float)
-    model = SVR(C=2.0).fit(train, rng.normal(size=40))
-    X = rng.integers(2, size=(3, 14)).astype(float)
-    X[0, :12] = X[1, 2:] = X[2, ::2] = np.nan
-    mean, std = expected_prediction(model, circuit, X, return_std=True)
-    for i, row in enumerate(X):
-        expected, deviation = enumerated(circuit, lambda x: x, model, row)
-        np.testing.assert_allclose(mean[i], expected, rtol=1e-9)
-        np.testing.assert_allclose(std[i], deviation, rtol=1e-7)
-
-
 def test_complete_rows_get_the_models_own_prediction():
     rng = np.random.default_rng(1)
     X = rng.integers(3, size=(50, 4)).astype(float)
@@ -165,16 +151,12 @@ def test_chunks_and_threads_do_not_change_answers():
     model = SVR().fit(train, rng.normal(size=60))
     X = rng.integers(3, size=(80, 8)).astype(float)
     X[rng.random(X.shape) < 0.5] = np.nan
+    assert expected_prediction(model, circuit, X[:0]).shape == (0,)
     mean, std = expected_prediction(model, circuit, X, return_std=True)
     for options in ({"max_bytes": 1}, {"n_jobs": 2}):
         again = expected_prediction(model, circuit, X, return_std=True, **options)
         np.testing.assert_allclose(again[0], mean, rtol=1e-10)
         np.testing.assert_allclose(again[1], std, rtol=1e-6, atol=1e-9)
-
-
-def test_no_rows():
-    model = SVR().fit([[0.0], [1.0]], [0.0, 1.0])
-    assert expected_prediction(model, ek.factorized([[0.5, 0.5]]), np.zeros((0, 1))).shape == (0,)
 
 
 MODEL = SVR(gamma=0.5).fit([[0.0, 1.0], [1.0, 0.0]], [0.0, 1.0])
@@ -201,9 +183,6 @@ def test_models_that_are_not_supported():
         expected_prediction(model, PAIR, [[0.0, np.nan]])
     with pytest.raises(ek.DataError, match=r"with predict or predict_proba.*Got 'model'"):
         expected_prediction("model", PAIR, [[0.0, np.nan]])
-
-
-def test_models_must_be_fitted():
     with pytest.raises(NotFittedError):
         expected_prediction(SVR(), PAIR, [[0.0, np.nan]])
 
