@@ -42,12 +42,6 @@ def test_errors_are_value_errors_and_parse_errors_name_their_place():
     assert ek.ParseError("no", path="a.psdd").path == "a.psdd"
 
 
-def test_products_of_inputs_alone_fit_every_vtree():
-    free = ek.Product([ek.Product([X, Y]), Z])
-    same = ek.Circuit.from_units(free, vtree=P.vtree)
-    assert_close(ek.expected_kernel(P, free, K), ek.expected_kernel(P, same, K))
-
-
 A, B = ek.Product([dependent(0, 1), Z]), ek.Product([X, dependent(1, 2)])
 ROUGH = ek.Sum([X, ek.Product([X, Y])], [0.5, 0.5])
 UNSTRUCTURED = ek.Sum([A, ek.Product([dependent(1, 2), X])], [0.5, 0.5])

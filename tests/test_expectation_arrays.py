@@ -179,6 +179,7 @@ FUNCTIONS = {
     "many rows": lambda p, q, k: ek.expected_kernel(p, q, k, evidence_p=np.tile(E, (20, 1)))[:3],
     "mmd": lambda p, q, k: ek.mmd(p, q, k),
     "likelihood": lambda p, q, k: p.log_likelihood(E),
+    "likelihood of many": lambda p, q, k: p.log_likelihood(np.tile(E, (20, 1)))[:3],
 }
 
 

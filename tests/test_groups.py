@@ -125,12 +125,3 @@ def test_other_groups_are_refused(groups, message):
         ek.group_discrepancies(circuit(), groups)
     with pytest.raises(ek.CircuitError, match="zz"):
         ek.group_discrepancies(circuit(), ["zz"])
-
-
-def test_kernels_with_sums_inside_are_refused():
-    inputs = [ek.kernels.kernel_input(v, np.eye(2)) for v in (0, 1, 2)]
-    ones = [ek.kernels.kernel_input(v, np.ones((2, 2))) for v in (0, 1)]
-    inside = ek.Sum([ek.Product(inputs[:2]), ek.Product(ones)], [0.5, 0.5])
-    p = ek.random_circuit(ek.Vtree.from_nested(((0, 1), 2)), 2, rng=0)
-    with pytest.raises(ek.KernelError, match=r"must be a product over the variables, or a sum"):
-        ek.group_discrepancies(p, 1, ek.KernelCircuit(ek.Product([inside, inputs[2]])))

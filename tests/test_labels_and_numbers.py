@@ -134,6 +134,7 @@ def test_what_is_no_array_of_numbers_is_told(X, match):
         ({"rain": ["no"]}, "must be arrays .* Got a mapping .* Give a data frame"),
         ([{"rain": "no"}], "Got a list of mappings"),
         (pd.Series([0, 1]), r"or X.to_frame\(\)"),
+        ("data.csv", "Got the text 'data.csv'. Read files first"),
         (pd.DataFrame({"a": [np.inf, 1.0], "b": [0, 1]}), r"Got inf in row 0, column 0 \('a'\)"),
     ],
 )

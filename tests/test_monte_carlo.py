@@ -20,14 +20,29 @@ def assert_within(estimate, exact):
     assert abs(value - exact) < 5 * error
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_circuits(seed):
-    cards = (2, 3, 4, 2)
-    vtree = ek.Vtree.balanced(4)
-    p, q = (ek.random_circuit(vtree, 3, rng=seed + i, cardinalities=cards) for i in (0, 100))
-    k = ek.RBF(0.3) + 0.5 * ek.Delta()
-    estimate = ek.monte_carlo_expected_kernel(p, q, k, N, rng=seed)
-    assert_within(estimate, ek.expected_kernel(p, q, k))
+NEAR = [np.eye(2), np.full((2, 2), 0.5) + np.eye(2)]
+INPUTS = [ek.kernels.kernel_input(v, table) for v, table in enumerate(NEAR)]
+HEAVY = ek.Product([ek.Categorical(0, [5.0, 5.0]), ek.Categorical(1, [1.0, 2.0])])
+NORMALS = ek.gaussian_mixture([0.4, 0.6], [[0.0, 0.0], [1.0, 2.0]], [[1.0, 0.5], [0.3, 2.0]])
+NORMAL = ek.gaussian_mixture([1.0], [[0.5, 0.5]], [[1.0, 1.0]])
+UNNORMALISED = ek.factorized([[1.0, 3.0], [2.0, 2.0]], normalized=False)
+PAIR = ek.random_circuit(2, 2, rng=0)
+CASES = {
+    "masses": (UNNORMALISED, ek.Sum([HEAVY], [0.1]), ek.ExpHamming()),
+    "real variables": (NORMALS, NORMAL, ek.Laplacian(0.5)),
+    "kernel circuits": (PAIR, PAIR, ek.KernelCircuit(ek.Product(INPUTS))),
+}
+for seed in range(5):
+    CASES[f"circuits {seed}"] = (
+        *(ek.random_circuit(4, 3, rng=seed + i, cardinalities=(2, 3, 4, 2)) for i in (0, 100)),
+        ek.RBF(0.3) + 0.5 * ek.Delta(),
+    )
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_estimates_are_near_the_exact_values(case):
+    p, q, k = CASES[case]
+    assert_within(ek.monte_carlo_expected_kernel(p, q, k, N, rng=0), ek.expected_kernel(p, q, k))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -49,14 +64,6 @@ def test_circuits_that_are_not_compatible():
     assert_within(ek.monte_carlo_expected_kernel(p, q, twin.kernel, N, rng=2), exact)
 
 
-def test_masses_are_accounted_for():
-    p = ek.factorized([[1.0, 3.0], [2.0, 2.0]], normalized=False)
-    q = ek.Sum([ek.Product([ek.Categorical(0, [5.0, 5.0]), ek.Categorical(1, [1.0, 2.0])])], [0.1])
-    k = ek.ExpHamming()
-    estimate = ek.monte_carlo_expected_kernel(p, q, k, N, rng=0)
-    assert_within(estimate, ek.expected_kernel(p, q, k))
-
-
 @pytest.mark.parametrize("weights", [None, [0.2, 1.0, 0.0, 3.0]])
 def test_points(weights):
     p = ek.random_circuit(3, 2, rng=0)
@@ -68,21 +75,6 @@ def test_points(weights):
     if weights is None:  # a plain array has equal weights
         estimate = ek.monte_carlo_expected_kernel(p, X, k, N, rng=0)
         assert estimate == ek.monte_carlo_expected_kernel(p, q, k, N, rng=0)
-
-
-def test_real_variables():
-    p = ek.gaussian_mixture([0.4, 0.6], [[0.0, 0.0], [1.0, 2.0]], [[1.0, 0.5], [0.3, 2.0]])
-    q = ek.gaussian_mixture([1.0], [[0.5, 0.5]], [[1.0, 1.0]])
-    k = ek.Laplacian(0.5)
-    assert_within(ek.monte_carlo_expected_kernel(p, q, k, N, rng=1), ek.expected_kernel(p, q, k))
-
-
-def test_kernel_circuits():
-    same, near = np.eye(2), np.full((2, 2), 0.5) + np.eye(2)
-    root = ek.Product([ek.kernels.kernel_input(0, same), ek.kernels.kernel_input(1, near)])
-    k = ek.KernelCircuit(root)
-    p = ek.random_circuit(2, 2, rng=0)
-    assert_within(ek.monte_carlo_expected_kernel(p, p, k, N, rng=0), ek.expected_kernel(p, p, k))
 
 
 def test_chunks_make_one_estimate():

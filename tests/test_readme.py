@@ -58,11 +58,3 @@ def test_the_readme_has_no_numbers_but_those_that_code_prints():
     prose = re.sub(r"^```.*?^```", "", text.partition("## Reference")[0], flags=re.M | re.S)
     found = re.findall(r"\d[\d.,]*", prose)
     assert found == ["90", "3.11"]  # the coverage that is asked for, and the version of Python
-
-
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
-def test_linked_files_exist(name):
-    text = (ROOT / name).read_text(encoding="utf-8")
-    targets = re.findall(r"\]\(([^)#]+)\)", text)
-    missing = [t for t in targets if not t.startswith("http") and not (ROOT / t).exists()]
-    assert not missing

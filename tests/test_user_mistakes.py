@@ -108,11 +108,3 @@ BITS = np.array([[0, 1], [1, 0], [1, 1]])
 def test_seeds_are_numbers(draw):
     with pytest.raises(ek.CircuitError, match=r"'rng' parameter must be .* Got 'a' instead"):
         draw("a")
-
-
-@pytest.mark.parametrize(
-    "learn", [ek.learn_chow_liu, ek.learn_strudel, lambda X: ek.learn_mixture(X, 2)]
-)
-def test_a_path_is_no_data(learn):
-    with pytest.raises(ek.DataError, match=r"Got the text 'data.csv'. Read files first"):
-        learn("data.csv")

@@ -12,7 +12,6 @@ from circuit_oracles import (
     drawn_circuit,
     drawn_deterministic,
     drawn_distribution,
-    followed,
     joint,
     log_joint,
     log_weights,
@@ -185,19 +184,6 @@ def test_other_questions_come_back_to_the_host(xp):
     assert there.normalize().xp is np
 
 
-@pytest.mark.parametrize("n", [3, 40])
-def test_gradients_of_log_likelihood(n):
-    torch = pytest.importorskip("torch")
-    p = random_circuit(Vtree.balanced(4), 3, rng=0, density=0.8)
-    rows = random_rows(np.random.default_rng(0), p.cardinalities, n, share=0.3)
-    normals = gaussian_mixture([0.3, 0.7], [0.0, 2.0], [1.0, 2.0])
-    for circuit, X in ((p, rows), (normals, np.array([[0.5], [3.0], [-1.0], [nan]]))):
-        numbers, build = followed(circuit)
-        assert torch.autograd.gradcheck(
-            lambda *x, build=build, X=X: build(*x).log_likelihood(X), numbers
-        )
-
-
 @given(seeds, kinds, st.sampled_from([1, 20, 60]))
 def test_marginals_given_rows(seed, kind, n):
     p = drawn(seed, kind)
@@ -336,17 +322,6 @@ def test_conditionals_given_sets_and_soft_evidence(seed, kind):
         ]
         exact = posterior(p, numbers)
         np.testing.assert_allclose(joint(p.condition(evidence)), exact, rtol=1e-9, atol=1e-300)
-
-
-@given(seeds, kinds)
-def test_conditioning_twice_is_conditioning_on_both(seed, kind):
-    p = drawn(seed, kind)
-    row = random_evidence(np.random.default_rng(seed), p, 1, share=0.3)[0]
-    seen = [v for v in range(len(row)) if not np.isnan(row[v])]
-    first, second = ({v: row[v] for v in part} for part in (seen[::2], seen[1::2]))
-    twice = p.condition(first).condition(second)
-    once = p.condition({**first, **second})
-    np.testing.assert_allclose(joint(twice), joint(once), rtol=1e-9, atol=1e-300)
 
 
 @given(seeds, kinds)

@@ -255,12 +255,6 @@ def decision(values):
     )
 
 
-def test_the_most_probable_world_is_not_the_most_probable_state():
-    p = decision([[0.2, 0.2, 0.2], [0.4, 0.0, 0.0]])
-    assert p.marginals()[0].argmax() == 0
-    assert p.map([nan, nan]).tolist() == [1.0, 0.0]
-
-
 def test_most_probable_values_of_real_variables():
     p = Circuit.from_units(
         Sum(

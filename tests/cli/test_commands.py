@@ -310,7 +310,8 @@ def test_tables_are_compressed_by_their_name(folder, name):
         ("info rain.uai", 1, "found a model: `compile` makes a circuit of it"),
         ("learn patients.csv -o l.npz", 1, "leave it out: --without id."),
         ("audit patients.csv", 1, "leave it out: --without id."),
-        ("predict new.csv --train patients.csv --target age --interval 2", 2, "'--interval'"),
+        ("drift rows.csv later.csv", 1, "must have the same columns as rows.csv. Got 'id'"),
+        ("mmd rows.csv later.csv", 1, "must have the same columns as rows.csv. Got 'id'"),
         ("test c.npz wide.csv", 1, "Leave them out: --without id --without 'a b'"),
     ],
 )
