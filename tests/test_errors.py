@@ -1,6 +1,10 @@
 """Wrong questions: each gets an error that says what is wrong, what was found and what to do."""
 
+import gc
+import weakref
+
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.gaussian_process import kernels as sklearn_kernels
 
@@ -276,3 +280,203 @@ def test_a_negative_expectation_has_no_logarithm():
     for left, right in ((p, q), (p, [[1.0]]), ([[0.0]], [[1.0]]), (p, ek.Empirical([[1.0]]))):
         with pytest.raises(ek.KernelError, match="is negative here, so it has no logarithm"):
             ek.expected_kernel(left, right, k, log=True)
+
+
+NEAR = np.array([[1.0, 0.5], [0.5, 1.0]])
+
+
+def test_circuits_share_no_memory_and_are_forgotten():
+    a, table, rate = np.array([0.2, 0.8]), NEAR.copy(), np.array([0.1, 0.2])
+    X, w = np.array([[0.0, 1.0]]), np.array([1.0])
+    p, q = ek.factorized([a, [0.5, 0.5]]), ek.Empirical(X, w)
+    kernels = [ek.TableKernel([table, NEAR]), ek.RBF(rate)]
+    before = [ek.expected_kernel(p, q, k) for k in kernels]
+    for array in (a, table, rate, X, w):
+        array += 1.0
+    assert [ek.expected_kernel(p, q, k) for k in kernels] == before
+    p = ek.random_circuit(ek.Vtree.balanced(16), 3, rng=0)
+    ek.expected_kernel(p, p, ek.RBF(0.1))
+    gone = weakref.ref(p.blocks[-1])
+    del p
+    gc.collect()
+    assert gone() is None
+
+
+@pytest.mark.parametrize("X", [[["a", "b"]], [[0, 1], [0]]])
+def test_text_and_ragged_rows_are_refused(X):
+    p = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
+    with pytest.raises(ek.DataError, match="must be arrays of numbers"):
+        ek.expected_kernel(p, X, ek.RBF(0.1))
+    with pytest.raises(ek.DataError, match="must be arrays of numbers"):
+        p.log_likelihood(X)
+
+
+def test_masked_entries_are_missing():
+    p = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
+    masked = np.ma.masked_array([[1, 0]], mask=[[False, True]])
+    assert_close(p.log_likelihood(masked), p.log_likelihood([[1, np.nan]]))
+
+
+@pytest.mark.parametrize("budget", [0, -5, "1 GiB"])
+def test_memory_budgets_are_positive(budget):
+    p = ek.factorized([[0.2, 0.8]])
+    with pytest.raises(ek.DataError, match="'max_bytes' parameter must be a positive int"):
+        ek.expected_kernel(p, p, ek.RBF(0.1), max_bytes=budget)
+
+
+def test_unit_graphs_with_products_of_different_widths_meet_on_a_common_vtree():
+    leaves = [ek.Categorical(v, [0.3, 0.7]) for v in range(3)]
+    wide = ek.Product(leaves)
+    narrow = ek.Product([ek.Product(leaves[:2]), leaves[2]])
+    other = ek.Product([leaves[0], ek.Product(leaves[1:])])
+    k = ek.RBF(0.4)
+    p = ek.factorized([[0.3, 0.7]] * 3)
+    exact = ek.expected_kernel(p, p, k)
+    for a, b in [(wide, narrow), (narrow, other), (wide, wide)]:
+        assert_close(ek.expected_kernel(a, b, k), exact)
+    mixed = ek.Sum([narrow, other], [0.5, 0.5])
+    assert_close(ek.expected_kernel(mixed, mixed, k), exact)
+
+
+def test_sums_of_lists_of_kernels():
+    k = sum([ek.RBF(0.1), ek.Delta(), ek.Laplacian(0.2)])
+    x = [[0.0, 1.0]]
+    assert_close(k(x, [[1.0, 1.0]]), [[np.exp(-0.1) + np.exp(-0.2)]])
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_points_against_points_in_chunks(log):
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(2_500, 3)), rng.normal(size=(1_700, 3))  # more than 2**21 pairs
+    w, v = rng.random(2_500), rng.random(1_700)
+    k = ek.RBF(0.3)
+    gram = k(X, Y)
+    cases = [
+        (X, Y, gram),
+        (ek.Empirical(X, w), Y, w @ gram),
+        (X, ek.Empirical(Y, v), gram @ v),
+        (ek.Empirical(X, w), ek.Empirical(Y, v), w @ gram @ v),
+    ]
+    for p, q, expected in cases:
+        result = ek.expected_kernel(p, q, k, log=log)
+        assert_close(np.exp(result) if log else result, expected)
+
+
+COINS = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
+BITS = np.array([[0, 1], [1, 0], [1, 1]])
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda rng: COINS.sample(2, rng=rng),
+        lambda rng: ek.Categorical(0, [0.5, 0.5]).sample(2, rng=rng),
+        lambda rng: ek.Vtree.random(3, rng=rng),
+        lambda rng: ek.random_circuit(3, 2, rng=rng),
+        lambda rng: ek.ising_grid(2, 2, rng=rng),
+        lambda rng: ek.monte_carlo_expected_kernel(COINS, COINS, ek.RBF(1.0), 5, rng=rng),
+        lambda rng: ek.learn_mixture(BITS, 2, rng=rng),
+    ],
+)
+def test_seeds_are_numbers(draw):
+    with pytest.raises(ek.CircuitError, match=r"'rng' parameter must be .* Got 'a' instead"):
+        draw("a")
+
+
+PAIR = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
+NAMED = PAIR.with_names(["a", "b"], [["x", "y"], ["u", "v"]])
+ASIA = ek.asia()
+FRAME = pd.DataFrame({"a": [0]})
+
+
+@pytest.mark.parametrize("variables", [2.0, "3", True, None, [0, "1"]])
+def test_variables_of_a_vtree_are_ints(variables):
+    with pytest.raises(ek.VtreeError, match=r"an int .how many there are. or a list of ints. Got"):
+        ek.Vtree.balanced(variables)
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (lambda: ek.mixture(PAIR), "Circuits must be a list. Got Circuit instead"),
+        (lambda: ek.mixture([PAIR, ASIA]), r"a model becomes one by model.circuit\(\)"),
+        (lambda: ek.mixture([ek.Categorical(0, [0.5, 0.5])]), "Circuit.from_units makes one"),
+        (lambda: ek.mixture([PAIR, PAIR], ["a", "b"]), "must be arrays of numbers.* Got text, 'a'"),
+        (lambda: ek.vtrees.align(PAIR, ASIA), "align works on Circuits. Got BayesianNetwork"),
+        (lambda: ek.factorized([["a", "b"]]), "Tables, .* must be arrays of numbers"),
+        (lambda: ek.factorized(None), "Tables must be a list. Got NoneType"),
+        (lambda: ek.random_circuit((0, 1), 2), "Vtree.from_nested makes one of nested pairs"),
+        (lambda: ek.TableKernel([["a"]]), "tables of a kernel must be arrays of numbers"),
+        (lambda: ek.vtrees.min_fill_order(ASIA), "the set of neighbours .* Give model.graph"),
+        (lambda: ek.vtrees.elimination_vtree(3), "the set of neighbours of every variable. Got"),
+        (lambda: PAIR.with_names({0: "a", 1: "b"}), r"Got \{0: 'a', 1: 'b'\}; give a sequence"),
+        (lambda: PAIR.with_names(3), "names of the variables .* Got 3; give a sequence"),
+        (lambda: PAIR.with_names(["a", None]), "none of which is missing"),
+        (lambda: PAIR.with_names(["a", "b"], [[np.nan, 1], None]), "none of which is missing"),
+        (lambda: PAIR.sample(1, rng=True), "'rng' parameter must be .* Got True"),
+    ],
+)
+def test_builders_say_what_they_take(make, match):
+    with pytest.raises(ek.CircuitError, match=match):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("write", "given", "match"),
+    [
+        (ek.write_psdd, FRAME, "A .psdd file does not hold a DataFrame"),
+        (ek.write_jpc, ASIA, r"ends in .uai or .bif, or save its circuit, model.circuit\(\)"),
+        (ek.io.write_spn, ek.Categorical(0, [0.5, 0.5]), r"Save Circuit.from_units\(root\)"),
+        (ek.write_uai, PAIR, r"A .uai file does not hold a Circuit. Save it to .* \.npz"),
+        (ek.write_vtree, PAIR, "or save its vtree, circuit.vtree"),
+        (ek.io.write_uai_evidence, FRAME, "not hold a DataFrame, but mappings"),
+        (ek.io.write_uai_evidence, [[0, 1]], "not hold a list, but mappings"),
+    ],
+)
+def test_files_say_what_they_hold(tmp_path, write, given, match):
+    path = tmp_path / "file"
+    with pytest.raises(ek.CircuitError, match=match):
+        write(given, path)
+    assert not path.exists()
+    with pytest.raises(ek.CircuitError, match=r"hold a str\b.* The path comes second"):
+        write("file", PAIR)
+
+
+@pytest.mark.parametrize("path", [1, None, FRAME])
+@pytest.mark.parametrize("read", [ek.load, ek.read_uai, lambda path: ek.save(PAIR, path)])
+def test_paths_are_paths(read, path):
+    with pytest.raises(ek.CircuitError, match=r"path of a file is text or a Path. Got"):
+        read(path)
+
+
+def test_names_and_states_that_are_ambiguous():
+    circuit = PAIR.with_names([1, 0])
+    assert circuit.marginals({"1": 0})["0"].tolist() == [0.5, 0.5]
+    with pytest.raises(ek.EvidenceError, match=r"1 could be the number of a variable or the name"):
+        circuit.marginals({1: 0})
+    years = PAIR.with_names([1990, 2000])
+    assert years.marginals({2000: 1})["2000"].tolist() == [0, 1]
+    with pytest.raises(ek.EvidenceError, match=r"A state of variable 0 \('a'\) is .* Got \{'x':"):
+        NAMED.marginals({"a": {"x": 1}})
+    with pytest.raises(ek.EvidenceError, match=r"for states write set\(range\(0, 2\)\)"):
+        NAMED.marginals({"a": range(2)})
+
+
+def test_tensors_that_numpy_does_not_know():
+    torch = pytest.importorskip("torch")
+
+    class Guarded(torch.Tensor):
+        def __array__(self, *args, **kwargs):
+            raise TypeError("not as an array of NumPy")
+
+    X = torch.tensor([[0.0, 1.0], [1.0, 1.0]])
+    expected = PAIR.log_likelihood(X.numpy())
+    for tensor in (
+        X.bfloat16(),
+        X.to_sparse(),
+        X.as_subclass(Guarded),
+    ):
+        assert_close(PAIR.log_likelihood(tensor), expected)
+    assert_close(NAMED.marginals({"a": torch.tensor(1)})["a"], [0.0, 1.0])
+    with pytest.raises(ek.CircuitError, match=r"cannot be read as an array of numbers: .*meta"):
+        PAIR.log_likelihood(X.to("meta"))

@@ -1,10 +1,13 @@
 """Expected kernels in all their forms, against enumeration of all pairs of worlds."""
 
+from fractions import Fraction
+from math import exp, prod
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from sklearn.datasets import load_digits
 
 import expectedkernels as ek
 from assertions import assert_close, assert_logs_close
@@ -316,3 +319,33 @@ def test_no_rows_give_no_values(log):
     assert ek.expected_kernel(p, p, k, evidence_p=nothing, log=log).shape == (0,)
     rows = {"evidence_p": np.zeros((2, 5)), "evidence_q": nothing}
     assert ek.expected_kernel(p, p, k, log=log, **rows).shape == (2, 0)
+
+
+def groups_of_images(digit, n_groups):
+    """Images of a digit as rows of bits, in groups that hold the more the later they come."""
+    X, y = load_digits(return_X_y=True)
+    X = (X[y == digit] >= 8).astype(int)
+    ends = len(X) * np.arange(1, n_groups) ** 2 // n_groups**2
+    return np.split(X, ends)
+
+
+def mixture_of_groups(groups):
+    """The mixture with one component of independent pixels per group, and what it is made of."""
+    shares = [len(group) / sum(map(len, groups)) for group in groups]
+    white = [(group.sum(axis=0) + 0.5) / (len(group) + 1) for group in groups]
+    parts = [ek.factorized(np.stack([1 - w, w], axis=1)) for w in white]
+    rational = [[Fraction(w) for w in row.tolist()] for row in white]
+    return ek.mixture(parts, shares), list(zip(map(Fraction, shares), rational, strict=True))
+
+
+def test_exact_value_is_that_of_the_double_sum_in_rational_arithmetic():
+    p, of_p = mixture_of_groups(groups_of_images(3, 3))
+    q, of_q = mixture_of_groups(groups_of_images(8, 2))
+    loss = 1 - Fraction(exp(-0.1))  # a pixel that differs multiplies the kernel by 1 - loss
+    total = sum(
+        v * w * prod(1 - loss * (a + b - 2 * a * b) for a, b in zip(x, y, strict=True))
+        for v, x in of_p
+        for w, y in of_q
+    )
+    exact = ek.expected_kernel(p, q, ek.RBF(gamma=0.1))
+    np.testing.assert_allclose(exact, float(total), rtol=1e-13)

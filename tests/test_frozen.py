@@ -1,5 +1,6 @@
-"""Names and files of version 0.2.0: every name still resolves, and every file still loads."""
+"""Names and files of version 0.2.0 still work, and circuits and kernels can be copied."""
 
+import copy
 import inspect
 import json
 import pickle
@@ -125,3 +126,33 @@ def test_estimators_in_skops_files_load_or_name_the_versions():
     path = SAVED / "ridge.skops"
     with pytest.raises(ImportError, match=rf"of expectedkernels 0.2.0 .* version {ek.__version__}"):
         skops.load(path, trusted=skops.get_untrusted_types(file=path))
+
+
+NEAR = [[1.0, 0.5], [0.5, 1.0]]
+
+
+def circuits():
+    yield ek.random_circuit(ek.Vtree.balanced(5), 3, rng=0)
+    yield ek.gaussian_mixture([0.4, 0.6], [[0.0, 1.0], [2.0, 3.0]], [[1.0, 1.0], [2.0, 1.0]])
+
+
+@pytest.mark.parametrize("copied", [lambda x: pickle.loads(pickle.dumps(x)), copy.deepcopy])
+@pytest.mark.parametrize("p", list(circuits()), ids=["discrete", "real"])
+def test_circuits(p, copied):
+    k = ek.RBF(0.3)
+    before = ek.expected_kernel(p, p, k)
+    q = copied(p)
+    assert q is not p
+    assert ek.expected_kernel(q, q, k) == before
+    assert ek.mmd2(p, q, k) == 0.0
+
+
+@pytest.mark.parametrize("copied", [lambda x: pickle.loads(pickle.dumps(x)), copy.deepcopy])
+def test_kernels(copied):
+    graph = ek.Product([ek.kernels.kernel_input(0, NEAR), ek.kernels.kernel_input(1, NEAR)])
+    k = 2.0 * ek.RBF([0.1, 0.2]) + ek.KernelCircuit(graph) * ek.TableKernel([NEAR, NEAR])
+    p = ek.factorized([[0.2, 0.8], [0.7, 0.3]])
+    before = ek.expected_kernel(p, p, k)
+    assert ek.expected_kernel(p, p, copied(k)) == before
+    X = np.array([[0, 1], [1, 1]])
+    np.testing.assert_array_equal(copied(k)(X), k(X))

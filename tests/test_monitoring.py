@@ -1,6 +1,8 @@
-"""Drift between windows: the numbers are those of circuits fitted by hand, changes are found."""
+"""Drift between windows, and its parts by variables and groups, against sums over states."""
 
 import re
+from itertools import combinations, product
+from math import factorial
 
 import numpy as np
 import pandas as pd
@@ -191,7 +193,10 @@ def compared(*windows, **options):
         (compared(X, X[:1]), r"at least two rows. Window 2 has 1"),
         (compared(X, X[0]), r"Window 2 has shape \(5,\)"),
         (compared(X * np.nan, X * np.nan), r"Column '0' has no value in any window"),
-        (compared(X[:, :1], np.full((5, 1), np.inf)), r"Column '0' has infinite values"),
+        (
+            compared(np.arange(40.0)[:, None], np.full((5, 1), np.inf)),
+            r"Column '0' has infinite values",
+        ),
         (
             compared(np.array([[f"id {i}"] for i in range(101)]), np.array([["a"]] * 2)),
             r"Column '0' has 102 different labels.*leave it out",
@@ -218,3 +223,237 @@ def test_masked_entries_are_missing():
     assert found.before.cardinalities == (3, 3, 3)
     several = ek.monitoring.monitor([*windows, rows[0]]).mmd2
     np.testing.assert_allclose(several, ek.monitoring.monitor([*incomplete, rows[0]]).mmd2)
+
+
+CARDS = [2, 3, 2, 4, 2]
+NAMES = ["a", "b", "c", "d", "e"]
+STATES = np.array(list(product(*map(range, CARDS))))
+
+
+def circuit(seed=0):
+    p = ek.random_circuit(ek.Vtree.random(5, rng=seed), 3, rng=seed, cardinalities=CARDS)
+    return ek.Circuit(p.vtree, p.blocks, NAMES, None)
+
+
+def kernel_without(ignored, gamma=0.6):
+    """The values of ExpHamming on all pairs of states, without some variables."""
+    rates = np.where(np.isin(np.arange(5), list(ignored)), 0.0, gamma)
+    return ek.ExpHamming(rates)(STATES) if rates.any() else np.ones((len(STATES), len(STATES)))
+
+
+def conditional(p, row):
+    chances = np.exp(p.log_likelihood(STATES))
+    known = ~np.isnan(row)
+    chances = chances * (STATES[:, known] == row[known]).all(axis=1)
+    return chances / chances.sum(), chances.sum()
+
+
+def squared(p, row, other):
+    """The squared discrepancy of two groups, the kernel ignoring what both are made by."""
+    ignored = np.flatnonzero(~np.isnan(row) | ~np.isnan(other))
+    d = conditional(p, row)[0] - conditional(p, other)[0]
+    return d @ kernel_without(ignored) @ d
+
+
+K = ek.ExpHamming(0.6)
+
+
+@pytest.mark.parametrize("groups", [1, 2, 5, ["b", "d"], [("a", "c"), ("d",)]], ids=repr)
+def test_all_groups_are_those_of_sums_over_states(groups):
+    p = circuit()
+    found = ek.group_discrepancies(p, groups, K)
+    nothing = np.full(5, np.nan)
+    wanted = [squared(p, row, nothing) for row in found.rows]
+    assert found.mmd2 == pytest.approx(wanted, abs=1e-13)
+    sizes = [conditional(p, row)[1] for row in found.rows]
+    assert found.probabilities == pytest.approx(sizes, abs=1e-14)
+
+
+def test_groups_of_other_variables_are_compared_without_both():
+    p = circuit(1)
+    found = ek.group_discrepancies(p, ["a", ("b", "c"), "e"], K)
+    wanted = [[squared(p, a, b) for b in found.rows] for a in found.rows]
+    assert found.between == pytest.approx(np.array(wanted), abs=1e-13)
+
+
+def test_sums_of_products_lose_the_factors_in_every_term():
+    p = circuit(2)
+    found = ek.group_discrepancies(p, ["a"], 2.0 * K + ek.Delta())
+    parts = [ek.group_discrepancies(p, ["a"], k).mmd2 for k in (K, ek.Delta())]
+    assert found.mmd2 == pytest.approx(2.0 * parts[0] + parts[1])
+
+
+def test_rows_mappings_and_frames_say_the_same():
+    p = circuit()
+    rows = np.full((2, 5), np.nan)
+    rows[0, 1], rows[1, [0, 3]] = 2, (1, 3)
+    one = ek.group_discrepancies(p, rows, K)
+    two = ek.group_discrepancies(p, [{"b": 2}, {"a": 1, "d": 3}], K)
+    three = ek.group_discrepancies(p, pd.DataFrame(rows, columns=NAMES), K)
+    assert one.groups == two.groups == three.groups == ["b = 2", "a = 1, d = 3"]
+    assert one.mmd2.tolist() == two.mmd2.tolist() == three.mmd2.tolist()
+
+
+def test_real_variables_may_be_there_but_not_make_groups():
+    tables = [ek.Categorical(0, [0.2, 0.8]), ek.Categorical(0, [0.7, 0.3])]
+    normals = [ek.Gaussian(1, 0.0, 1.0), ek.Gaussian(1, 2.0, 1.0)]
+    parts = [ek.Product([t, n]) for t, n in zip(tables, normals, strict=True)]
+    p = ek.Circuit.from_units(ek.Sum(parts, [0.5, 0.5]))
+    found = ek.group_discrepancies(p, 1, ek.RBF(0.3))
+    for state in (0, 1):
+        wanted = ek.mmd2(p.condition({0: state}), p, ek.RBF([0.0, 0.3]))
+        assert found.mmd2[state] == pytest.approx(wanted, abs=1e-14)
+    with pytest.raises(ek.DataError, match=r"made by states, and variable 1 is real"):
+        ek.group_discrepancies(p, [[np.nan, 1.0]])
+
+
+def test_impossible_combinations_are_left_out_and_small_ones_on_request():
+    p = ek.factorized([[0.5, 0.5, 0.0], [0.05, 0.95]])
+    assert ek.group_discrepancies(p, 1).groups == ["0 = 0", "0 = 1", "1 = 0", "1 = 1"]
+    assert ek.group_discrepancies(p, 1, min_probability=0.1).groups == ["0 = 0", "0 = 1", "1 = 1"]
+    with pytest.raises(ek.EvidenceError, match=r"Group 1, 0 = 2, has probability zero"):
+        ek.group_discrepancies(p, [[0, np.nan], [2, np.nan]])
+    with pytest.raises(ek.DataError, match=r"no groups of at least this probability"):
+        ek.group_discrepancies(p, 1, min_probability=0.99)
+
+
+def test_what_is_printed_shown_and_drawn():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    found = ek.group_discrepancies(circuit(), 2, K)
+    top = found.frame().index[0]
+    assert f"The furthest from the population is {top}: discrepancy" in str(found)
+    assert (np.diff(found.frame()["mmd"]) <= 0).all()
+    assert top in [text.get_text() for text in found.plot().texts]
+    plt.close("all")
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        (0, r"made by 1 to 5 discrete variables. Got 0"),
+        (6, r"made by 1 to 5 discrete variables. Got 6"),
+        ([[np.nan] * 5], r"Group 0 says nothing, so it is the population"),
+        ([[0, 1]], r"Got an array of shape \(1, 2\) for 5 variables"),
+        ([], r"Groups are rows of evidence"),
+    ],
+)
+def test_other_groups_are_refused(groups, message):
+    with pytest.raises(ek.DataError, match=message):
+        ek.group_discrepancies(circuit(), groups)
+    with pytest.raises(ek.CircuitError, match="zz"):
+        ek.group_discrepancies(circuit(), ["zz"])
+
+
+CARDS_HERE = [2, 3, 2, 2, 3]
+STATES_HERE = np.array(list(product(*map(range, CARDS_HERE))))
+TABLES = [np.eye(n) + 0.2 * np.arange(n)[:, None] * np.arange(n) for n in CARDS_HERE]
+KERNELS = [ek.ExpHamming(0.7), ek.RBF(0.4), ek.TableKernel(TABLES), 2.0 * ek.Delta() + ek.RBF(0.1)]
+
+
+def two_circuits(seed):
+    vtree = ek.Vtree.random(5, rng=seed)
+    p = ek.random_circuit(vtree, 3, rng=seed, cardinalities=CARDS_HERE)
+    return p, ek.random_circuit(vtree, 2, rng=seed + 100, cardinalities=CARDS_HERE)
+
+
+def terms_of(kernel):
+    """Weights, and one table per variable."""
+    if hasattr(kernel, "weights"):
+        parts = [terms_of(k) for k in kernel.kernels]
+        both = zip(kernel.weights, parts, strict=True)
+        return [(w * v, tables) for w, part in both for v, tables in part]
+    one = np.zeros((1, 5))
+    tables = []
+    for i, n in enumerate(CARDS_HERE):
+        rows = np.repeat(one, n, axis=0)
+        rows[:, i] = np.arange(n)
+        own = kernel(rows)
+        # other factors are those at the states 0, 0
+        tables.append(own if not isinstance(kernel, ek.TableKernel) else TABLES[i])
+    return [(1.0, tables)]
+
+
+def worth(kernel, p, q, chosen):
+    """The squared discrepancy of the marginals of some variables, over all pairs of states."""
+    d = np.exp(p.log_likelihood(STATES_HERE)) - np.exp(q.log_likelihood(STATES_HERE))
+    total = 0.0
+    for weight, tables in terms_of(kernel):
+        values = np.ones((len(STATES_HERE), len(STATES_HERE)))
+        for i in chosen:
+            values *= tables[i][np.ix_(STATES_HERE[:, i], STATES_HERE[:, i])]
+        total += weight * d @ values @ d
+    return total
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_ignoring_is_the_difference_to_the_marginals(seed, kernel):
+    p, q = two_circuits(seed)
+    without = [worth(kernel, p, q, set(range(5)) - {i}) for i in range(5)]
+    wanted = worth(kernel, p, q, range(5)) - np.array(without)
+    assert ek.monitoring.ignoring(p, q, kernel) == pytest.approx(wanted, abs=1e-13)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_univariate_discrepancies_are_those_of_single_marginals(seed, kernel):
+    p, q = two_circuits(seed)
+    wanted = [worth(kernel, p, q, {i}) for i in range(5)]
+    np.testing.assert_allclose(ek.monitoring.univariate(p, q, kernel), wanted, atol=1e-13)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_shapley_values_are_those_of_the_definition_and_sum_to_the_discrepancy(kernel):
+    p, q = two_circuits(3)
+    worths = {s: worth(kernel, p, q, s) for r in range(6) for s in combinations(range(5), r)}
+    wanted = np.zeros(5)
+    for i in range(5):
+        for s, value in worths.items():
+            if i not in s:
+                share = factorial(len(s)) * factorial(4 - len(s)) / factorial(5)
+                wanted[i] += share * (worths[tuple(sorted((*s, i)))] - value)
+    values = ek.monitoring.shapley_account(p, q, kernel)
+    assert values == pytest.approx(wanted, abs=1e-13)
+    assert values.sum() == pytest.approx(ek.mmd2(p, q, kernel), abs=1e-12)
+
+
+@pytest.mark.parametrize("vtree", [ek.Vtree.right_linear(90), ek.Vtree.balanced(90)])
+def test_many_variables_are_changed_in_groups(vtree):
+    p, q = (ek.random_circuit(vtree, 2, rng=i) for i in (0, 1))
+    values = ek.monitoring.ignoring(p, q, ek.ExpHamming(0.1))
+    for i in (0, 63, 64, 89):
+        rates = np.where(np.arange(90) == i, 0.0, 0.1)
+        less = ek.mmd2(p, q, ek.ExpHamming(0.1)) - ek.mmd2(p, q, ek.ExpHamming(rates))
+        assert values[i] == pytest.approx(less, abs=1e-14)
+
+
+def test_one_variable():
+    p, q = ek.factorized([[0.2, 0.8]]), ek.factorized([[0.5, 0.5]])
+    monitoring = ek.monitoring
+    for attribute in (monitoring.ignoring, monitoring.shapley_account, monitoring.univariate):
+        assert attribute(p, q, ek.Delta()) == pytest.approx([ek.mmd2(p, q, ek.Delta())])
+
+
+def test_real_variables_can_be_ignored_but_not_shared_among():
+    p = ek.gaussian_mixture([1.0], [[0.0, 0.0]], [[1.0, 1.0]])
+    q = ek.gaussian_mixture([1.0], [[0.0, 1.0]], [[1.0, 1.0]])
+    values = ek.monitoring.ignoring(p, q, ek.RBF(0.5))
+    wanted = [ek.mmd2(p, q, ek.RBF(0.5)) - ek.mmd2(p, q, ek.RBF(g)) for g in ([0, 0.5], [0.5, 0])]
+    assert values == pytest.approx(wanted)
+    with pytest.raises(ek.KernelError, match=r"need discrete variables. Variable 0 is real"):
+        ek.monitoring.shapley_account(p, q, ek.RBF(0.5))
+
+
+def test_circuits_and_kernels_that_do_not_fit_are_refused():
+    p = ek.random_circuit(ek.Vtree.balanced(4), 2, rng=0)
+    with pytest.raises(ek.CompatibilityError, match="compatible"):
+        ek.monitoring.ignoring(p, ek.random_circuit(ek.Vtree.right_linear(4), 2, rng=0))
+    with pytest.raises(ek.PropertyError, match="sum"):
+        ek.monitoring.ignoring(p, ek.factorized([[1.0, 1.0]] * 4, normalized=False))
+    near = ek.kernels.kernel_input(0, np.eye(2)), ek.kernels.kernel_input(1, np.eye(2))
+    far = ek.kernels.kernel_input(0, np.ones((2, 2))), ek.kernels.kernel_input(1, np.ones((2, 2)))
+    both = ek.Sum([ek.Product(list(near)), ek.Product(list(far))], [0.5, 0.5])
+    k = ek.KernelCircuit(ek.Product([both, ek.kernels.kernel_input(2, np.eye(2))]))
+    p = ek.random_circuit(ek.Vtree.from_nested(((0, 1), 2)), 2, rng=0)
+    with pytest.raises(ek.KernelError, match=r"a product over the variables, or a sum of such"):
+        ek.monitoring.ignoring(p, p, k)

@@ -1,5 +1,6 @@
-"""What lies around the code says what is there."""
+"""What lies around the code says what is there: pages, the site, the README."""
 
+import inspect
 import re
 import runpy
 import tomllib
@@ -9,6 +10,7 @@ import pytest
 import yaml
 
 import expectedkernels as ek
+from docs._ext import api_pages
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob(".github/**/*.md")])
@@ -94,3 +96,120 @@ def test_the_citation_is_that_of_the_package_and_of_the_paper():
     families = [author["family-names"] for author in paper["authors"]]
     assert families == ["Li", "Zeng", "Vergari", "Van den Broeck"]
     assert paper["year"] == 2021
+
+
+MADE = ("_build", "api", "gallery")
+"""Folders of docs/ that a build fills."""
+WITH_CODE = [ROOT / "README.md"] + [
+    page
+    for page in sorted((ROOT / "docs").rglob("*.md"))
+    if page.relative_to(ROOT / "docs").parts[0] not in MADE
+]
+
+
+def python_blocks(text):
+    """(line, source) of every fenced block of Python; the line is that of its first statement."""
+    for match in re.finditer(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL):
+        yield text.count("\n", 0, match.start(1)) + 1, match.group(1)
+
+
+def promised_output(source):
+    """What the comments after print calls say, in order."""
+    return re.findall(r"^ *print\(.*\)  # (.*)$", source, flags=re.MULTILINE)
+
+
+def test_there_are_blocks():
+    assert (
+        sum(bool(list(python_blocks(page.read_text(encoding="utf-8")))) for page in WITH_CODE) > 1
+    )
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_blocks_run_in_order_and_print_what_they_promise(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)  # some write files
+    names = {"__name__": "readme"}
+    for line, source in python_blocks(page.read_text(encoding="utf-8")):
+        # Leading newlines make tracebacks point at the lines of the page.
+        exec(compile("\n" * (line - 1) + source, page, "exec"), names)
+        printed = capsys.readouterr().out.splitlines()
+        assert printed == promised_output(source), f"block at line {line}"
+
+
+def test_promises_are_found():
+    assert promised_output("x = 1  # no\nprint(x)  # 1\n    print('#')  # #\n") == ["1", "#"]
+
+
+def test_the_readme_starts_with_an_installation_and_an_incomplete_table():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert 0 < text.index("pip install") < text.index("```python")
+    _, first = next(python_blocks(text))
+    assert "DataFrame" in first
+    assert "None" in first
+
+
+def test_the_readme_has_no_numbers_but_those_that_code_prints():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    prose = re.sub(r"^```.*?^```", "", text.partition("## Reference")[0], flags=re.M | re.S)
+    found = re.findall(r"\d[\d.,]*", prose)
+    assert found == ["90", "3.11"]  # the coverage that is asked for, and the version of Python
+
+
+SPACES = [name for name in ek.__all__ if inspect.ismodule(getattr(ek, name))]
+LISTED = [name for names in api_pages.groups().values() for name in names]
+
+
+def test_every_public_name_is_in_the_reference_once():
+    flat = set(ek.__all__) - set(SPACES)
+    more = {f"{s}.{n}" for s in SPACES for n in getattr(ek, s).__all__ if n not in flat}
+    assert sorted(LISTED) == sorted(flat | more)
+
+
+def test_pages_have_different_names_on_all_file_systems():
+    files = api_pages.file_names()
+    assert files["monitoring.monitor"] == "monitoring.monitor.rst"
+    assert len({file.lower() for file in files.values()}) == len(LISTED)
+
+
+def test_the_index_lists_names_below_their_namespace():
+    text = api_pages.index_page()
+    shown = text.split(".. currentmodule:: expectedkernels.algebra\n")[1].split("-----")[0]
+    assert re.search(r"^   multiply$", shown, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("name", "directive"),
+    [
+        ("expected_kernel", ".. autofunction:: expected_kernel"),
+        ("Circuit", ".. automethod:: Circuit.sample"),
+        ("Circuit", ".. autoproperty:: Circuit.n_edges"),
+        ("DataError", ".. autoexception:: DataError"),
+        ("algebra.multiply", ".. currentmodule:: expectedkernels.algebra"),
+    ],
+)
+def test_pages_say_what_there_is(name, directive):
+    assert directive in api_pages.name_page(name).splitlines()
+
+
+def test_members_of_other_libraries_and_inner_ones_are_left_out():
+    page = api_pages.name_page("ExpectedSVR")
+    assert "ExpectedSVR.predict" in page
+    assert "set_params" not in page
+    assert "gram" not in api_pages.name_page("RBF")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("mmd", "expectedkernels.mmd"),
+        ("ek.mmd(p, q)", "expectedkernels.mmd"),
+        ("Circuit.sample", "expectedkernels.Circuit.sample"),
+        ("ek.io.read_spn", "expectedkernels.io.read_spn"),
+        ("ek", None),
+        ("max_bytes", None),
+        ("Circuit.nothing", None),
+        ("Circuit.__init__", None),
+        ("errors.DataError", None),
+    ],
+)
+def test_words_in_backticks_lead_to_public_names_only(text, name):
+    assert api_pages.public_name(text) == name

@@ -1,9 +1,13 @@
-"""Whatever the density: imputation, features, and columns in any order."""
+"""Whatever the density: imputation, features, machines; averages, and circuits with names."""
+
+import itertools
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.mixture import GaussianMixture
+from sklearn.svm import SVR
 
 import expectedkernels as ek
 from assertions import assert_close
@@ -182,3 +186,196 @@ def test_other_densities_are_refused(density, message):
     X, y, _ = frame()
     with pytest.raises(ek.DataError, match=message):
         ek.ExpectedSVR(density=density).fit(X, y)
+
+
+def table(seed, n=60):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(seed)
+    a = rng.normal(size=n)
+    X = pd.DataFrame({"a": a, "b": a + 0.5 * rng.normal(size=n), "c": rng.choice(list("xyz"), n)})
+    holes = X.iloc[:8].copy()
+    holes.loc[[0, 1, 2], "b"] = np.nan
+    holes.loc[[2, 3], "c"] = None
+    holes.loc[[4], ["a", "b", "c"]] = None
+    return X, a + (X["c"] == "x"), holes
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["auto", "gaussian", "kernel", "gaussian_mixture", "chow_liu", "strudel", "mixture"],
+)
+def test_every_density_serves_all_machines(name):
+    X, y, holes = table(0)
+    for kind in (ek.ExpectedSVR, ek.ExpectedKernelRidge, ek.ExpectedGaussianProcessRegressor):
+        options = {} if kind is not ek.ExpectedGaussianProcessRegressor else {"optimizer": None}
+        model = kind(density=name, random_state=0, **options).fit(X, y)
+        mean, std = model.predict(holes, return_std=True)
+        assert np.isfinite(mean).all()
+        assert (std[:5] > 0).all()
+        drawn = model.density_.draws(model._read(holes), 400, np.random.default_rng(0))
+        rows = drawn.reshape(-1, drawn.shape[2])
+        f = model._machine.expansion.at(model.density_, rows, model._resources)
+        f = f.reshape(400, len(holes))
+        np.testing.assert_array_less(abs(mean - f.mean(axis=0)), 5 * f.std(axis=0) / 20 + 1e-6)
+        if not options:
+            np.testing.assert_allclose(std, f.std(axis=0), rtol=0.2, atol=0.1)
+
+
+def test_the_average_is_that_of_its_parts():
+    X, y, holes = table(1)
+    model = ek.ExpectedSVR(density="auto", random_state=0).fit(X, y)
+    p = model.density_
+    assert p.names == ["gaussian", "kernel(0.6)"]
+    assert repr(p) == "AverageDensity(0.5 gaussian + 0.5 kernel(0.6))"
+    Z, f = model._read(holes)[:5], model._machine.expansion
+    every = [part.mean(f, part.rows(Z), model._resources) for part in p.parts]
+    np.testing.assert_allclose(model.predict(holes)[:5], np.mean(every, axis=0)[:, 0])
+    assert model.circuit_ is None
+    means = p.means(Z)
+    for nodes, variable in zip(p.nodes(p.rows(Z)), p.variables, strict=True):
+        assert set(nodes.rows) == set(np.flatnonzero(np.isnan(Z[:, variable.columns[0]])))
+        for row in np.unique(nodes.rows):
+            weights, values = nodes.weights[nodes.rows == row], nodes.values[nodes.rows == row]
+            np.testing.assert_allclose(weights.sum(), 1.0)
+            np.testing.assert_allclose(
+                weights @ values, means[row, variable.columns], rtol=0.02, atol=0.02
+            )
+    assert np.isfinite(ek.acquisition_gain(model, holes)[2, 1:]).all()
+
+
+def test_the_parts_depend_on_the_kinds_of_columns_alone():
+    X, y, holes = table(2)
+    X.loc[X.index[::4], "b"] = np.nan
+    model = ek.ExpectedKernelRidge(density="auto", random_state=0).fit(X, y)
+    assert model.density_.names == ["gaussian", "kernel(0.6)"]
+    assert np.isfinite(model.predict(holes)).all()
+    rng = np.random.default_rng(0)
+    states = np.where(rng.random((40, 3)) < 0.2, np.nan, rng.integers(3, size=(40, 3)))
+    text = pd.DataFrame(states).map(lambda x: None if np.isnan(x) else "abc"[int(x)])
+    bits = np.eye(3)[rng.integers(3, size=40)]
+    for table_, options in (
+        (text, {}),
+        (states, {"groups": [[0], [1], [2]]}),
+        (bits, {"groups": [[0, 1, 2]]}),
+    ):
+        model = ek.ExpectedKernelRidge(**options).fit(table_, rng.normal(size=40))
+        assert model.densities_ == ["gaussian", "chow_liu"]
+        assert model.circuit_ is model.density_.parts[1].circuit
+        np.testing.assert_array_equal(model.density_weights_, [0.5, 0.5])
+        assert np.isfinite(model.predict(table_)).all()
+
+
+@pytest.mark.parametrize("name", ["auto", "gaussian"])
+def test_deviations_of_expected_kernels_under_normals_are_refused(name):
+    X, y, holes = table(3, 30)
+    X.loc[X.index[::4], "b"] = np.nan
+    model = ek.ExpectedSVR(density=name, fit_missing="expected").fit(X, y)
+    assert np.isfinite(model.predict(holes)).all()
+    with pytest.raises(ek.KernelError, match="Fit it with fit_missing='mean'"):
+        model.predict(holes, return_std=True)
+
+
+def test_densities_that_need_no_random_numbers_are_the_same_for_all_seeds():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    one, other = (
+        ek.ExpectedSVR(density="gaussian", random_state=seed).fit(X, X[:, 0]).density_.mixture
+        for seed in (0, 1)
+    )
+    np.testing.assert_array_equal(one.covariances, other.covariances)
+
+
+RNG = np.random.default_rng(0)
+TABLE = pd.DataFrame(RNG.normal(size=(30, 3)), columns=["a", "b", "c"])
+TARGET = TABLE["a"].to_numpy() + 0.1 * RNG.normal(size=30)
+HOLES = TABLE.iloc[:4].assign(a=np.nan)
+
+
+def normals(**means):
+    circuit = ek.gaussian_mixture([1.0], [list(means.values())], [[1.0] * len(means)])
+    return circuit.with_names(list(means))
+
+
+IN_ORDER, TURNED = normals(a=1.0, b=2.0, c=0.0), normals(c=0.0, a=1.0, b=2.0)
+
+
+def test_expected_predictions_take_variables_by_their_names():
+    model = SVR().fit(TABLE, TARGET)
+    assert_close(
+        ek.expected_prediction(model, TURNED, HOLES), ek.expected_prediction(model, IN_ORDER, HOLES)
+    )
+
+
+def test_densities_take_variables_by_their_names():
+    first, second = (ek.ExpectedSVR(density=p).fit(TABLE, TARGET) for p in (IN_ORDER, TURNED))
+    assert_close(second.predict(HOLES), first.predict(HOLES))
+
+
+@pytest.mark.parametrize("columns", ["as they are", "sorted"])
+def test_densities_take_states_by_their_labels(columns):
+    asia = ek.asia()
+    circuit = asia.compile()[0]
+    table = asia.sample(300, rng=0, as_frame=True)
+    if columns == "sorted":
+        table = table[sorted(table.columns)]
+    target = (table["dysp"] == "yes") + 0.5 * (table["xray"] == "yes")
+    model = ek.ExpectedSVR(density=circuit).fit(table, target)
+    row = table.iloc[[0]].astype(object)
+    values, chances = [], []
+    for smoke, dysp in itertools.product(["yes", "no"], repeat=2):
+        full = row.assign(smoke=smoke, dysp=dysp)
+        values.append(model.predict(full)[0])
+        chances.append(np.exp(circuit.log_likelihood(full)[0]))
+    expected = np.dot(values, chances) / sum(chances)
+    assert_close(model.predict(row.assign(smoke=None, dysp=None)), [expected])
+
+
+def test_other_names_are_refused():
+    other = normals(a=0.0, b=0.0, x=0.0)
+    with pytest.raises(ek.DataError, match=r"Only the table has \['c'\], only the circuit \['x'\]"):
+        ek.ExpectedSVR(density=other).fit(TABLE, TARGET)
+    with pytest.raises(ek.DataError, match="matched with the columns of a table by these"):
+        ek.expected_prediction(SVR().fit(TABLE, TARGET), other, HOLES)
+
+
+def test_other_categories_are_refused():
+    rain = ek.factorized([[0.2, 0.3, 0.5]]).with_names(["rain"], [["no", "some", "much"]])
+    table = pd.DataFrame({"rain": ["no", "lots"] * 10})
+    with pytest.raises(ek.DataError, match=r"'rain' has the categories \['lots', 'no'\], and"):
+        ek.ExpectedSVR(density=rain).fit(table, np.arange(20.0))
+
+
+def test_arrays_are_matched_by_position():
+    model = ek.ExpectedSVR(density=IN_ORDER).fit(TABLE.to_numpy(), TARGET)
+    plain = ek.gaussian_mixture([1.0], [[1.0, 2.0, 0.0]], [[1.0] * 3])
+    other = ek.ExpectedSVR(density=plain).fit(TABLE.to_numpy(), TARGET)
+    assert_close(model.predict(HOLES.to_numpy()), other.predict(HOLES.to_numpy()))
+
+
+def test_categories_that_a_table_happens_to_lack_are_those_of_the_circuit():
+    rain = ek.factorized([[0.2, 0.3, 0.5]]).with_names(["rain"], [["no", "some", "much"]])
+    table = pd.DataFrame({"rain": ["no", "some"] * 10})
+    model = ek.ExpectedKernelRidge(density=rain).fit(table, np.arange(20.0))
+    asked = pd.DataFrame({"rain": ["no", "some", "much", None]})
+    found = model.predict(asked)
+    assert found[3] == pytest.approx(found[:3] @ [0.2, 0.3, 0.5])
+
+
+def test_models_as_densities_are_compiled():
+    asia = ek.asia()
+    table = asia.sample(100, rng=0, as_frame=True)
+    target = np.arange(100.0)
+    row = table.iloc[:2].astype(object).assign(smoke=None)
+    expected = ek.ExpectedSVR(density=asia.compile()[0]).fit(table, target).predict(row)
+    assert_close(ek.ExpectedSVR(density=asia).fit(table, target).predict(row), expected)
+    pytest.importorskip("pgmpy")
+    network = ek.models.to_pgmpy(asia)
+    assert_close(ek.ExpectedSVR(density=network).fit(table, target).predict(row), expected)
+
+
+def test_mixtures_of_scikit_learn_as_densities():
+    mixture = GaussianMixture(2, covariance_type="diag", random_state=0)
+    with pytest.raises(ek.CircuitError, match="not fitted yet: call its fit first"):
+        ek.ExpectedSVR(density=mixture).fit(TABLE, TARGET)
+    mixture.fit(TABLE)
+    expected = ek.ExpectedSVR(density=ek.as_model(mixture)).fit(TABLE, TARGET).predict(HOLES)
+    assert_close(ek.ExpectedSVR(density=mixture).fit(TABLE, TARGET).predict(HOLES), expected)

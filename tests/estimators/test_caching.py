@@ -1,7 +1,10 @@
-"""Estimators with a memory: the same results, with less work."""
+"""What estimators keep, what they refuse to take, and rows in chunks."""
+
+import tracemalloc
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
@@ -99,3 +102,149 @@ def test_memories_that_are_none():
     X, y = table(20)
     with pytest.raises(ValueError, match="'memory' parameter of ExpectedSVR"):
         ek.ExpectedSVR(memory=3).fit(X, y)
+
+
+NAN = np.nan
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (ek.ExpectedKernelRidge(), "A kernel matrix of 53940 rows takes 21.7 GiB, more than 4 GiB"),
+        (ek.ExpectedSVR(), "A kernel matrix of 53940 rows takes 21.7 GiB"),
+        (ek.ExpectedSVC(), "A kernel matrix of 53940 rows takes 21.7 GiB"),
+        (ek.ExpectedKernelClassifier(), "ExpectedKernelFeatures of all rows.* set max_bytes to 58"),
+        (ek.ExpectedGaussianProcessRegressor(), "4 kernel matrices of 53940 rows take 86.7 GiB"),
+    ],
+    ids=lambda x: type(x).__name__ if hasattr(x, "fit") else "",
+)
+@pytest.mark.parametrize("holes", [False, True])
+def test_too_many_rows_are_refused_before_memory_is_taken(model, message, holes):
+    X = np.random.default_rng(0).normal(size=(53940, 2))
+    X[: 5000 if holes else 0, 0] = NAN
+    tracemalloc.start()
+    try:
+        with pytest.raises(ek.DataError, match=message):
+            model.fit(X, (X[:, 1] > 0).astype(float))
+        assert tracemalloc.get_traced_memory()[1] < 2**27
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_remedy_for_many_rows_works():
+    X = np.random.default_rng(0).normal(size=(53940, 2))
+    X[::3, 0] = NAN
+    features = ek.ExpectedKernelFeatures(10, random_state=0)
+    assert features.fit_transform(X).shape == (53940, 10)
+    few = ek.ExpectedKernelRidge(alpha=0.1).fit(X[:200], X[:200, 1])
+    assert np.isfinite(few.predict(X[:50])).all()
+
+
+def test_rows_that_are_dropped_take_no_memory():
+    X = np.full((53940, 2), NAN)
+    X[:50] = np.random.default_rng(0).normal(size=(50, 2))
+    model = ek.ExpectedKernelRidge(alpha=0.1, fit_missing="drop").fit(X, np.arange(53940.0))
+    assert np.isfinite(model.predict(X[:50])).all()
+
+
+@pytest.mark.parametrize("model", [ek.ExpectedKernelRidge(), ek.CircuitImputer()])
+def test_identifiers_are_refused_before_memory_is_taken(model):
+    X = np.array([[f"row {i}", i] for i in range(30000)], dtype=object)
+    model.set_params(categorical_features=[0])
+    with pytest.raises(
+        ek.DataError, match=r"take 6.7 GiB.* column 0 has 30000 categories in 30000"
+    ):
+        model.fit(X, np.arange(30000.0))
+
+
+def test_normal_distributions_of_too_many_columns_are_refused():
+    X = np.zeros((20, 8500))
+    with pytest.raises(ek.DataError, match=r"A normal distribution of 8500 columns.* 4.3 GiB"):
+        ek.ExpectedKernelRidge().fit(X, np.arange(20.0))
+
+
+def gaps_table(n=60):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    X[:, 1] += X[:, 0]
+    holes = np.where(rng.random((30, 3)) < 0.4, NAN, X[:30])
+    holes[5:15] = [0.3, NAN, NAN]  # many rows of one pattern
+    return X, X[:, 0] + np.sin(X[:, 1]), holes
+
+
+def test_kernels_that_are_too_many_are_not_kept(tmp_path):
+    X, y, holes = gaps_table()
+    model = ek.ExpectedKernelRidge(alpha=0.1, memory=tmp_path).fit(X, y)
+    wanted = model.predict(holes)
+    model.set_params(max_bytes=1000)
+    kept = len(list(tmp_path.rglob("output.pkl")))
+    np.testing.assert_allclose(model.predict(holes[:20]), wanted[:20], rtol=1e-10)
+    assert len(list(tmp_path.rglob("output.pkl"))) == kept
+
+
+NAMED_MACHINES = {
+    "svr": ek.ExpectedSVR,
+    "ridge": ek.ExpectedKernelRidge,
+    "process": ek.ExpectedGaussianProcessRegressor,
+    "svc": ek.ExpectedSVC,
+    "classes": ek.ExpectedKernelClassifier,
+}
+
+
+def text_table(n=60, seed=0):
+    """Two columns of numbers and one of text, with gaps, and targets."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(n, 2)).round(1), columns=["u", "v"])
+    X["w"] = np.where(X["u"] + rng.normal(size=n) > 0, "yes", "no")
+    y = X["u"] + X["v"] ** 2 + (X["w"] == "yes")
+    return X.mask(rng.random(X.shape) < 0.2), y.to_numpy()
+
+
+def fitted(name):
+    X, y = text_table()
+    if name in ("svc", "classes"):
+        y = (y > 1).astype(int)
+    return NAMED_MACHINES[name](density="chow_liu", n_bins=3, random_state=0).fit(X, y)
+
+
+@pytest.mark.parametrize("name", NAMED_MACHINES)
+def test_files_are_predicted_as_frames_are(name, tmp_path):
+    pytest.importorskip("pyarrow")
+    model, (X, _) = fitted(name), text_table(50, seed=1)
+    path = tmp_path / "rows.parquet"
+    X.assign(extra=1.0)[["extra", "w", "u", "v"]].to_parquet(path, row_group_size=20)
+    wanted = model.predict(X)
+    for n_jobs in (1, 2):
+        found = list(model.predict_chunks(path, chunk_rows=15, n_jobs=n_jobs))
+        assert [len(part) for part in found] == [15, 5, 15, 5, 10]
+        np.testing.assert_allclose(np.concatenate(found), wanted, rtol=1e-9, atol=1e-9)
+
+
+def test_workers_do_not_change_a_bit():
+    model, (X, _) = fitted("ridge"), text_table(50, seed=1)
+    alone = np.concatenate(list(model.predict_chunks(X, chunk_rows=9)))
+    with joblib.parallel_config(backend="loky", n_jobs=2):
+        found = np.concatenate(list(model.predict_chunks(X, chunk_rows=9)))
+    np.testing.assert_array_equal(found, alone)
+
+
+def test_dask_frames_are_predicted_lazily():
+    dataframe = pytest.importorskip("dask.dataframe")
+    model, (X, _) = fitted("ridge"), text_table(50, seed=1)
+    lazy = dataframe.from_pandas(X, npartitions=3)
+    mean, std = model.predict_chunks(lazy, return_std=True)
+    wanted = model.predict(X, return_std=True)
+    np.testing.assert_allclose(mean.compute(), wanted[0], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(std.compute(), wanted[1], rtol=1e-9, atol=1e-9)
+
+
+def test_other_methods_go_over_chunks():
+    pyarrow = pytest.importorskip("pyarrow")
+    model, (X, _) = fitted("classes"), text_table(50, seed=1)
+    chunks = [pyarrow.Table.from_pandas(X[i : i + 20], preserve_index=False) for i in (0, 20, 40)]
+    found = np.concatenate(list(ek.over_chunks(model.predict_proba, chunks)))
+    np.testing.assert_allclose(found, model.predict_proba(X), rtol=1e-9)
+    imputer = ek.CircuitImputer("mean", n_bins=3).fit(X[["u", "v"]])
+    parts = list(ek.over_chunks(imputer.transform, X[["u", "v"]], chunk_rows=20))
+    wanted = imputer.transform(X[["u", "v"]])
+    np.testing.assert_allclose(np.concatenate(parts), wanted, rtol=1e-9)

@@ -6,20 +6,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
-import expectedkernels as ek
 from expectedkernels import ParseError
+from file_fuzzing import READERS, fuzz, seeds
 
-READERS = {
-    "vtree": ek.read_vtree,
-    "psdd": ek.read_psdd,
-    "jpc": ek.read_jpc,
-    "spn": ek.io.read_spn,
-    "uai": ek.read_uai,
-    "evid": ek.read_uai_evidence,
-    "bif": ek.read_bif,
-    "csv": ek.io.read_table,
-    "npz": ek.load,
-}
 WHOLE = {
     "vtree": "vtree 3\nL 0 1\nL 2 2\nI 1 0 2\n",
     "psdd": "psdd 5\nL 0 0 1\nL 1 0 -1\nL 2 2 2\nL 3 2 -2\nD 4 1 2 0 2 -0.5 1 3 -0.9\n",
@@ -222,3 +211,20 @@ def test_odd_tables(read, data, message):
         return
     with pytest.raises(ParseError, match=message):
         read("csv", data)
+
+
+@pytest.mark.parametrize("suffix", READERS)
+def test_damaged_files(tmp_path, suffix):
+    outcome = fuzz(suffix, 2_000, tmp_path)
+    for number, data, what in outcome.failures:
+        pytest.fail(f"file {number}, {data!r}: {what}")
+    assert outcome.read > 20  # the damage is not always so bad that nothing is left to find
+    assert outcome.refused > 200
+
+
+@pytest.mark.parametrize("suffix", READERS)
+def test_files_before_the_damage_are_sound(tmp_path, suffix):
+    path = tmp_path / f"sound.{suffix}"
+    for data in seeds(tmp_path)[suffix]:
+        path.write_bytes(data)
+        READERS[suffix](path)

@@ -1,4 +1,4 @@
-"""Targets with zeros: they work as they are, and all advice that is given can be followed."""
+"""Targets with zeros, impossible rows, and samples of weight zero."""
 
 import warnings
 
@@ -154,3 +154,202 @@ def test_names_of_collapsed_variables_are_listed():
     ):
         with pytest.raises(ek.EvidenceError, match=r"'either', 'xray'.*Did you mean 'either'"):
             call()
+
+
+N = 60
+
+
+def model_with_zeros(rng):
+    d = int(rng.integers(3, 6))
+    cards = rng.integers(2, 4, size=d).tolist()
+    factors = []
+    for _ in range(d + 1):
+        scope = rng.choice(d, size=int(rng.integers(1, 4)), replace=False).tolist()
+        table = rng.gamma(1.0, size=[cards[v] for v in scope])
+        table[rng.random(table.shape) < 0.3] = 0.0
+        factors.append((scope, table))
+    return ek.FactorGraph(cards, factors)
+
+
+def campaign(budget, n_models):
+    """Models, samples of `cis` of which some have weight zero, and the others alone."""
+    seed = 0
+    while n_models:
+        seed += 1
+        model = model_with_zeros(np.random.default_rng(seed))
+        try:
+            samples = ek.cis(model, N, budget, rng=seed)
+        except ek.PropertyError:  # the model or all samples are impossible
+            continue
+        used = np.flatnonzero(samples.weights)
+        complete = not np.isnan(samples.rows[used]).any()
+        if 20 <= len(used) < N and (budget or complete):
+            n_models -= 1
+            logs = samples.log_weights[used]
+            few = ek.WeightedSamples(
+                model, samples.rows[used], samples.weights[used], log_weights=logs
+            )
+            yield model, samples, few, used
+
+
+def assert_kept(found, expected, used):
+    """All weights have those of the samples that count, and zeros for the others."""
+    assert len(found) == N
+    np.testing.assert_allclose(found[used], expected, rtol=1e-9, atol=1e-12)
+    assert not np.delete(found, used).any()
+
+
+@pytest.mark.parametrize("rule", ["default", "raw", "smoothed", "signed", "uniform"])
+@pytest.mark.filterwarnings("ignore:Gibbs updates may not tell")
+def test_weights_of_samples_with_weight_zero(rule):
+    for model, samples, few, used in campaign(0, 15):
+        found = ek.bbis(model, samples, weights=rule)
+        expected = ek.bbis(model, few, weights=rule)
+        assert_kept(found.weights, expected.weights, used)
+        np.testing.assert_allclose(found.discrepancy, expected.discrepancy, rtol=1e-9, atol=1e-12)
+        again = found.reweighted("raw")
+        assert_kept(again.weights, expected.reweighted("raw").weights, used)
+    for model, samples, few, used in campaign(2, 15):
+        found = ek.collapsed_bbis(model, samples, weights=rule)
+        expected = ek.collapsed_bbis(model, few, weights=rule)
+        assert_kept(found.weights, expected.weights, used)
+        for a, b in zip(found.marginals(), expected.marginals(), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:Gibbs updates may not tell")
+def test_samples_with_weight_zero_that_are_added_later():
+    for model, samples, few, used in campaign(2, 8):
+        start = ek.collapsed_bbis(model, few)
+        found = start.extended(samples, log_weights=samples.log_weights).weights
+        expected = start.extended(few, log_weights=few.log_weights).weights
+        n = len(used)
+        np.testing.assert_allclose(found[:n], expected[:n], rtol=1e-9, atol=1e-12)
+        assert_kept(found[n:], expected[n:], used)
+
+
+@pytest.mark.filterwarnings("ignore:Gibbs updates may not tell")
+def test_thinning_and_discrepancies_ignore_samples_of_weight_zero():
+    k = ek.ExpHamming()
+    for model, samples, few, used in campaign(0, 20):
+        chosen = ek.stein_thin(model, samples, 5)
+        np.testing.assert_array_equal(chosen, used[ek.stein_thin(model, few, 5)])
+        other = model.sample(20, rng=0)
+        for found in (
+            lambda x, model=model: ek.kdsd(x, model, operator="gibbs"),
+            lambda x, model=model: ek.kdsd(x, model, operator="gibbs", unbiased=True),
+            lambda x, model=model: ek.mmd2(x, model),
+            lambda x, other=other: ek.mmd2(other, x, k),
+            lambda x, model=model, other=other: ek.witness(x, model, k, other),
+            lambda x, model=model: ek.log_partition_estimate(model, x, rng=0),
+        ):
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                np.testing.assert_allclose(found(samples), found(few), rtol=1e-9, atol=1e-12)
+
+
+def test_weights_that_are_given_leave_samples_out():
+    grid = ek.ising_grid(3, 3, rng=0)
+    rows = ek.gibbs(grid, 60, burn_in=10, thin=2, rng=0).astype(float)
+    weights = np.ones(60)
+    weights[::7] = 0.0
+    few = rows[weights > 0]
+    rows[::7] = NAN
+    found = ek.log_partition_estimate(grid, rows, weights=weights, rng=0)
+    np.testing.assert_allclose(found, ek.log_partition_estimate(grid, few, rng=0))
+    logs = np.where(weights > 0, 0.0, -np.inf)
+    found = ek.bbis(grid, rows, log_weights=logs).weights
+    np.testing.assert_allclose(
+        found[weights > 0], ek.bbis(grid, few, log_weights=logs[1:2].repeat(len(few))).weights
+    )
+    assert not found[::7].any()
+    points = ek.Empirical(rows, weights / weights.sum())
+    np.testing.assert_allclose(ek.mmd2(points, grid), ek.mmd2(few, grid), rtol=1e-9)
+
+
+def test_all_samples_with_weight_zero():
+    with pytest.raises(ek.DataError, match="All 2 samples have weight zero"):
+        ek.stein_thin(ek.ising_grid(2, 2, rng=0), ek.Empirical(np.zeros((2, 4)), [0.0, 0.0]), 1)
+
+
+NAN = np.nan
+EQUAL = ek.FactorGraph(
+    [2, 2, 2, 2],
+    [((0, 1), np.eye(2)), ((2, 3), [[1.0, 2.0], [3.0, 4.0]]), ((1, 2), [[1.0, 2.0], [3.0, 4.0]])],
+)
+"""The first two variables are equal."""
+CIRCUIT = EQUAL.circuit()
+FUNCTION = ek.Target(EQUAL.log_score, [2] * 4)
+GOOD = np.array(
+    [[*x] for x in ["1111", "1100", "0011", "1111", "0001", "1100", "1110", "0000"]], dtype=float
+)
+"""Sorted and without repeats, the rows have other places than here."""
+MANY = np.tile(GOOD, (5, 1))
+BAD, GAP, MANY_BAD, MANY_GAP = GOOD.copy(), GOOD.copy(), MANY.copy(), MANY.copy()
+BAD[6] = MANY_BAD[36] = [0, 1, 0, 0]
+GAP[6, 3] = MANY_GAP[36, 3] = NAN
+OPEN = BAD.copy()
+OPEN[:, 3] = NAN
+HALF_OPEN = BAD.copy()
+HALF_OPEN[:, 2:] = NAN
+IGNORED = np.r_[0.0, np.full(7, 1 / 7)]
+"""Weights that leave the first row out."""
+
+WITH_ROWS = {
+    "bbis": lambda: ek.bbis(EQUAL, BAD, weights="raw", operator="gibbs", zeros="raise"),
+    "bbis of a circuit": lambda: ek.bbis(CIRCUIT, BAD),
+    "bbis of a function": lambda: ek.bbis(FUNCTION, BAD),
+    "bbis with a weight of zero": lambda: ek.bbis(CIRCUIT, ek.Empirical(BAD, IGNORED)),
+    "bbis with a missing value": lambda: ek.bbis(EQUAL, ek.Empirical(GAP, IGNORED)),
+    "collapsed_bbis": lambda: ek.collapsed_bbis(CIRCUIT, OPEN),
+    "extended": lambda: ek.bbis(CIRCUIT, GOOD).extended(BAD),
+    "extended, collapsed": lambda: ek.collapsed_bbis(CIRCUIT, GOOD, [3]).extended(OPEN),
+    "stein_thin": lambda: ek.stein_thin(EQUAL, BAD, 3),
+    "stein_thin, collapsed": lambda: ek.stein_thin(EQUAL, OPEN, 3),
+    "stein_thin with a weight of zero": lambda: ek.stein_thin(EQUAL, ek.Empirical(BAD, IGNORED), 3),
+    "kdsd": lambda: ek.kdsd(BAD, EQUAL, operator="gibbs"),
+    "kdsd, shifts": lambda: ek.kdsd(BAD, CIRCUIT, zeros="restrict"),
+    "kdsd with a weight of zero": lambda: ek.kdsd(
+        ek.Empirical(BAD, IGNORED), EQUAL, operator="gibbs"
+    ),
+    "kdsd with a missing value": lambda: ek.kdsd(GAP, EQUAL),
+    "kdsd_test": lambda: ek.kdsd_test(BAD, EQUAL, rng=0),
+    "kdsd_test with signs": lambda: ek.kdsd_test(BAD, EQUAL, null="signs", rng=0),
+    "SteinKernel": lambda: ek.SteinKernel(EQUAL, operator="gibbs")(BAD),
+    "marginals of samples": lambda: ek.WeightedSamples(EQUAL, OPEN).marginals(),
+    "expectations of samples": lambda: ek.WeightedSamples(EQUAL, OPEN).expect(lambda X: X[:, 3]),
+    "expectations of pairs": lambda: ek.WeightedSamples(EQUAL, HALF_OPEN).expect(
+        lambda X: X[:, 2] * X[:, 3]
+    ),
+    "expectations of circuits": lambda: ek.WeightedSamples(EQUAL, OPEN).expect(CIRCUIT),
+    "mmd2 with a missing value": lambda: ek.mmd2(GAP, EQUAL),
+    "mmd2 of points": lambda: ek.mmd2(ek.Empirical(GAP, IGNORED), GOOD, ek.ExpHamming()),
+    "mmd2 of weighted points": lambda: ek.mmd2(ek.Empirical(GAP, IGNORED), EQUAL),
+    "mmd2 of other states": lambda: ek.mmd2(
+        ek.Empirical(np.where(np.isnan(GAP), 7, GAP), IGNORED), EQUAL
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WITH_ROWS)
+@pytest.mark.filterwarnings("ignore:Gibbs updates may not tell")
+def test_errors_name_the_row_of_the_table_that_was_given(name):
+    with pytest.raises(ek.CircuitError, match=r"row 6\b"):
+        WITH_ROWS[name]()
+
+
+@pytest.mark.parametrize("weights", [None, "default", np.r_[0.0, np.ones(39)]])
+@pytest.mark.parametrize("rows", [MANY_BAD, MANY_GAP])
+def test_partition_functions_name_the_row_of_the_table_that_was_given(weights, rows):
+    for target in (EQUAL, CIRCUIT):
+        with pytest.raises(ek.DataError, match=r"row 36\b"):
+            ek.log_partition_estimate(target, rows, weights=weights, rng=0)
+
+
+def test_partition_functions_look_at_both_halves_of_the_samples():
+    rows = np.zeros((40, 2))
+    rows[3] = [0, 1]  # the proposal is learned from this half
+    equal = ek.FactorGraph([2, 2], [((0, 1), np.eye(2))])
+    for target in (equal, equal.compile()[0]):
+        with pytest.raises(ek.DataError, match=r"The sample in row 3 has probability zero"):
+            ek.log_partition_estimate(target, rows, rng=0)
