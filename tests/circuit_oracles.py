@@ -1,20 +1,14 @@
 """Random block circuits for tests, and what they mean by definition: sums over all worlds."""
 
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 from scipy import sparse
 from scipy.special import logsumexp
 
 from expectedkernels import Categorical, Circuit, Product, Sum, Vtree, factorized
-from oracles import Inner, Real, Table
+from oracles import Inner, Real, Table, worlds as all_worlds
 from unit_graphs import random_nested
-
-
-def all_worlds(cardinalities):
-    """All points of a discrete domain, one per row."""
-    return np.array(list(product(*(range(card) for card in cardinalities))), dtype=float)
 
 
 def signed_log_joint(circuit):

@@ -77,10 +77,7 @@ def test_evidence(xp, rows, max_bytes):
     options = {"max_bytes": max_bytes}
     assert_same(xp, lambda a, b: ek.expected_kernel(a, b, k, evidence_p=E, **options), p, q)
     assert_same(
-        xp,
-        lambda a, b: ek.expected_kernel(a, b, k, evidence_p=F, evidence_q=E, **options),
-        p,
-        q,
+        xp, lambda a, b: ek.expected_kernel(a, b, k, evidence_p=F, evidence_q=E, **options), p, q
     )
     Y = points(rng, CARDS, 7)
     assert_same(xp, lambda a: ek.expected_kernel(a, Y, k, evidence_p=F, **options), p)

@@ -10,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 from sklearn.datasets import load_digits
 
 import expectedkernels as ek
+import strategies as draws
 from assertions import assert_close, assert_logs_close
 from circuit_oracles import absolute
 from oracles import (
@@ -23,18 +24,6 @@ from oracles import (
     values_at,
     worlds,
 )
-from strategies import (
-    KernelTwin,
-    circuits,
-    domains,
-    evidence,
-    kernels,
-    points,
-    rate_twin,
-    rngs,
-    vtrees,
-    with_swaps,
-)
 from unit_graphs import RandomGraphs
 
 TINY = 20_000
@@ -46,7 +35,7 @@ class Problem(NamedTuple):
 
     p: Any
     q: Any
-    twin: KernelTwin
+    twin: draws.KernelTwin
     X: Any
     P: Any
     Q: Any
@@ -60,29 +49,53 @@ class Problem(NamedTuple):
 @st.composite
 def problems(draw, max_worlds=256, max_variables=6, form=None):
     """Problems without negative numbers; q is on the vtree of p with random swaps."""
-    cards = draw(domains(max_worlds=max_worlds, max_variables=max_variables))
-    vtree = draw(vtrees(len(cards)))
-    p = draw(circuits(cards, vtree, form))
-    q = draw(circuits(cards, with_swaps(vtree, draw(rngs)), form))
-    twin = draw(kernels(cards, vtree))
+    cards = draw(draws.domains(max_worlds=max_worlds, max_variables=max_variables))
+    vtree = draw(draws.vtrees(len(cards)))
+    p = draw(draws.circuits(cards, vtree, form))
+    q = draw(draws.circuits(cards, draws.with_swaps(vtree, draw(draws.rngs)), form))
+    twin = draw(draws.kernels(cards, vtree))
     X = worlds(cards)
     return Problem(p, q, twin, X, distribution(p), distribution(q), twin.naive(X, X))
 
 
-@settings(max_examples=60)
-@given(problems())
-def test_circuit_and_circuit(problem):
-    expected = problem.P @ problem.K @ problem.Q
-    actual = ek.expected_kernel(problem.p, problem.q, problem.k)
-    assert isinstance(actual, float)
-    assert_close(actual, expected)
-    # the other way round the blocks of p are aligned to those of q
-    assert_close(
-        ek.expected_kernel(problem.q, problem.p, problem.k), problem.Q @ problem.K @ problem.P
-    )
-    with np.errstate(divide="ignore"):
-        log = ek.expected_kernel(problem.p, problem.q, problem.k, log=True)
-        assert_logs_close(log, np.log(expected))
+@settings(max_examples=80)
+@given(
+    problems(), st.data(), draws.rngs, st.sampled_from([1, 3, 40]), st.sampled_from([TINY, None])
+)
+def test_all_pairs_of_arguments(problem, data, rng, n, max_bytes):
+    p, q, twin, X, P, Q, K = problem
+    Y, Z = (draws.points(rng, p.cardinalities, m) for m in (n, 5))
+    a, b = rng.dirichlet(np.ones(n)), rng.uniform(0.1, 2.0, size=5)
+    one, other = ek.Empirical(Y, a), ek.Empirical(Z, b)
+    to_Y, from_Y, both = twin.naive(X, Y), twin.naive(Y, X), twin.naive(Y, Z)
+    E, F = data.draw(draws.evidence(p)), data.draw(draws.evidence(q))
+    on_p, on_q = {"evidence_p": E.given}, {"evidence_q": F.given}
+    given_p, given_q = conditionals(P, E.weights, X), conditionals(Q, F.weights, X)
+    cases = [
+        (p, q, {}, P @ K @ Q),
+        (q, p, {}, Q @ K @ P),  # now the blocks of p are aligned to those of q
+        (p, Y, {}, P @ to_Y),
+        (Y, q, {}, from_Y @ Q),
+        (Y, Z, {}, both),
+        (p, one, {}, P @ to_Y @ a),
+        (one, q, {}, a @ from_Y @ Q),
+        (one, other, {}, a @ both @ b),
+        (one, Z, {}, a @ both),
+        (Y, other, {}, both @ b),
+        (p, q, on_p, given_p @ K @ Q),
+        (p, q, on_q, P @ K @ given_q.T),
+        (p, q, on_p | on_q, given_p @ K @ given_q.T),
+        (p, Y, on_p, given_p @ to_Y),
+        (p, one, on_p, given_p @ to_Y @ a),
+        (Y, q, on_q, from_Y @ given_q.T),
+    ]
+    assert isinstance(ek.expected_kernel(p, q, twin.kernel), float)
+    for left, right, options, expected in cases:
+        options = options if max_bytes is None else options | {"max_bytes": max_bytes}
+        assert_close(ek.expected_kernel(left, right, twin.kernel, **options), expected)
+        with np.errstate(divide="ignore"):
+            logs = ek.expected_kernel(left, right, twin.kernel, log=True, **options)
+            assert_logs_close(logs, np.log(expected))
 
 
 @pytest.mark.parametrize(("units", "density"), [(5, None), (33, None), (70, 0.3), (300, 0.05)])
@@ -92,58 +105,15 @@ def test_large_blocks(units, density):
     vtree = ek.Vtree.random(rng.permutation(5).tolist(), rng)
     p, q = (ek.random_circuit(vtree, units, rng, cards, density) for _ in range(2))
     assert any(getattr(block, "is_sparse", False) for block in p.blocks) == (units == 300)
-    twin, X = rate_twin("RBF", 0.2), worlds(cards)
+    twin, X = draws.rate_twin("RBF", 0.2), worlds(cards)
     P, Q, K = distribution(p), distribution(q), twin.naive(X, X)
     assert_close(P.sum(), 1.0)
     assert_close(ek.expected_kernel(p, q, twin.kernel), P @ K @ Q)
-    E = np.where(rng.random((40, 5)) < 0.5, np.nan, points(rng, cards, 40))
+    E = np.where(rng.random((40, 5)) < 0.5, np.nan, draws.points(rng, cards, 40))
     for rows in (E[:3], E):
         given_rows = conditionals(P, evidence_as_weights(rows, cards), X)
         actual = ek.expected_kernel(p, q, twin.kernel, evidence_p=rows)
         assert_close(actual, given_rows @ K @ Q)
-
-
-@settings(max_examples=40)
-@given(problems(), rngs, st.sampled_from([1, 3, 40]), st.sampled_from([TINY, None]))
-def test_circuit_and_points(problem, rng, n, max_bytes):
-    Y = points(rng, problem.p.cardinalities, n)
-    options = {} if max_bytes is None else {"max_bytes": max_bytes}
-    K = problem.twin.naive(problem.X, Y)
-    assert_close(ek.expected_kernel(problem.p, Y, problem.k, **options), problem.P @ K)
-    K = problem.twin.naive(Y, problem.X)
-    assert_close(ek.expected_kernel(Y, problem.q, problem.k, **options), K @ problem.Q)
-    with np.errstate(divide="ignore"):
-        logs = ek.expected_kernel(Y, problem.q, problem.k, log=True, **options)
-        assert_logs_close(logs, np.log(K @ problem.Q))
-
-
-@settings(max_examples=20)
-@given(problems(max_worlds=64), rngs, st.sampled_from([1, 3, 40]))
-def test_points_and_points(problem, rng, n):
-    Y, Z = (points(rng, problem.p.cardinalities, m) for m in (n, 4))
-    assert_close(ek.expected_kernel(Y, Z, problem.k), problem.twin.naive(Y, Z))
-
-
-@settings(max_examples=30)
-@given(problems(), rngs, st.sampled_from([1, 3, 40]), st.sampled_from([TINY, None]))
-def test_empirical_distributions(problem, rng, n, max_bytes):
-    Y, Z = (points(rng, problem.p.cardinalities, m) for m in (n, 5))
-    a, b = rng.dirichlet(np.ones(n)), rng.uniform(0.1, 2.0, size=5)
-    one, other = ek.Empirical(Y, a), ek.Empirical(Z, b)
-    options = {} if max_bytes is None else {"max_bytes": max_bytes}
-    naive = problem.twin.naive
-    cases = [
-        (problem.p, one, problem.P @ naive(problem.X, Y) @ a),
-        (one, problem.q, a @ naive(Y, problem.X) @ problem.Q),
-        (one, other, a @ naive(Y, Z) @ b),
-        (one, Z, a @ naive(Y, Z)),
-        (Y, other, naive(Y, Z) @ b),
-    ]
-    for left, right, expected in cases:
-        assert_close(ek.expected_kernel(left, right, problem.k, **options), expected)
-        with np.errstate(divide="ignore"):
-            logs = ek.expected_kernel(left, right, problem.k, log=True, **options)
-            assert_logs_close(logs, np.log(expected))
 
 
 def test_an_empirical_distribution_has_equal_weights_by_default():
@@ -153,52 +123,10 @@ def test_an_empirical_distribution_has_equal_weights_by_default():
     assert repr(q) == "<Empirical distribution of 4 points, 2 variables>"
 
 
-@settings(max_examples=60)
-@given(problems(), st.data(), st.sampled_from([TINY, None]))
-def test_evidence_on_one_or_both(problem, data, max_bytes):
-    options = {} if max_bytes is None else {"max_bytes": max_bytes}
-    E, F = data.draw(evidence(problem.p)), data.draw(evidence(problem.q))
-    P = conditionals(problem.P, E.weights, problem.X)
-    Q = conditionals(problem.Q, F.weights, problem.X)
-    cases = [
-        ({"evidence_p": E.given}, P @ problem.K @ problem.Q),
-        ({"evidence_q": F.given}, problem.P @ problem.K @ Q.T),
-        ({"evidence_p": E.given, "evidence_q": F.given}, P @ problem.K @ Q.T),
-    ]
-    for given_evidence, expected in cases:
-        actual = ek.expected_kernel(problem.p, problem.q, problem.k, **given_evidence, **options)
-        assert_close(actual, expected)
-    with np.errstate(divide="ignore"):
-        logs = ek.expected_kernel(
-            problem.p, problem.q, problem.k, log=True, **given_evidence, **options
-        )
-        assert_logs_close(logs, np.log(expected))
-
-
-@settings(max_examples=30)
-@given(problems(), st.data(), rngs, st.sampled_from([TINY, None]))
-def test_evidence_against_points(problem, data, rng, max_bytes):
-    options = {} if max_bytes is None else {"max_bytes": max_bytes}
-    E = data.draw(evidence(problem.p))
-    P = conditionals(problem.P, E.weights, problem.X)
-    Y = points(rng, problem.p.cardinalities, int(rng.choice([1, 7, 40])))
-    K = problem.twin.naive(problem.X, Y)
-    actual = ek.expected_kernel(problem.p, Y, problem.k, evidence_p=E.given, **options)
-    assert_close(actual, P @ K)
-    share = rng.dirichlet(np.ones(len(Y)))
-    actual = ek.expected_kernel(
-        problem.p, ek.Empirical(Y, share), problem.k, evidence_p=E.given, **options
-    )
-    assert_close(actual, P @ K @ share)
-    K = problem.twin.naive(Y, problem.X)
-    actual = ek.expected_kernel(Y, problem.p, problem.k, evidence_q=E.given, **options)
-    assert_close(actual, K @ P.T)
-
-
 @settings(max_examples=10)
 @given(problems(), st.data())
 def test_one_row_of_evidence(problem, data):
-    E = data.draw(evidence(problem.p, rows=1, form="holes"))
+    E = data.draw(draws.evidence(problem.p, rows=1, form="holes"))
     expected = conditionals(problem.P, E.weights, problem.X) @ problem.K @ problem.Q
     row = E.given[0]
     assert_close(ek.expected_kernel(problem.p, problem.q, problem.k, evidence_p=row), expected)
@@ -209,12 +137,12 @@ def test_one_row_of_evidence(problem, data):
 
 
 @settings(max_examples=30)
-@given(st.data(), domains(max_worlds=128), rngs)
+@given(st.data(), draws.domains(max_worlds=128), draws.rngs)
 def test_several_roots(data, cards, rng):
-    vtree = data.draw(vtrees(len(cards)))
-    parts = [data.draw(circuits(cards, vtree)) for _ in range(3)]
-    q = data.draw(circuits(cards, with_swaps(vtree, rng), roots=2))
-    twin = data.draw(kernels(cards, vtree))
+    vtree = data.draw(draws.vtrees(len(cards)))
+    parts = [data.draw(draws.circuits(cards, vtree)) for _ in range(3)]
+    q = data.draw(draws.circuits(cards, draws.with_swaps(vtree, rng), roots=2))
+    twin = data.draw(draws.kernels(cards, vtree))
     X = worlds(cards)
     K = twin.naive(X, X)
     P, Q = np.stack([distribution(p) for p in parts]), values_at(q, X).T
@@ -222,38 +150,38 @@ def test_several_roots(data, cards, rng):
     assert_close(ek.expected_kernel(together, q, twin.kernel), P @ K @ Q.T)
     assert_close(ek.expected_kernel(together, parts[0], twin.kernel), P @ K @ P[0])
     assert_close(ek.expected_kernel(parts[0], q, twin.kernel), P[0] @ K @ Q.T)
-    Y = points(rng, cards, 4)
+    Y = draws.points(rng, cards, 4)
     assert_close(ek.expected_kernel(together, Y, twin.kernel), P @ twin.naive(X, Y))
-    E = data.draw(evidence(parts[0]))
+    E = data.draw(draws.evidence(parts[0]))
     expected = conditionals(P[0], E.weights, X) @ K @ Q.T
     assert_close(ek.expected_kernel(parts[0], q, twin.kernel, evidence_p=E.given), expected)
 
 
 @settings(max_examples=30)
-@given(st.data(), domains(max_worlds=64), rngs)
+@given(st.data(), draws.domains(max_worlds=64), draws.rngs)
 def test_unit_graphs(data, cards, rng):
-    vtree = data.draw(vtrees(len(cards)))
+    vtree = data.draw(draws.vtrees(len(cards)))
     graphs = RandomGraphs(rng, cards, zeros=0.2)
     # plain products along the vtree: graphs are compared by the splits of their products
     graphs.factors = lambda nested: [graphs.unit(child) for child in nested]
     a, b = (graphs.unit(vtree.to_nested()) for _ in range(2))
-    q = data.draw(circuits(cards, vtree))
-    twin = data.draw(kernels(cards, vtree))
+    q = data.draw(draws.circuits(cards, vtree))
+    twin = data.draw(draws.kernels(cards, vtree))
     X = worlds(cards)
     K = twin.naive(X, X)
     A, B, Q = unit_values_at(a, X), unit_values_at(b, X), distribution(q)
     assert_close(ek.expected_kernel(a, q, twin.kernel), A @ K @ Q)
     assert_close(ek.expected_kernel(q, a, twin.kernel), Q @ K @ A)
-    plain = rate_twin("RBF", 0.3)
+    plain = draws.rate_twin("RBF", 0.3)
     assert_close(ek.expected_kernel(a, b, plain.kernel), A @ plain.naive(X, X) @ B)
-    Y = points(rng, cards, 3)
+    Y = draws.points(rng, cards, 3)
     assert_close(ek.expected_kernel(a, Y, plain.kernel), A @ plain.naive(X, Y))
 
 
 def test_an_input_against_a_sum_of_the_same_variable():
     table = ek.Categorical(0, [0.2, 0.5, 0.3])
     mixed = ek.Sum([ek.Indicator(0, 0, 3), ek.Categorical(0, [0.0, 0.5, 0.5])], [0.4, 0.6])
-    k, X = rate_twin("Laplacian", 0.7), worlds([3])
+    k, X = draws.rate_twin("Laplacian", 0.7), worlds([3])
     expected = np.array([0.2, 0.5, 0.3]) @ k.naive(X, X) @ np.array([0.4, 0.3, 0.3])
     assert_close(ek.expected_kernel(table, mixed, k.kernel), expected)
     wide = ek.Product([mixed, ek.Categorical(1, [0.1, 0.9])])
@@ -263,12 +191,12 @@ def test_an_input_against_a_sum_of_the_same_variable():
 
 
 @settings(max_examples=40)
-@given(st.data(), domains(), rngs)
+@given(st.data(), draws.domains(), draws.rngs)
 def test_signed_circuits_and_kernels(data, cards, rng):
-    vtree = data.draw(vtrees(len(cards)))
-    p = data.draw(circuits(cards, vtree, signed=True))
-    q = data.draw(circuits(cards, with_swaps(vtree, rng), signed=True))
-    twin = data.draw(kernels(cards, vtree, signed=True))
+    vtree = data.draw(draws.vtrees(len(cards)))
+    p = data.draw(draws.circuits(cards, vtree, signed=True))
+    q = data.draw(draws.circuits(cards, draws.with_swaps(vtree, rng), signed=True))
+    twin = data.draw(draws.kernels(cards, vtree, signed=True))
     X = worlds(cards)
     K = twin.naive(X, X)
     # sums that cancel are compared with the sum of the absolute values of their terms
@@ -278,7 +206,7 @@ def test_signed_circuits_and_kernels(data, cards, rng):
         distribution(p) @ K @ distribution(q),
         size_p @ np.abs(K) @ size_q,
     )
-    Y = points(rng, cards, 40)
+    Y = draws.points(rng, cards, 40)
     K = twin.naive(X, Y)
     actual = ek.expected_kernel(p, Y, twin.kernel)
     assert_close(actual, distribution(p) @ K, size_p @ np.abs(K))
@@ -292,7 +220,7 @@ def test_signed_circuits_and_kernels(data, cards, rng):
 def test_algorithm_1_agrees(problem):
     (p,) = units_of(problem.p)
     (q,) = units_of(problem.q.aligned_to(problem.p.vtree))
-    k = rate_twin("RBF", 0.4)
+    k = draws.rate_twin("RBF", 0.4)
     tables = [k.naive(x, x).tolist() for x in (worlds([c]) for c in problem.p.cardinalities)]
     expected = expected_kernel_by_units(p, q, tables)
     assert_close(expected, problem.P @ k.naive(problem.X, problem.X) @ problem.Q)
@@ -304,7 +232,7 @@ def test_learned_circuits_agree_with_algorithm_1(data_dir, name):
     vtree = ek.read_vtree(data_dir / "psdd" / f"{name}.vtree")
     p = ek.read_psdd(data_dir / "psdd" / f"{name}.psdd", vtree)
     root = read_psdd_units(data_dir / "psdd" / f"{name}.psdd")
-    table = rate_twin("RBF", 0.1).naive(worlds([2]), worlds([2])).tolist()
+    table = draws.rate_twin("RBF", 0.1).naive(worlds([2]), worlds([2])).tolist()
     expected = expected_kernel_by_units(root, root, [table] * p.n_variables)
     assert_close(ek.expected_kernel(p, p, ek.RBF(0.1)), expected)
 

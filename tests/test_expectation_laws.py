@@ -8,32 +8,20 @@ from hypothesis import given, settings, strategies as st
 from scipy import sparse
 
 import expectedkernels as ek
+import strategies as draws
 from assertions import assert_close
 from oracles import Table, unit_values_at, worlds
-from strategies import (
-    circuits,
-    domains,
-    evidence,
-    kernels,
-    points,
-    product_twin,
-    rate_twin,
-    rngs,
-    table_twin,
-    vtrees,
-    with_swaps,
-)
 from unit_graphs import drawn_unstructured
 
 
 @st.composite
 def settings_of(draw, n_circuits, definite=True, **options):
     """Circuits on one vtree up to swaps, and a kernel (with negative values only if definite)."""
-    cards = draw(domains(**options))
-    vtree = draw(vtrees(len(cards)))
-    trees = [vtree, *(with_swaps(vtree, draw(rngs)) for _ in range(n_circuits - 1))]
-    found = [draw(circuits(cards, tree)) for tree in trees]
-    return found, draw(kernels(cards, vtree, definite=definite, signed=definite)).kernel
+    cards = draw(draws.domains(**options))
+    vtree = draw(draws.vtrees(len(cards)))
+    trees = [vtree, *(draws.with_swaps(vtree, draw(draws.rngs)) for _ in range(n_circuits - 1))]
+    found = [draw(draws.circuits(cards, tree)) for tree in trees]
+    return found, draw(draws.kernels(cards, vtree, definite=definite, signed=definite)).kernel
 
 
 def root_scale(p, q, k):
@@ -66,7 +54,7 @@ def test_linearity_in_the_circuits(drawn, a, b):
 @given(settings_of(1), st.data())
 def test_gram_matrices_of_conditionals_are_positive_definite(drawn, data):
     (p,), k = drawn
-    E = data.draw(evidence(p))
+    E = data.draw(draws.evidence(p))
     gram = ek.expected_kernel(p, p, k, evidence_p=E.given, evidence_q=E.given)
     size = np.abs(gram).max()
     assert_close(gram, gram.T, size)
@@ -87,7 +75,7 @@ def test_gram_matrices_of_circuits_are_positive_definite(drawn):
 
 
 @settings(max_examples=30)
-@given(settings_of(2, definite=False), rngs)
+@given(settings_of(2, definite=False), draws.rngs)
 def test_reordering_units_changes_nothing(drawn, rng):
     (p, q), k = drawn
     blocks = list(p.blocks)
@@ -107,10 +95,10 @@ def test_reordering_units_changes_nothing(drawn, rng):
 
 
 @settings(max_examples=30)
-@given(st.data(), domains(), rngs)
+@given(st.data(), draws.domains(), draws.rngs)
 def test_renaming_variables_changes_nothing(data, cards, rng):
-    vtree = data.draw(vtrees(len(cards)))
-    p, q = (data.draw(circuits(cards, vtree)) for _ in range(2))
+    vtree = data.draw(draws.vtrees(len(cards)))
+    p, q = (data.draw(draws.circuits(cards, vtree)) for _ in range(2))
     n = len(cards)
     name = rng.permutation(n)  # variable v is called name[v]
     renamed = ek.Vtree(
@@ -119,26 +107,26 @@ def test_renaming_variables_changes_nothing(data, cards, rng):
     a, b = (ek.Circuit(renamed, circuit.blocks) for circuit in (p, q))
     rates = rng.random(n)
     tables = [rng.random((card, card)) for card in cards]
-    before = product_twin(rate_twin("RBF", rates), table_twin(tables)).kernel
+    before = draws.product_twin(draws.rate_twin("RBF", rates), draws.table_twin(tables)).kernel
     inverse = np.argsort(name)
-    after = product_twin(
-        rate_twin("RBF", rates[inverse]), table_twin([tables[v] for v in inverse])
+    after = draws.product_twin(
+        draws.rate_twin("RBF", rates[inverse]), draws.table_twin([tables[v] for v in inverse])
     ).kernel
     assert_close(ek.expected_kernel(a, b, after), ek.expected_kernel(p, q, before))
-    Y = points(rng, cards, 4)
+    Y = draws.points(rng, cards, 4)
     renamed_points = Y[:, inverse]
     assert_close(ek.expected_kernel(a, renamed_points, after), ek.expected_kernel(p, Y, before))
 
 
 @settings(max_examples=30)
-@given(settings_of(2, definite=False), rngs)
+@given(settings_of(2, definite=False), draws.rngs)
 def test_the_witness_is_the_difference_of_mean_embeddings(drawn, rng):
     (p, q), k = drawn
     p, q = p.normalize(), q.normalize()
-    Y = points(rng, p.cardinalities, 6)
+    Y = draws.points(rng, p.cardinalities, 6)
     one, other = ek.expected_kernel(p, Y, k), ek.expected_kernel(q, Y, k)
     assert_close(ek.witness(p, q, k, Y), one - other, one + other)
-    Z = points(rng, p.cardinalities, 4)
+    Z = draws.points(rng, p.cardinalities, 4)
     third = k(Z, Y).mean(axis=0)
     assert_close(ek.witness(p, Z, k, Y), one - third, one + third)
     assert_close(ek.witness(ek.Empirical(Z), q, k, Y), third - other, third + other)
@@ -185,7 +173,7 @@ def test_estimates_are_near_the_exact_values(case):
 @pytest.mark.parametrize("seed", range(5))
 def test_unit_graphs_that_are_not_structured(seed):
     p, cards = drawn_unstructured(seed)
-    twin, X = rate_twin("RBF", 0.4), worlds(cards)
+    twin, X = draws.rate_twin("RBF", 0.4), worlds(cards)
     P = unit_values_at(p, X)
     exact = P @ twin.naive(X, X) @ P
     assert_within(ek.monte_carlo_expected_kernel(p, p, twin.kernel, N, rng=seed), exact)
@@ -194,7 +182,7 @@ def test_unit_graphs_that_are_not_structured(seed):
 def test_circuits_that_are_not_compatible():
     p = ek.random_circuit(ek.Vtree.right_linear(4), 3, rng=0)
     q = ek.random_circuit(ek.Vtree.left_linear(4), 3, rng=1)
-    twin, X = rate_twin("Laplacian", 0.4), worlds([2] * 4)
+    twin, X = draws.rate_twin("Laplacian", 0.4), worlds([2] * 4)
     exact = np.exp(p.log_likelihood(X)) @ twin.naive(X, X) @ np.exp(q.log_likelihood(X))
     with pytest.raises(ek.CompatibilityError, match="monte_carlo_expected_kernel"):
         ek.expected_kernel(p, q, twin.kernel)
@@ -204,7 +192,7 @@ def test_circuits_that_are_not_compatible():
 @pytest.mark.parametrize("weights", [None, [0.2, 1.0, 0.0, 3.0]])
 def test_points(weights):
     p = ek.random_circuit(3, 2, rng=0)
-    X = points(np.random.default_rng(0), (2, 2, 2), 4)
+    X = draws.points(np.random.default_rng(0), (2, 2, 2), 4)
     q = ek.Empirical(X, weights)
     k = ek.RBF(0.5)
     assert_within(ek.monte_carlo_expected_kernel(p, q, k, N, rng=0), ek.expected_kernel(p, q, k))

@@ -32,11 +32,7 @@ CASES = {
     "a circuit and points": (model(), points(30), {}),
     "points and points": (points(3_000), points(800, 1), {}),
     "one row of evidence": (model(), model(), {"evidence_p": holed(1)}),
-    "evidence and weighted points": (
-        model(),
-        ek.Empirical(points(30)),
-        {"evidence_p": holed(20)},
-    ),
+    "evidence and weighted points": (model(), ek.Empirical(points(30)), {"evidence_p": holed(20)}),
     "points and weighted points": (points(3_000), ek.Empirical(points(800, 1)), {}),
 }
 

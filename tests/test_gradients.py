@@ -100,9 +100,11 @@ def check(call, build, numbers, plain):
     )
 
 
-def test_gradients_by_circuits_and_kernels_at_once():
+@pytest.mark.parametrize(
+    "call", [lambda k, p: ek.kdsd(X, p, k), lambda k, p: ek.expected_kernel(p, p, k)]
+)
+def test_gradients_by_circuits_and_kernels_at_once(call):
     numbers, build = followed(P)
-    call = lambda k, p: ek.kdsd(X, p, k)  # noqa: E731
     assert torch.autograd.gradcheck(
         lambda a, *x: call(ek.RBF(a), build(*x)),
         [rate(), *numbers],

@@ -63,10 +63,7 @@ def test_networks_in_any_order_of_variables_and_states(order):
     turned = [tables[0][::-1, ::-1], tables[1][::-1, ::-1]]
     other = ek.FactorGraph(
         [len(states[v]) for v in order],
-        [
-            ek.Factor([place[0], place[1]], turned[0]),
-            ek.Factor([place[1], place[2]], turned[1]),
-        ],
+        [ek.Factor([place[0], place[1]], turned[0]), ek.Factor([place[1], place[2]], turned[1])],
         ["abc"[v] for v in order],
         [states[v][::-1] for v in order],
     )

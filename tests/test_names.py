@@ -43,11 +43,7 @@ def models(tmp_path_factory):
 def test_one_network_in_two_orders_is_one_distribution(models):
     one, other = models
     assert one.names != other.names
-    for p, q in (
-        (one, other),
-        (one.compile()[0], other),
-        (one, other.compile()[0]),
-    ):
+    for p, q in ((one, other), (one.compile()[0], other), (one, other.compile()[0])):
         assert ek.mmd(p, q) < 1e-8
     first = one.compile(ek.Vtree.right_linear([0, 1, 2]))[0]
     with pytest.raises(ek.CompatibilityError, match=r"model\.circuit\(p\.vtree\)"):
@@ -240,10 +236,7 @@ def test_networks_of_other_libraries_are_written(tmp_path):
     network = ek.models.to_pyagrum(ASIA)
     ek.io.write_bif(network, tmp_path / "a.bif")
     ek.write_uai(network, tmp_path / "a.uai")
-    for read, name in (
-        (ek.read_bif, "a.bif"),
-        (ek.read_uai, "a.uai"),
-    ):
+    for read, name in ((ek.read_bif, "a.bif"), (ek.read_uai, "a.uai")):
         assert_close(read(tmp_path / name).log_score(ROWS), ASIA.log_score(ROWS))
 
 

@@ -1,35 +1,20 @@
 """Random unit graphs for tests, and naive definitions to compare with."""
 
-from itertools import product
-
 import numpy as np
 
+import oracles
 from expectedkernels import Categorical, Indicator, Product, Sum
 from oracles import topological
 
 
 def worlds(cardinalities):
-    """All points of a discrete domain."""
-    return list(product(*(range(card) for card in cardinalities)))
-
-
-def value(root, world):
-    """The value of a unit at one point, by definition."""
-    values = {}
-    for unit in topological(root):
-        if isinstance(unit, Sum):
-            total = sum(w * values[u] for w, u in zip(unit.weights, unit.inputs, strict=True))
-            values[unit] = float(total)
-        elif isinstance(unit, Product):
-            values[unit] = float(np.prod([values[u] for u in unit.inputs]))
-        else:
-            values[unit] = float(unit.probs[world[unit.variable]])
-    return values[root]
+    """All points of a discrete domain, as integers."""
+    return oracles.worlds(cardinalities).astype(int)
 
 
 def values(root, cardinalities):
     """The values of a unit at all points."""
-    return np.array([value(root, world) for world in worlds(cardinalities)])
+    return oracles.unit_values_at(root, worlds(cardinalities))
 
 
 def is_deterministic(root, cardinalities):

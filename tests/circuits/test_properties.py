@@ -4,29 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+import expectedkernels as ek
 from circuit_oracles import drawn_circuit, drawn_deterministic, sparsified
-from expectedkernels import (
-    RBF,
-    Categorical,
-    Circuit,
-    CircuitError,
-    CompatibilityError,
-    ExpHamming,
-    Gaussian,
-    Indicator,
-    Product,
-    Sum,
-    Vtree,
-    factorized,
-    gaussian_mixture,
-    hmm,
-    is_compatible,
-    kdsd,
-    mixture,
-    mmd2,
-    properties,
-    random_circuit,
-)
 from oracles import Inner, Real, Table, topological
 from unit_graphs import RandomGraphs, drawn, drawn_unstructured, is_deterministic, random_nested
 
@@ -35,22 +14,22 @@ seeds = st.integers(0, 2**32 - 1)
 
 def x(variable, value=None, card=2):
     if value is None:
-        return Categorical(variable, np.linspace(0.2, 0.8, card))
-    return Indicator(variable, value, card)
+        return ek.Categorical(variable, np.linspace(0.2, 0.8, card))
+    return ek.Indicator(variable, value, card)
 
 
 def mix(*units):
-    return Sum(units, np.arange(1, len(units) + 1) / 4)
+    return ek.Sum(units, np.arange(1, len(units) + 1) / 4)
 
 
 def pair(a, b):
-    return mix(Product([x(a, 0), x(b, 0)]), Product([x(a, 1), x(b, 1)]))
+    return mix(ek.Product([x(a, 0), x(b, 0)]), ek.Product([x(a, 1), x(b, 1)]))
 
 
 def splits_alike(p, q):
     """The definition of compatibility for smooth and decomposable graphs."""
     products = [
-        [u for u in topological(root) if isinstance(u, Product) and len(u.inputs) > 1]
+        [u for u in topological(root) if isinstance(u, ek.Product) and len(u.inputs) > 1]
         for root in (p, q)
     ]
     return all(
@@ -61,8 +40,8 @@ def splits_alike(p, q):
 
 
 def test_circuits_are_structured_by_construction():
-    p = Circuit.from_units(mix(Product([x(0, 0), x(1)]), Product([x(0, 1), x(1, 0)])))
-    found = properties(p)
+    p = ek.Circuit.from_units(mix(ek.Product([x(0, 0), x(1)]), ek.Product([x(0, 1), x(1, 0)])))
+    found = ek.properties(p)
     assert found.smooth
     assert found.decomposable
     assert found.structured_decomposable
@@ -76,19 +55,21 @@ def test_circuits_are_structured_by_construction():
     ]
     assert str(found) == repr(found)
     assert "yes: products multiply units of the two children of a vtree node" in lines[1]
-    overlapping = Circuit.from_units(mix(Product([x(0), x(1)]), Product([x(0, 1), x(1, 0)])))
-    assert properties(overlapping).deterministic.holds is False
+    overlapping = ek.Circuit.from_units(
+        mix(ek.Product([x(0), x(1)]), ek.Product([x(0, 1), x(1, 0)]))
+    )
+    assert ek.properties(overlapping).deterministic.holds is False
 
 
 def test_smoothness_and_decomposability_say_where_they_fail():
-    found = properties(mix(Product([x(0, 0), x(1)]), x(0, 1)))
+    found = ek.properties(mix(ek.Product([x(0, 0), x(1)]), x(0, 1)))
     assert repr(found.smooth) == (
         "no: sum unit #4 over variables {0, 1} has an input over {0, 1} and one over {0}"
     )
     assert found.decomposable
     assert not found.structured_decomposable
     assert found.deterministic
-    found = properties(Product([pair(0, 1), x(1)]))
+    found = ek.properties(ek.Product([pair(0, 1), x(1)]))
     assert repr(found.decomposable) == (
         "no: product unit #8 over variables {0, 1} has inputs that share variables {1}"
     )
@@ -97,26 +78,26 @@ def test_smoothness_and_decomposability_say_where_they_fail():
 
 
 def test_structured_decomposability_says_where_it_fails():
-    root = mix(Product([pair(0, 1), x(2)]), Product([x(0), pair(1, 2)]))
-    verdict = properties(root).structured_decomposable
+    root = mix(ek.Product([pair(0, 1), x(2)]), ek.Product([x(0), pair(1, 2)]))
+    verdict = ek.properties(root).structured_decomposable
     assert repr(verdict) == (
         "no: over variables {0, 1, 2}, product unit #8 splits into {0, 1} | {2}, "
         "product unit #17 splits into {0} | {1, 2}"
     )
-    wide = mix(Product([pair(0, 1), x(2)]), Product([x(0), x(1), x(2)]))
-    verdict = properties(wide).structured_decomposable
+    wide = mix(ek.Product([pair(0, 1), x(2)]), ek.Product([x(0), x(1), x(2)]))
+    verdict = ek.properties(wide).structured_decomposable
     assert not verdict
     assert "Circuit.from_units can reconcile all product units on one vtree" in verdict.reason
-    assert Circuit.from_units(wide).n_variables == 3
-    assert properties(Product([pair(0, 1), pair(2, 3)])).structured_decomposable
+    assert ek.Circuit.from_units(wide).n_variables == 3
+    assert ek.properties(ek.Product([pair(0, 1), pair(2, 3)])).structured_decomposable
 
 
 @given(seeds)
 def test_structured_means_compatible_with_itself(seed):
     for root in (drawn_unstructured(seed)[0], drawn(seed)[0]):
         expected = splits_alike(root, root)
-        assert properties(root).structured_decomposable.holds is expected
-        assert is_compatible(root, root).holds is expected
+        assert ek.properties(root).structured_decomposable.holds is expected
+        assert ek.is_compatible(root, root).holds is expected
 
 
 @given(seeds, st.booleans(), st.booleans(), st.booleans())
@@ -126,32 +107,32 @@ def test_determinism_by_definition(seed, structured, smooth, signed):
         root, cards, _ = drawn(seed, signed=signed, **options)
     else:
         root, cards = drawn_unstructured(seed, **options)
-    assert properties(root).deterministic.holds is is_deterministic(root, cards)
+    assert ek.properties(root).deterministic.holds is is_deterministic(root, cards)
 
 
 def with_many_states(root, n):
     """The graph times inputs that are never zero: too many states to enumerate."""
-    return Product([root, *(x(n + v) for v in range(17))])
+    return ek.Product([root, *(x(n + v) for v in range(17))])
 
 
 @given(seeds)
 def test_determinism_of_structured_graphs_needs_no_enumeration(seed):
     root, cards, _ = drawn(seed, zeros=0.7)
-    verdict = properties(with_many_states(root, len(cards))).deterministic
+    verdict = ek.properties(with_many_states(root, len(cards))).deterministic
     assert verdict.holds is is_deterministic(root, cards)
 
 
 @given(seeds)
 def test_determinism_is_never_wrong(seed):
     root, cards = drawn_unstructured(seed, zeros=0.7)
-    verdict = properties(with_many_states(root, len(cards))).deterministic
+    verdict = ek.properties(with_many_states(root, len(cards))).deterministic
     assert verdict.holds in (None, is_deterministic(root, cards))
 
 
 def decision(variables):
     """A deterministic mixture: two products separated by the first variable."""
     first, *rest = variables
-    return mix(*(Product([x(first, i), *(x(v) for v in rest)]) for i in range(2)))
+    return mix(*(ek.Product([x(first, i), *(x(v) for v in rest)]) for i in range(2)))
 
 
 @pytest.mark.parametrize(
@@ -160,19 +141,23 @@ def decision(variables):
         (decision(range(4)), True, "in the form of blocks, no two inputs"),
         (mix(x(0, 0, 3), x(0, 2, 3), x(0, 1, 3)), True, "no two inputs"),
         (mix(x(0, 0), x(0)), False, r"sum unit over variables \{0\} has two inputs"),
-        (mix(Gaussian(0, 0, 1), Gaussian(0, 9, 1)), False, "sum of several normal densities"),
+        (mix(ek.Gaussian(0, 0, 1), ek.Gaussian(0, 9, 1)), False, "sum of several normal densities"),
         (
-            mix(*(Product([Gaussian(0, m, 1), Gaussian(1, m, 1)]) for m in range(2))),
+            mix(*(ek.Product([ek.Gaussian(0, m, 1), ek.Gaussian(1, m, 1)]) for m in range(2))),
             False,
             "in the form of blocks, sum unit 0 .* overlapping",
         ),
-        (Sum([x(0, 0), x(0)], [1.0, 0.0]), True, "no two inputs"),
-        (mix(Categorical(0, [0, 0]), x(0)), True, "no two inputs"),
-        (mix(Product([x(0), x(1)]), Product([x(0), x(1, 0)])), False, "in the form of blocks"),
+        (ek.Sum([x(0, 0), x(0)], [1.0, 0.0]), True, "no two inputs"),
+        (mix(ek.Categorical(0, [0, 0]), x(0)), True, "no two inputs"),
+        (
+            mix(ek.Product([x(0), x(1)]), ek.Product([x(0), x(1, 0)])),
+            False,
+            "in the form of blocks",
+        ),
     ],
 )
 def test_reasons_for_determinism(root, holds, reason):
-    verdict = properties(root).deterministic
+    verdict = ek.properties(root).deterministic
     assert verdict.holds is holds
     with pytest.raises(ValueError, match=reason):
         raise ValueError(verdict.reason)
@@ -180,52 +165,54 @@ def test_reasons_for_determinism(root, holds, reason):
 
 def test_determinism_of_merged_separated_and_enumerated_inputs():
     # each of these becomes one product with one weight in a minimised circuit
-    twice = Product([x(0), x(1)])
-    equal = [Product([x(0), x(1)]) for _ in range(2)]
+    twice = ek.Product([x(0), x(1)])
+    equal = [ek.Product([x(0), x(1)]) for _ in range(2)]
     for root in (mix(twice, twice), mix(*equal), mix(mix(twice, pair(0, 1)), twice)):
-        assert properties(root).deterministic.holds is False
-    assert "has two inputs that are not zero" in properties(mix(twice, twice)).deterministic.reason
-    assert properties(Circuit.from_units(mix(twice, twice))).deterministic
+        assert ek.properties(root).deterministic.holds is False
+    assert (
+        "has two inputs that are not zero" in ek.properties(mix(twice, twice)).deterministic.reason
+    )
+    assert ek.properties(ek.Circuit.from_units(mix(twice, twice))).deterministic
     # no single variable separates all three, but each pair is separated by one
     root = mix(
-        Product([x(0, 0, 3), x(1), x(2, 0)]),
-        Product([x(0, 1, 3), x(1, 0), x(2)]),
-        Product([Categorical(0, [1, 1, 1]), x(1, 1), x(2, 1)]),
+        ek.Product([x(0, 0, 3), x(1), x(2, 0)]),
+        ek.Product([x(0, 1, 3), x(1, 0), x(2)]),
+        ek.Product([ek.Categorical(0, [1, 1, 1]), x(1, 1), x(2, 1)]),
     )
-    assert properties(root).deterministic
+    assert ek.properties(root).deterministic
 
 
 def equal_bits(a, b, rest):
     """x_a = x_b for one input and x_a != x_b for the other, which no one variable shows."""
     rest = [x(v) for v in rest]
-    unequal = mix(Product([x(a, 0), x(b, 1)]), Product([x(a, 1), x(b, 0)]))
-    return mix(Product([pair(a, b), *rest]), Product([unequal, *rest]))
+    unequal = mix(ek.Product([x(a, 0), x(b, 1)]), ek.Product([x(a, 1), x(b, 0)]))
+    return mix(ek.Product([pair(a, b), *rest]), ek.Product([unequal, *rest]))
 
 
 def crossing(n):
     """A deterministic circuit that is not structured-decomposable."""
-    zero = Product([x(0, 0), equal_bits(1, 2, range(3, n))])
-    one = Product([x(0, 1), equal_bits(2, 3, [1, *range(4, n)])])
+    zero = ek.Product([x(0, 0), equal_bits(1, 2, range(3, n))])
+    one = ek.Product([x(0, 1), equal_bits(2, 3, [1, *range(4, n)])])
     return mix(zero, one)
 
 
 def test_determinism_may_need_blocks_or_states_or_stay_undecided():
-    verdict = properties(equal_bits(0, 1, range(2, 40))).deterministic
+    verdict = ek.properties(equal_bits(0, 1, range(2, 40))).deterministic
     assert verdict.holds is True
     assert verdict.reason.startswith("in the form of blocks")
-    verdict = properties(crossing(4)).deterministic
+    verdict = ek.properties(crossing(4)).deterministic
     assert verdict.holds is True
     assert "at each of the 16 points" in verdict.reason
-    overlapping = mix(Product([x(0), pair(1, 2)]), Product([pair(0, 1), x(2)]))
-    verdict = properties(overlapping).deterministic
+    overlapping = mix(ek.Product([x(0), pair(1, 2)]), ek.Product([pair(0, 1), x(2)]))
+    verdict = ek.properties(overlapping).deterministic
     assert verdict.holds is False
     assert "not zero at x0 = 0, x1 = 0, x2 = 0" in verdict.reason
-    verdict = properties(crossing(30)).deterministic
+    verdict = ek.properties(crossing(30)).deterministic
     assert verdict.holds is None
     assert "could not be decided: the circuit is neither structured-decomposable" in verdict.reason
     assert not verdict
-    with pytest.raises(CircuitError, match=r"Expected a Circuit or a unit .* Got list instead"):
-        properties([x(0)])
+    with pytest.raises(ek.CircuitError, match=r"Expected a Circuit or a unit .* Got list instead"):
+        ek.properties([x(0)])
 
 
 @given(seeds)
@@ -234,8 +221,8 @@ def test_compatibility_by_definition(seed):
     graphs = RandomGraphs(rng, (2, 3, 2))
     p, q = (graphs.unstructured([0, 1, 2]) for _ in range(2))
     expected = splits_alike(p, q)
-    assert is_compatible(p, q).holds is expected
-    assert is_compatible(q, p).holds is expected
+    assert ek.is_compatible(p, q).holds is expected
+    assert ek.is_compatible(q, p).holds is expected
 
 
 @given(seeds)
@@ -245,102 +232,102 @@ def test_compatibility_of_circuits_and_graphs(seed):
     other = random_nested(rng, rng.permutation(4))
     graphs = RandomGraphs(rng, (2, 3, 2, 4))
     p, q = graphs.unit(nested), RandomGraphs(rng, (2, 3, 2, 4)).unit(other)
-    first = Circuit.from_units(p, vtree=Vtree.from_nested(nested))
-    second = Circuit.from_units(q, vtree=Vtree.from_nested(other))
+    first = ek.Circuit.from_units(p, vtree=ek.Vtree.from_nested(nested))
+    second = ek.Circuit.from_units(q, vtree=ek.Vtree.from_nested(other))
     expected = first.vtree.align(second.vtree) is not None
-    assert is_compatible(first, second).holds is expected
-    assert is_compatible(second, first).holds is expected
-    assert is_compatible(p, first)
-    assert is_compatible(first, p)
-    assert is_compatible(q, first).holds is is_compatible(first, q).holds
+    assert ek.is_compatible(first, second).holds is expected
+    assert ek.is_compatible(second, first).holds is expected
+    assert ek.is_compatible(p, first)
+    assert ek.is_compatible(first, p)
+    assert ek.is_compatible(q, first).holds is ek.is_compatible(first, q).holds
     if expected:
-        assert is_compatible(q, first)
+        assert ek.is_compatible(q, first)
 
 
 def test_compatible_circuits_may_swap_inputs():
-    p = Product([pair(0, 1), pair(2, 3)])
-    q = Product([pair(3, 2), pair(1, 0)])
-    first, second = Circuit.from_units(p), Circuit.from_units(q)
-    assert is_compatible(p, q)
-    assert is_compatible(first, second)
-    assert is_compatible(first, q)
-    swapped = Circuit.from_units(q, vtree=Vtree.from_nested(((3, 2), (1, 0))))
-    assert repr(is_compatible(first, swapped)) == (
+    p = ek.Product([pair(0, 1), pair(2, 3)])
+    q = ek.Product([pair(3, 2), pair(1, 0)])
+    first, second = ek.Circuit.from_units(p), ek.Circuit.from_units(q)
+    assert ek.is_compatible(p, q)
+    assert ek.is_compatible(first, second)
+    assert ek.is_compatible(first, q)
+    swapped = ek.Circuit.from_units(q, vtree=ek.Vtree.from_nested(((3, 2), (1, 0))))
+    assert repr(ek.is_compatible(first, swapped)) == (
         "yes: their vtrees are equal up to swapping left and right"
     )
-    assert repr(is_compatible(p, swapped)) == (
+    assert repr(ek.is_compatible(p, swapped)) == (
         "yes: the first circuit splits its variables along the second one's vtree"
     )
 
 
 def test_the_highest_difference_is_named():
-    left, right = Product([pair(0, 1), x(2)]), Product([x(0), pair(1, 2)])
-    p, q = Circuit.from_units(left), Circuit.from_units(right)
-    assert repr(is_compatible(p, q)) == (
+    left, right = ek.Product([pair(0, 1), x(2)]), ek.Product([x(0), pair(1, 2)])
+    p, q = ek.Circuit.from_units(left), ek.Circuit.from_units(right)
+    assert repr(ek.is_compatible(p, q)) == (
         "no: over variables {0, 1, 2}, a product unit of the first circuit splits into "
         "{0, 1} | {2}, one of the second into {0} | {1, 2}"
     )
-    assert repr(is_compatible(left, right)) == (
+    assert repr(ek.is_compatible(left, right)) == (
         "no: over variables {0, 1, 2}, product unit #8 of the first circuit splits into "
         "{0, 1} | {2}, product unit #8 of the second into {0} | {1, 2}"
     )
-    reason = is_compatible(p, right).reason
+    reason = ek.is_compatible(p, right).reason
     assert reason.startswith("in the second circuit, The circuit does not fit the vtree: product")
     assert not reason.endswith(".")
-    deep = Circuit.from_units(Product([left, pair(3, 4)]))
-    other = Circuit.from_units(Product([right, pair(3, 4)]))
-    assert is_compatible(deep, other).reason.startswith("over variables {0, 1, 2}, ")
+    deep = ek.Circuit.from_units(ek.Product([left, pair(3, 4)]))
+    other = ek.Circuit.from_units(ek.Product([right, pair(3, 4)]))
+    assert ek.is_compatible(deep, other).reason.startswith("over variables {0, 1, 2}, ")
 
 
 def test_graphs_must_be_smooth_decomposable_and_of_one_width():
-    wide, narrow = Product([x(0), x(1), x(2)]), Product([pair(0, 1), x(2)])
-    verdict = is_compatible(wide, narrow)
+    wide, narrow = ek.Product([x(0), x(1), x(2)]), ek.Product([pair(0, 1), x(2)])
+    verdict = ek.is_compatible(wide, narrow)
     assert verdict.holds is False
     assert "may be reconciled by Circuit.from_units with one vtree for both" in verdict.reason
-    vtree = Circuit.from_units(narrow).vtree
-    assert is_compatible(Circuit.from_units(wide, vtree=vtree), narrow)
-    assert is_compatible(wide, Circuit.from_units(narrow))
-    good = Product([x(0), x(1)])
+    vtree = ek.Circuit.from_units(narrow).vtree
+    assert ek.is_compatible(ek.Circuit.from_units(wide, vtree=vtree), narrow)
+    assert ek.is_compatible(wide, ek.Circuit.from_units(narrow))
+    good = ek.Product([x(0), x(1)])
     rough = mix(good, x(0, 1))
-    for p, q, name in ((good, rough, "second"), (rough, Circuit.from_units(good), "first")):
-        verdict = is_compatible(p, q)
+    for p, q, name in ((good, rough, "second"), (rough, ek.Circuit.from_units(good), "first")):
+        verdict = ek.is_compatible(p, q)
         assert verdict.holds is False
         assert verdict.reason.startswith(f"in the {name} circuit, sum unit #")
-    assert "share variables" in is_compatible(Product([good, x(1)]), good).reason
+    assert "share variables" in ek.is_compatible(ek.Product([good, x(1)]), good).reason
 
 
 def test_variables_and_domains_must_agree():
-    p = Product([x(0), x(1)])
-    verdict = is_compatible(p, Product([x(0), x(2)]))
+    p = ek.Product([x(0), x(1)])
+    verdict = ek.is_compatible(p, ek.Product([x(0), x(2)]))
     assert verdict.reason == "the first circuit has the variables {0, 1}, the second {0, 2}"
-    verdict = is_compatible(Circuit.from_units(p), Product([x(0), x(1, card=3)]))
+    verdict = ek.is_compatible(ek.Circuit.from_units(p), ek.Product([x(0), x(1, card=3)]))
     assert (
         verdict.reason
         == "variable 1 has 2 states in the first circuit and has 3 states in the second"
     )
-    verdict = is_compatible(Product([x(0), Gaussian(1, 0, 1)]), p)
+    verdict = ek.is_compatible(ek.Product([x(0), ek.Gaussian(1, 0, 1)]), p)
     assert "variable 1 is real in the first circuit" in verdict.reason
-    real = Circuit.from_units(Product([x(0), Gaussian(1, 0, 1)]))
-    with pytest.raises(CompatibilityError, match="same variables, but variable 1 is real"):
-        mmd2(real, Circuit.from_units(p), RBF(1.0))
-    with pytest.raises(CircuitError, match="Expected a Circuit or a unit"):
-        is_compatible(p, np.zeros((2, 2)))
+    real = ek.Circuit.from_units(ek.Product([x(0), ek.Gaussian(1, 0, 1)]))
+    with pytest.raises(ek.CompatibilityError, match="same variables, but variable 1 is real"):
+        ek.mmd2(real, ek.Circuit.from_units(p), ek.RBF(1.0))
+    with pytest.raises(ek.CircuitError, match="Expected a Circuit or a unit"):
+        ek.is_compatible(p, np.zeros((2, 2)))
 
 
 def test_incompatible_circuits_raise_with_advice_that_is_short():
-    p = Circuit.from_units(Product([pair(0, 1), x(2)])).normalize()
-    q = Circuit.from_units(Product([x(0), pair(1, 2)])).normalize()
+    p = ek.Circuit.from_units(ek.Product([pair(0, 1), x(2)])).normalize()
+    q = ek.Circuit.from_units(ek.Product([x(0), pair(1, 2)])).normalize()
     message = (
         r"not compatible: over variables \{0, 1, 2\}, a product unit.* \{1, 2\}. .* #P-hard in "
         "general; monte_carlo_expected_kernel gives an estimate with a standard error"
     )
-    for compare in (mmd2, kdsd):
-        with pytest.raises(CompatibilityError, match=message):
-            compare(p, q, ExpHamming(0.5))
+    for compare in (ek.mmd2, ek.kdsd):
+        with pytest.raises(ek.CompatibilityError, match=message):
+            compare(p, q, ek.ExpHamming(0.5))
     n = 50
-    p = Circuit.from_units(Product([x(v) for v in range(n)]), vtree=Vtree.right_linear(n))
-    q = Circuit.from_units(Product([x(v) for v in range(n)]), vtree=Vtree.left_linear(n))
-    reason = is_compatible(p, q).reason
+    p = ek.Circuit.from_units(ek.Product([x(v) for v in range(n)]), vtree=ek.Vtree.right_linear(n))
+    q = ek.Circuit.from_units(ek.Product([x(v) for v in range(n)]), vtree=ek.Vtree.left_linear(n))
+    reason = ek.is_compatible(p, q).reason
     assert "{0, 1, 2, 3, 4, 5, ... 50 in all}" in reason
     assert len(reason) < 300
 
@@ -349,17 +336,17 @@ def test_deep_circuits():
     n = 5000
     chain = x(n - 1)
     for v in range(n - 2, -1, -1):
-        chain = mix(Product([x(v, 0), chain]), Product([x(v, 1), chain]))
-    found = properties(chain)
+        chain = mix(ek.Product([x(v, 0), chain]), ek.Product([x(v, 1), chain]))
+    found = ek.properties(chain)
     assert found.structured_decomposable
     assert found.deterministic
-    p = Circuit.from_units(chain)
-    assert is_compatible(chain, p)
-    assert is_compatible(p, p)
+    p = ek.Circuit.from_units(chain)
+    assert ek.is_compatible(chain, p)
+    assert ek.is_compatible(p, p)
 
 
 def deterministic(circuit):
-    return properties(circuit).deterministic
+    return ek.properties(circuit).deterministic
 
 
 def first_overlap(circuit):
@@ -400,10 +387,10 @@ def test_random_decisions_are_deterministic(seed):
 
 
 def test_reasons_and_what_normals_and_conditionals_keep():
-    p = mixture(
+    p = ek.mixture(
         [
-            factorized([[1, 1], [1, 0]], normalized=False),
-            factorized([[0, 1], [1, 1]], normalized=False),
+            ek.factorized([[1, 1], [1, 0]], normalized=False),
+            ek.factorized([[0, 1], [1, 1]], normalized=False),
         ]
     )
     verdict = deterministic(p)
@@ -411,25 +398,27 @@ def test_reasons_and_what_normals_and_conditionals_keep():
         "no: sum unit 0 at vtree node 2 (variables {0, 1}) has inputs 0 and 1 with overlapping "
         "supports"
     )
-    wide = deterministic(random_circuit(Vtree.right_linear(12), 2, rng=0))
+    wide = deterministic(ek.random_circuit(ek.Vtree.right_linear(12), 2, rng=0))
     assert "(variables {10, 11})" in wide.reason
-    long = mixture([factorized([[0.5, 0.5]] * 12), factorized([[0.2, 0.8]] * 12)])
+    long = ek.mixture([ek.factorized([[0.5, 0.5]] * 12), ek.factorized([[0.2, 0.8]] * 12)])
     assert "(variables {0, 1, 2, 3, 4, 5, 6, 7, ...})" in deterministic(long).reason
 
     def branch(i, mean):
-        return Product([Indicator(0, i, 2), Gaussian(1, mean, 1.0)])
+        return ek.Product([ek.Indicator(0, i, 2), ek.Gaussian(1, mean, 1.0)])
 
-    assert deterministic(Circuit.from_units(Sum([branch(0, 0.0), branch(1, 1.0)], [0.5, 0.5])))
-    overlap = Circuit.from_units(
-        Sum(
-            [branch(0, 0.0), Product([Categorical(0, [0.5, 0.5]), Gaussian(1, 1.0, 1.0)])],
+    assert deterministic(
+        ek.Circuit.from_units(ek.Sum([branch(0, 0.0), branch(1, 1.0)], [0.5, 0.5]))
+    )
+    overlap = ek.Circuit.from_units(
+        ek.Sum(
+            [branch(0, 0.0), ek.Product([ek.Categorical(0, [0.5, 0.5]), ek.Gaussian(1, 1.0, 1.0)])],
             [0.5, 0.5],
         )
     )
     assert deterministic(overlap).holds is False
-    p = Circuit.from_units(
-        Sum(
-            [Product([Indicator(0, i, 2), Gaussian(1, float(i), 1.0)]) for i in range(2)],
+    p = ek.Circuit.from_units(
+        ek.Sum(
+            [ek.Product([ek.Indicator(0, i, 2), ek.Gaussian(1, float(i), 1.0)]) for i in range(2)],
             [0.5, 0.5],
         )
     )
@@ -439,14 +428,17 @@ def test_reasons_and_what_normals_and_conditionals_keep():
 @pytest.mark.parametrize(
     ("p", "holds"),
     [
-        (factorized([[0.5, 0.5]] * 3), True),
-        (gaussian_mixture([1.0], [[0.0, 1.0]], [[1.0, 1.0]]), True),
-        (gaussian_mixture([0.5, 0.5], [0.0, 1.0], [1.0, 1.0]), False),
-        (gaussian_mixture([0.5, 0.5], [[0.0, 1.0]] * 2, [[1.0, 1.0]] * 2), True),  # one component
-        (gaussian_mixture([0.5, 0.5], [[0.0, 1.0], [9.0, 9.0]], [[1.0, 1.0]] * 2), False),
-        (hmm([0.5, 0.5], np.full((2, 2), 0.5), np.eye(2), length=4), True),
-        (hmm([0.5, 0.5], np.full((2, 2), 0.5), np.full((2, 2), 0.5), length=4), True),
-        (hmm([0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [0.1, 0.9]], length=4), False),
+        (ek.factorized([[0.5, 0.5]] * 3), True),
+        (ek.gaussian_mixture([1.0], [[0.0, 1.0]], [[1.0, 1.0]]), True),
+        (ek.gaussian_mixture([0.5, 0.5], [0.0, 1.0], [1.0, 1.0]), False),
+        (
+            ek.gaussian_mixture([0.5, 0.5], [[0.0, 1.0]] * 2, [[1.0, 1.0]] * 2),
+            True,
+        ),  # one component
+        (ek.gaussian_mixture([0.5, 0.5], [[0.0, 1.0], [9.0, 9.0]], [[1.0, 1.0]] * 2), False),
+        (ek.hmm([0.5, 0.5], np.full((2, 2), 0.5), np.eye(2), length=4), True),
+        (ek.hmm([0.5, 0.5], np.full((2, 2), 0.5), np.full((2, 2), 0.5), length=4), True),
+        (ek.hmm([0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [0.1, 0.9]], length=4), False),
     ],
 )
 def test_cases(p, holds):
@@ -458,13 +450,13 @@ def test_points_of_mass_only_meet_themselves(points, holds):
     normal = Real(np.eye(2), np.array(points), np.array([0.0, 0.0]))
     table = Table(np.array([[0.5, 0.5], [0.2, 0.8]]))
     root = Inner(2, 1, np.arange(2), np.arange(2), np.array([[0.5, 0.5]]))
-    assert deterministic(Circuit(Vtree.balanced(2), (normal, table, root))).holds is holds
+    assert deterministic(ek.Circuit(ek.Vtree.balanced(2), (normal, table, root))).holds is holds
     beside = Real(np.eye(2), np.array(points), np.array([0.0, 1.0]))  # in a density
-    assert deterministic(Circuit(Vtree.balanced(2), (beside, table, root))).holds is False
+    assert deterministic(ek.Circuit(ek.Vtree.balanced(2), (beside, table, root))).holds is False
 
 
 def test_answers_do_not_depend_on_where_arrays_are(xp):
-    for p in (factorized([[0.5, 0.5]] * 3), random_circuit(3, 2, rng=0)):
+    for p in (ek.factorized([[0.5, 0.5]] * 3), ek.random_circuit(3, 2, rng=0)):
         assert deterministic(p.to(xp)) == deterministic(p)
 
 
@@ -473,7 +465,7 @@ def test_supports_of_very_different_sizes(meet):
     # the supports of two units have 2 ** n points and one point in common; the inner products
     # of supports are so far apart that no scale holds both
     n = 1500
-    vtree = Vtree.from_nested((n, Vtree.right_linear(n).to_nested()))
+    vtree = ek.Vtree.from_nested((n, ek.Vtree.right_linear(n).to_nested()))
     every, zero = np.array([1.0, 1.0]), np.array([1.0, 0.0])
     blocks = []
     for node, variable in enumerate(vtree.variable.tolist()):
@@ -490,7 +482,7 @@ def test_supports_of_very_different_sizes(meet):
         else:
             index = np.array([0, 1])
             blocks.append(Inner(2, 1, index, index, np.array([[0.5, 0.5]])))
-    p = Circuit.from_blocks(vtree, blocks)
+    p = ek.Circuit.from_blocks(vtree, blocks)
     verdict = deterministic(p)
     assert verdict.holds is not meet
     if meet:

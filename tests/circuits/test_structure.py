@@ -5,22 +5,9 @@ import pytest
 from hypothesis import given, strategies as st
 from scipy import sparse
 
+import expectedkernels as ek
 from assertions import assert_close
 from circuit_oracles import joint, random_blocks, random_domain
-from expectedkernels import (
-    Categorical,
-    Circuit,
-    CircuitError,
-    CompatibilityError,
-    Gaussian,
-    Indicator,
-    Product,
-    PropertyError,
-    Sum,
-    Vtree,
-    algebra,
-    properties,
-)
 from oracles import Inner, Real, Table
 from strategies import with_swaps
 from unit_graphs import RandomGraphs, drawn, drawn_unstructured, random_nested, values, worlds
@@ -30,7 +17,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 def circuit_blocks(root, **options):
     """The vtree and the blocks of a unit graph."""
-    circuit = Circuit.from_units(root, **options)
+    circuit = ek.Circuit.from_units(root, **options)
     return circuit.vtree, circuit.blocks
 
 
@@ -57,16 +44,16 @@ def assert_same_function(root, cards, vtree, blocks):
 def x(variable, value=None):
     """An input unit of a binary variable."""
     if value is None:
-        return Categorical(variable, [0.25 + 0.1 * variable, 0.5])
-    return Indicator(variable, value, 2)
+        return ek.Categorical(variable, [0.25 + 0.1 * variable, 0.5])
+    return ek.Indicator(variable, value, 2)
 
 
 def mix(*units):
-    return Sum(units, np.arange(1, len(units) + 1) / 4)
+    return ek.Sum(units, np.arange(1, len(units) + 1) / 4)
 
 
 def pair(a, b):
-    return mix(Product([x(a), x(b)]), Product([x(a, 0), x(b, 0)]))
+    return mix(ek.Product([x(a), x(b)]), ek.Product([x(a, 0), x(b, 0)]))
 
 
 @pytest.mark.parametrize("drop", [0.0, 0.4])
@@ -74,8 +61,8 @@ def pair(a, b):
 @given(seeds, st.booleans(), st.booleans())
 def test_blocks_compute_the_same_function(drop, on_vtree, seed, signed, zeros):
     root, cards, nested = drawn(seed, signed=signed, zeros=0.4 if zeros else 0.0, drop=drop)
-    given_vtree = with_swaps(Vtree.from_nested(nested), np.random.default_rng(seed))
-    circuit = Circuit.from_units(root, vtree=given_vtree if on_vtree else None, smooth=drop > 0)
+    given_vtree = with_swaps(ek.Vtree.from_nested(nested), np.random.default_rng(seed))
+    circuit = ek.Circuit.from_units(root, vtree=given_vtree if on_vtree else None, smooth=drop > 0)
     vtree, blocks = circuit.vtree, circuit.blocks
     assert (vtree is given_vtree) == on_vtree
     assert sorted(vtree.scope().tolist()) == list(range(len(cards)))
@@ -103,20 +90,20 @@ def test_a_vtree_is_found_when_there_is_one(seed, smooth):
     graphs = RandomGraphs(rng, [2] * 4, drop=0.0 if smooth else 0.4)
     # parts along different vtrees, often with wide products: sometimes one vtree fits them all
     parts = [graphs.product(random_nested(rng, rng.permutation(4))) for _ in range(2)]
-    root = graphs.sum([*parts, Product([x(v) for v in range(4)])])
+    root = graphs.sum([*parts, ek.Product([x(v) for v in range(4)])])
     fitting = []
     for nested in all_nested(range(4)):
         try:
-            circuit_blocks(root, vtree=Vtree.from_nested(nested), smooth=True)
-        except CompatibilityError:
+            circuit_blocks(root, vtree=ek.Vtree.from_nested(nested), smooth=True)
+        except ek.CompatibilityError:
             continue
         fitting.append(nested)
     if fitting:
         found, blocks = circuit_blocks(root, smooth=True)
-        assert any(found.align(Vtree.from_nested(nested)) is not None for nested in fitting)
+        assert any(found.align(ek.Vtree.from_nested(nested)) is not None for nested in fitting)
         assert_same_function(root, (2,) * 4, found, blocks)
     else:
-        with pytest.raises(PropertyError, match="not structured-decomposable"):
+        with pytest.raises(ek.PropertyError, match="not structured-decomposable"):
             circuit_blocks(root, smooth=True)
 
 
@@ -125,9 +112,9 @@ def test_unstructured_circuits_are_converted_or_refused(seed):
     root, cards = drawn_unstructured(seed)
     try:
         found = circuit_blocks(root)
-    except PropertyError:
-        assert not properties(root).structured_decomposable
-        with pytest.raises(PropertyError, match="not structured-decomposable"):
+    except ek.PropertyError:
+        assert not ek.properties(root).structured_decomposable
+        with pytest.raises(ek.PropertyError, match="not structured-decomposable"):
             circuit_blocks(root)
     else:
         assert_same_function(root, cards, *found)
@@ -135,65 +122,69 @@ def test_unstructured_circuits_are_converted_or_refused(seed):
 
 def test_wide_products():
     def part(a, b):
-        return Product([pair(a, b), *(x(v) for v in range(4) if v not in (a, b))])
+        return ek.Product([pair(a, b), *(x(v) for v in range(4) if v not in (a, b))])
 
-    assert circuit_blocks(mix(part(0, 1), part(2, 3)))[0] == Vtree.balanced(4)
+    assert circuit_blocks(mix(part(0, 1), part(2, 3)))[0] == ek.Vtree.balanced(4)
     message = r"#9 splits into \{0, 1\} \| \{2\}, but product unit #19 .* \{0\} \| \{1, 2\}"
-    with pytest.raises(PropertyError, match=r"over variables \{0, 1, 2\}, product unit " + message):
+    with pytest.raises(
+        ek.PropertyError, match=r"over variables \{0, 1, 2\}, product unit " + message
+    ):
         circuit_blocks(mix(part(0, 1), part(1, 2)))
     message = r"over variables \{0, 1, 2, 3\}, product unit #9 splits into .* unit #19 splits into"
-    with pytest.raises(PropertyError, match=message):
+    with pytest.raises(ek.PropertyError, match=message):
         circuit_blocks(mix(part(0, 1), part(1, 2), part(2, 3)))
-    vtree, blocks = circuit_blocks(Product([x(v) for v in (3, 1, 0, 2, 4)]))
-    assert vtree == Vtree.balanced(5)
+    vtree, blocks = circuit_blocks(ek.Product([x(v) for v in (3, 1, 0, 2, 4)]))
+    assert vtree == ek.Vtree.balanced(5)
     assert all(block.n_units == 1 for block in blocks)
-    narrow = Product([pair(0, 3), Product([x(1), x(2)])])
-    wide = Product([x(v, 1) for v in range(4)])
+    narrow = ek.Product([pair(0, 3), ek.Product([x(1), x(2)])])
+    wide = ek.Product([x(v, 1) for v in range(4)])
     root = mix(wide, narrow)
     vtree, blocks = circuit_blocks(root)
-    assert vtree.align(Vtree.from_nested(((0, 3), (1, 2)))) is not None
+    assert vtree.align(ek.Vtree.from_nested(((0, 3), (1, 2)))) is not None
     assert_same_function(root, (2,) * 4, vtree, blocks)
 
 
 def test_nested_products_and_sums():
-    right = Product([x(0), Product([x(1), Product([x(2), x(3)])])])
-    left = Product([Product([Product([x(0), x(1)]), x(2)]), x(3)])
-    assert circuit_blocks(right)[0] == Vtree.right_linear(4)
+    right = ek.Product([x(0), ek.Product([x(1), ek.Product([x(2), x(3)])])])
+    left = ek.Product([ek.Product([ek.Product([x(0), x(1)]), x(2)]), x(3)])
+    assert circuit_blocks(right)[0] == ek.Vtree.right_linear(4)
     root = mix(right, left)
     assert_same_function(root, (2,) * 4, *circuit_blocks(root))
-    scaled = Sum([Product([x(0), x(2)])], [0.5])
-    root = mix(Product([scaled, x(1)]), Product([x(0, 0), x(1, 0), x(2, 0)]))
-    vtree = Vtree.from_nested(((0, 1), 2))
+    scaled = ek.Sum([ek.Product([x(0), x(2)])], [0.5])
+    root = mix(ek.Product([scaled, x(1)]), ek.Product([x(0, 0), x(1, 0), x(2, 0)]))
+    vtree = ek.Vtree.from_nested(((0, 1), 2))
     assert_same_function(root, (2,) * 3, *circuit_blocks(root, vtree=vtree))
-    unit = mix(Product([x(0), x(1)]), Product([x(0, 1), x(1, 1)]))
+    unit = mix(ek.Product([x(0), x(1)]), ek.Product([x(0, 1), x(1, 1)]))
     for _ in range(60):  # 2**60 paths
-        unit = Sum([unit, unit], [0.5, 0.5])
+        unit = ek.Sum([unit, unit], [0.5, 0.5])
     vtree, blocks = circuit_blocks(unit)
     assert blocks[-1].n_products == 2
     assert_same_function(unit, (2, 2), vtree, blocks)
 
 
 def test_univariate_sums_become_tables_and_mixtures():
-    table = mix(x(0, 0), Sum([x(0, 1), Categorical(0, [0.5, 0.5])], [1.0, 2.0]), Product([x(0)]))
+    table = mix(
+        x(0, 0), ek.Sum([x(0, 1), ek.Categorical(0, [0.5, 0.5])], [1.0, 2.0]), ek.Product([x(0)])
+    )
     vtree, blocks = circuit_blocks(table)
-    assert vtree == Vtree.from_nested(0)
+    assert vtree == ek.Vtree.from_nested(0)
     assert isinstance(blocks[0], Table)
     np.testing.assert_allclose(blocks[0].table[0], values(table, (2,)))
-    g = [Gaussian(0, m, 1.0) for m in (0.0, 1.0, 0.0)]
-    (block,) = circuit_blocks(Sum([g[0], Sum(g[1:], [0.5, 0.5])], [0.2, 0.8]))[1]
+    g = [ek.Gaussian(0, m, 1.0) for m in (0.0, 1.0, 0.0)]
+    (block,) = circuit_blocks(ek.Sum([g[0], ek.Sum(g[1:], [0.5, 0.5])], [0.2, 0.8]))[1]
     assert isinstance(block, Real)
     mixture = dict(zip(block.mean.tolist(), block.weights[0].tolist(), strict=True))
     assert mixture == pytest.approx({0.0: 0.6, 1.0: 0.4})
-    root = mix(Product([g[0], x(1, 0)]), Product([g[1], x(1, 1)]))
-    circuit = Circuit.from_units(root)
+    root = mix(ek.Product([g[0], x(1, 0)]), ek.Product([g[1], x(1, 1)]))
+    circuit = ek.Circuit.from_units(root)
     assert circuit.cardinalities == (None, 2)
     assert circuit.n_parameters > 0
-    root = Sum([Product([x(0), x(1)])], [0.0])
+    root = ek.Sum([ek.Product([x(0), x(1)])], [0.0])
     assert_same_function(root, (2, 2), *circuit_blocks(root))
     # {1, 2} must be cut to agree with {0, 1} | {2}, and the constant in 0 goes to the left
-    root = mix(pair(1, 2), Product([pair(0, 1), x(2)]))
+    root = mix(pair(1, 2), ek.Product([pair(0, 1), x(2)]))
     vtree, blocks = circuit_blocks(root, smooth=True)
-    assert vtree == Vtree.from_nested(((0, 1), 2))
+    assert vtree == ek.Vtree.from_nested(((0, 1), 2))
     assert_same_function(root, (2,) * 3, vtree, blocks)
 
 
@@ -204,69 +195,74 @@ ONE = x(0)
     ("root", "options", "error", "message"),
     [
         (
-            mix(Product([x(0), pair(1, 2)]), Product([pair(0, 1), x(2)])),
+            mix(ek.Product([x(0), pair(1, 2)]), ek.Product([pair(0, 1), x(2)])),
             {},
-            PropertyError,
+            ek.PropertyError,
             r"not structured-decomposable: over variables \{0, 1, 2\}, product unit #8 splits into "
             r"\{0\} \| \{1, 2\}, but product unit #17 splits into \{0, 1\} \| \{2\}. "
             r".*monte_carlo_expected_kernel gives an estimate",
         ),
         (
-            mix(Product([x(0), x(1)]), x(0, 1)),
+            mix(ek.Product([x(0), x(1)]), x(0, 1)),
             {},
-            PropertyError,
+            ek.PropertyError,
             r"not smooth: sum unit #4 over variables \{0, 1\} has an input over \{0, 1\} and one "
             r"over \{0\}. Pass smooth=True",
         ),
         (
-            mix(Product([x(0), Gaussian(1, 0.0, 1.0)]), x(0, 1)),
+            mix(ek.Product([x(0), ek.Gaussian(1, 0.0, 1.0)]), x(0, 1)),
             {"smooth": True},
-            PropertyError,
+            ek.PropertyError,
             r"variable 1 is real.* sum unit #4 over .* one over \{0\}",
         ),
         (
-            Product([Product([x(0), x(1)]), x(0)]),
+            ek.Product([ek.Product([x(0), x(1)]), x(0)]),
             {},
-            PropertyError,
+            ek.PropertyError,
             r"not decomposable: product unit #4 .* \{0\}",
         ),
-        (Product([ONE, ONE]), {}, PropertyError, "not decomposable: product unit #1"),
-        (Product([x(1), x(3)]), {}, CircuitError, r"no input units for \{0, 2\}"),
-        (mix(x(0), Categorical(0, [1, 1, 1])), {}, CircuitError, "0 must have the same domain"),
-        ([x(0)], {}, CircuitError, r"root of a unit graph must be a Sum.* Got list"),
+        (ek.Product([ONE, ONE]), {}, ek.PropertyError, "not decomposable: product unit #1"),
+        (ek.Product([x(1), x(3)]), {}, ek.CircuitError, r"no input units for \{0, 2\}"),
         (
-            Product([x(0), x(1)]),
-            {"vtree": Vtree.balanced(3)},
-            CompatibilityError,
+            mix(x(0), ek.Categorical(0, [1, 1, 1])),
+            {},
+            ek.CircuitError,
+            "0 must have the same domain",
+        ),
+        ([x(0)], {}, ek.CircuitError, r"root of a unit graph must be a Sum.* Got list"),
+        (
+            ek.Product([x(0), x(1)]),
+            {"vtree": ek.Vtree.balanced(3)},
+            ek.CompatibilityError,
             r"variables of the circuit, \{0, 1\}. .*\{0, 1, 2\}",
         ),
         (
-            Product([pair(0, 1), x(2)]),
-            {"vtree": Vtree.right_linear(3)},
-            CompatibilityError,
+            ek.Product([pair(0, 1), x(2)]),
+            {"vtree": ek.Vtree.right_linear(3)},
+            ek.CompatibilityError,
             r"product unit #8 over variables \{0, 1, 2\} splits into \{0, 1\} \| \{2\}, but the "
             r"vtree splits \{0, 1, 2\} into \{0\} \| \{1, 2\}, and so would cut sum unit #6 over",
         ),
         (
-            mix(Product([pair(1, 2), x(3)]), Product([x(v) for v in range(4)])),
-            {"vtree": Vtree.from_nested(((0, 1), (2, 3))), "smooth": True},
-            CompatibilityError,
+            mix(ek.Product([pair(1, 2), x(3)]), ek.Product([x(v) for v in range(4)])),
+            {"vtree": ek.Vtree.from_nested(((0, 1), (2, 3))), "smooth": True},
+            ek.CompatibilityError,
             "would cut sum unit",
         ),
     ],
 )
 def test_errors(root, options, error, message):
     with pytest.raises(error, match=message):
-        Circuit.from_units(root, **options)
+        ek.Circuit.from_units(root, **options)
 
 
-@pytest.mark.parametrize("shape", [Vtree.right_linear, Vtree.left_linear, Vtree.balanced])
+@pytest.mark.parametrize("shape", [ek.Vtree.right_linear, ek.Vtree.left_linear, ek.Vtree.balanced])
 def test_wide_and_deep_products_over_many_variables(shape):
     n = 3000
     chain = x(n - 1)
     for v in range(n - 2, -1, -1):
-        chain = Product([x(v, 0), chain])
-    root = mix(Product([x(v) for v in range(n)]), chain)
+        chain = ek.Product([x(v, 0), chain])
+    root = mix(ek.Product([x(v) for v in range(n)]), chain)
     _, blocks = circuit_blocks(root, vtree=shape(n))
     assert blocks[-1].n_products == 2
     found, blocks = circuit_blocks(root)
@@ -278,14 +274,14 @@ def test_deep_graphs():
     n = 10_000
     below = [x(n - 1, 0), x(n - 1, 1)]
     for v in range(n - 2, -1, -1):
-        products = [Product([x(v, i), below[i]]) for i in range(2)]
-        below = [Sum(products, [0.25, 0.75]), Sum(products, [0.5, 0.5])]
+        products = [ek.Product([x(v, i), below[i]]) for i in range(2)]
+        below = [ek.Sum(products, [0.25, 0.75]), ek.Sum(products, [0.5, 0.5])]
     vtree, blocks = circuit_blocks(below[0])
-    assert vtree == Vtree.right_linear(n)
+    assert vtree == ek.Vtree.right_linear(n)
     assert all(block.n_units <= 2 for block in blocks)
 
 
-PAIR = Vtree.balanced(2)
+PAIR = ek.Vtree.balanced(2)
 
 
 def drawn_blocks(seed, n_max=5, **options):
@@ -311,8 +307,8 @@ def drawn_blocks(seed, n_max=5, **options):
 @given(seeds)
 def test_functions_and_roots_stay(signed, seed):
     vtree, blocks = drawn_blocks(seed, zeros=0.4, signed=signed)
-    expected = joint(Circuit(vtree, tuple(blocks)))
-    small = Circuit.from_blocks(vtree, blocks)
+    expected = joint(ek.Circuit(vtree, tuple(blocks)))
+    small = ek.Circuit.from_blocks(vtree, blocks)
     assert small.n_roots == len(expected)
     np.testing.assert_allclose(joint(small), expected, rtol=1e-10, atol=1e-10)
 
@@ -320,7 +316,7 @@ def test_functions_and_roots_stay(signed, seed):
 @given(seeds)
 def test_no_unit_is_equal_to_another_or_useless(seed):
     vtree, blocks = drawn_blocks(seed, zeros=0.4)
-    circuit = Circuit.from_blocks(vtree, blocks)
+    circuit = ek.Circuit.from_blocks(vtree, blocks)
     small = circuit.blocks
     if not joint(circuit).any():
         return
@@ -348,8 +344,8 @@ def test_no_unit_is_equal_to_another_or_useless(seed):
 @given(seeds)
 def test_minimising_twice_changes_nothing(seed):
     vtree, blocks = drawn_blocks(seed, zeros=0.4)
-    once = Circuit.from_blocks(vtree, blocks)
-    twice = Circuit.from_blocks(vtree, once.blocks)
+    once = ek.Circuit.from_blocks(vtree, blocks)
+    twice = ek.Circuit.from_blocks(vtree, once.blocks)
     assert twice.n_units == once.n_units
     assert twice.n_edges == once.n_edges
 
@@ -359,9 +355,9 @@ def test_equal_units_become_one_from_the_leaves_up():
     # the first two products, and with them the two sums, are equal once tables are merged
     weights = np.array([[0.5, 0.0, 0.5], [0.0, 0.5, 0.5]])
     block = Inner(3, 2, np.arange(3), np.arange(3), weights)
-    vtree = Vtree.from_nested(((0, 1), 2))
+    vtree = ek.Vtree.from_nested(((0, 1), 2))
     top = Inner(2, 1, np.array([0, 1]), np.array([0, 0]), np.array([[0.3, 0.7]]))
-    p = Circuit.from_blocks(vtree, [table, table, block, Table(np.array([[0.1, 0.9]])), top])
+    p = ek.Circuit.from_blocks(vtree, [table, table, block, Table(np.array([[0.1, 0.9]])), top])
     assert [b.n_units for b in p.blocks] == [2, 2, 1, 1, 1]
     assert p.blocks[2].n_products == 2
     assert p.blocks[-1].csr.toarray().tolist() == [[1.0]]
@@ -370,21 +366,21 @@ def test_equal_units_become_one_from_the_leaves_up():
 def test_equal_products_of_one_sum_add_their_weights():
     table = Table(np.array([[0.2, 0.8], [0.2, 0.8]]))
     root = Inner(2, 1, np.arange(2), np.arange(2), np.array([[0.25, 0.5]]))
-    p = Circuit.from_blocks(PAIR, [table, table, root])
+    p = ek.Circuit.from_blocks(PAIR, [table, table, root])
     assert p.blocks[-1].csr.toarray().tolist() == [[0.75]]
     cancelled = Inner(2, 1, np.arange(2), np.arange(2), np.array([[0.5, -0.5]]))
-    q = Circuit.from_blocks(PAIR, [table, table, cancelled])
+    q = ek.Circuit.from_blocks(PAIR, [table, table, cancelled])
     assert q.log_partition() == -np.inf
 
 
 def test_equal_and_zero_roots_keep_their_places():
     table = Table(np.array([[0.2, 0.8], [0.0, 0.0]]))
     root = Inner(2, 4, np.arange(2), np.zeros(2, int), np.array([[1, 0], [0, 1], [1, 1], [2, 0]]))
-    p = Circuit.from_blocks(PAIR, [table, Table(np.array([[0.5, 0.5]])), root])
+    p = ek.Circuit.from_blocks(PAIR, [table, Table(np.array([[0.5, 0.5]])), root])
     assert p.n_roots == 4
     assert_close(np.exp(p.log_partition()), np.array([1.0, 0.0, 1.0, 2.0]))
     unweighted = Inner(3, 3, np.array([0, 1, 0]), np.zeros(3, int), None)
-    p = Circuit.from_blocks(PAIR, [table, Table(np.array([[0.5, 0.5]])), unweighted])
+    p = ek.Circuit.from_blocks(PAIR, [table, Table(np.array([[0.5, 0.5]])), unweighted])
     assert p.n_roots == 3
     assert_close(np.exp(p.log_partition()), np.array([1.0, 0.0, 1.0]))
     assert p.blocks[-1].n_products == 1
@@ -393,7 +389,7 @@ def test_equal_and_zero_roots_keep_their_places():
 @pytest.mark.parametrize("roots", [1, 3])
 @pytest.mark.parametrize("nested", [0, (0, 1), ((0, 1), (2, 3))])
 def test_circuits_that_are_zero_everywhere(nested, roots):
-    vtree = Vtree.from_nested(nested)
+    vtree = ek.Vtree.from_nested(nested)
     blocks = []
     for v in vtree.variable:
         blocks.append(Table(np.zeros((2, 3))) if v >= 0 else Inner(2, 2, None, None, None))
@@ -401,7 +397,7 @@ def test_circuits_that_are_zero_everywhere(nested, roots):
         blocks[-1] = Inner(2, roots, None, None, np.ones((roots, 2)))
     else:
         blocks = [Table(np.zeros((roots, 3)))]
-    p = Circuit.from_blocks(vtree, blocks)
+    p = ek.Circuit.from_blocks(vtree, blocks)
     assert p.n_roots == roots
     assert p.cardinalities == (3,) * vtree.n_variables
     assert (np.asarray(p.log_partition()) == -np.inf).all()
@@ -412,8 +408,8 @@ def test_circuits_that_are_zero_everywhere(nested, roots):
 def test_real_circuits_that_are_zero_everywhere():
     zero = Real(np.zeros((1, 2)), np.zeros(2), np.ones(2))
     for blocks in ([zero], [zero, zero, Inner(1, 1, None, None, None)]):
-        vtree = Vtree.balanced((len(blocks) + 1) // 2)
-        p = Circuit.from_blocks(vtree, blocks)
+        vtree = ek.Vtree.balanced((len(blocks) + 1) // 2)
+        p = ek.Circuit.from_blocks(vtree, blocks)
         assert p.log_partition() == -np.inf
         assert p.cardinalities == (None,) * vtree.n_variables
         assert p.log_likelihood(np.zeros((1, vtree.n_variables))).tolist() == [-np.inf]
@@ -432,8 +428,8 @@ def test_equal_normal_components_become_one():
 
 def test_stacking_a_circuit_on_itself_shares_everything():
     rng = np.random.default_rng(0)
-    vtree, cards = Vtree.balanced(6), [2] * 6
-    p = Circuit.from_blocks(vtree, random_blocks(rng, vtree, cards))
-    both = algebra.stack([p, p])
+    vtree, cards = ek.Vtree.balanced(6), [2] * 6
+    p = ek.Circuit.from_blocks(vtree, random_blocks(rng, vtree, cards))
+    both = ek.algebra.stack([p, p])
     assert both.n_roots == 2
     assert sum(b.n_units for b in both.blocks[:-1]) == sum(b.n_units for b in p.blocks[:-1])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from cli_files import EXAMPLES, invoke, write_all
+from cli_files import EXAMPLES, invoke
 
 
 def test_version_is_that_of_the_package():
@@ -297,15 +297,13 @@ def check(value, schema, place="$"):
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write_all(tmp_path)
+def compiled(folder):
     invoke("compile", "rain.uai", "-o", "rain.npz")
-    return tmp_path
+    return folder
 
 
 @pytest.mark.parametrize(("name", "call"), [*ASKED, *MORE.items()])
-def test_answers_follow_their_schema(folder, name, call):
+def test_answers_follow_their_schema(compiled, name, call):
     done = invoke(*shlex.split(call), *([] if "--json" in call else ["--json"]))
     assert done.exit_code in (0, 3), done.output
     check(json.loads(done.stdout), SCHEMAS[name])

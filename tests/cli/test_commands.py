@@ -14,14 +14,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from cli_files import EXAMPLES, invoke, patients, write_all, write_csv
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write_all(tmp_path)
-    return tmp_path
+from cli_files import EXAMPLES, invoke, patients, write_csv
 
 
 def states(circuit, path):

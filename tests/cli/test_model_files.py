@@ -10,20 +10,14 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from cli_files import invoke, write_all, write_csv
+from cli_files import invoke, write_csv
 
 pytest.importorskip("skops")
+pytestmark = pytest.mark.usefixtures("folder")
 pd = pytest.importorskip("pandas")
 
 TRAIN = ["--train", "patients.csv", "--target", "pressure"]
 MODEL = ["--model", "pressure.skops"]
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write_all(tmp_path)
-    return tmp_path
 
 
 def rows_of(done):

@@ -8,18 +8,11 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from cli_files import invoke, patients, write_all, write_csv
+from cli_files import invoke, patients, write_csv
 
 pd = pytest.importorskip("pandas")
 
 FIT = ["--train", "patients.csv", "--without", "id"]
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write_all(tmp_path)
-    return tmp_path
 
 
 def lines(done):

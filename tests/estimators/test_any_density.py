@@ -201,8 +201,7 @@ def table(seed, n=60):
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["auto", "gaussian", "kernel", "gaussian_mixture", "chow_liu", "strudel", "mixture"],
+    "name", ["auto", "gaussian", "kernel", "gaussian_mixture", "chow_liu", "strudel", "mixture"]
 )
 def test_every_density_serves_all_machines(name):
     X, y, holes = table(0)

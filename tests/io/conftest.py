@@ -2,34 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 from hypothesis import strategies as st
-from scipy import sparse
 
+from circuit_oracles import random_blocks
 from expectedkernels import Circuit, Vtree, load, save
-from oracles import Inner, Real, Table
-
-
-def _worlds(cardinalities):
-    """All joint states, one per row, the last variable varying fastest."""
-    return np.array(list(itertools.product(*map(range, cardinalities))))
-
-
-def _values(circuit):
-    """The values of the first root at all joint states, by enumeration."""
-    worlds = _worlds(circuit.cardinalities)
-    values = []
-    for node, block in enumerate(circuit.blocks):
-        if isinstance(block, Table):
-            values.append(block.table[:, worlds[:, circuit.vtree.variable[node]]])
-        else:
-            a = values[circuit.vtree.left[node]][block.index("left")]
-            b = values[circuit.vtree.right[node]][block.index("right")]
-            values.append(block.csr @ (a * b))
-    return values[-1][0]
+from oracles import Inner, Table, distribution
 
 
 def _total(circuit):
@@ -45,51 +24,17 @@ def _total(circuit):
     return float(totals[-1][0])
 
 
-def _random_numbers(rng, shape, signed):
-    """Numbers with a good share of zeros and ones."""
-    numbers = rng.choice([0.0, 1.0, np.nan], p=[0.25, 0.15, 0.6], size=shape)
-    numbers = np.where(np.isnan(numbers), rng.gamma(0.5, size=shape) + 1e-6, numbers)
-    return numbers * rng.choice([-1.0, 1.0], size=shape) if signed else numbers
-
-
-def _random_index(rng, n_products, n_units):
-    if n_products == n_units and rng.random() < 0.5:
-        return None
-    return rng.integers(n_units, size=n_products)
-
-
-def _random_blocks(rng, vtree, binary, signed, real, roots):
-    n_units = rng.integers(1, 4, size=vtree.n_nodes)
-    n_units[-1] = roots
-    blocks = []
-    for node in range(vtree.n_nodes):
-        k = int(n_units[node])
-        if vtree.is_leaf(node):
-            if real and rng.random() < 0.5:
-                m = int(rng.integers(1, 4))
-                normal = rng.normal(size=m), rng.gamma(2.0, size=m)
-                blocks.append(Real(_random_numbers(rng, (k, m), signed), *normal))
-            else:
-                card = 2 if binary else int(rng.integers(1, 4))
-                blocks.append(Table(_random_numbers(rng, (k, card), signed)))
-            continue
-        form = rng.choice(["pass", "dense", "sparse"])
-        n_products = k if form == "pass" else int(rng.integers(1, 5))
-        left = _random_index(rng, n_products, n_units[vtree.left[node]])
-        right = _random_index(rng, n_products, n_units[vtree.right[node]])
-        weights = _random_numbers(rng, (k, n_products), signed)
-        if form == "sparse":
-            weights = sparse.csr_array(weights)
-        blocks.append(Inner(n_products, k, left, right, None if form == "pass" else weights))
-    return blocks
-
-
 @st.composite
 def _circuits(draw, binary=False, signed=False, real=False, roots=1, minimised=True):
-    """Circuits with few variables, any mixture of block forms, and zeros in all places."""
+    """Circuits with few variables, any mixture of block forms, and zeros and ones in all places."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    vtree = Vtree.random(rng.permutation(draw(st.integers(1, 6))).tolist(), rng)
-    blocks = _random_blocks(rng, vtree, binary, signed, real, roots)
+    n = draw(st.integers(1, 6))
+    vtree = Vtree.random(rng.permutation(n).tolist(), rng)
+    cards = [2 if binary else int(rng.integers(1, 4)) for _ in range(n)]
+    cards = [None if real and rng.random() < 0.5 else card for card in cards]
+    decades = float(rng.choice([0.0, 3.0]))  # all numbers are ones, or of different sizes
+    options = {"zeros": 0.25, "signed": signed, "decades": decades}
+    blocks = random_blocks(rng, vtree, cards, roots=roots, **options)
     return Circuit.from_blocks(vtree, blocks) if minimised else Circuit(vtree, tuple(blocks))
 
 
@@ -123,7 +68,7 @@ def _chain(n):
 
 @pytest.fixture(scope="session")
 def values():
-    return _values
+    return distribution
 
 
 @pytest.fixture(scope="session")

@@ -2,15 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from expectedkernels import (
-    BayesianNetwork,
-    ParseError,
-    asia,
-    io,
-    read_uai,
-    read_uai_evidence,
-    write_uai,
-)
+import expectedkernels as ek
 from factor_graphs import factor_graphs
 
 
@@ -23,31 +15,31 @@ def same(a, b):
 
 def test_small_file(write):
     lines = ["MARKOV", "3", "2 3 2", "2", "2 1 0", "1 2", "", "6", " 0.5 1 2", "3 4e0 .5", "2 1 0"]
-    model = read_uai(write("a.uai", lines))
+    model = ek.read_uai(write("a.uai", lines))
     assert model.cardinalities == (2, 3, 2)
     assert [factor.scope for factor in model.factors] == [(1, 0), (2,)]
     assert model.factors[0].table.tolist() == [[0.5, 1.0], [2.0, 3.0], [4.0, 0.5]]
     assert model.names is None
-    assert not isinstance(model, BayesianNetwork)
+    assert not isinstance(model, ek.BayesianNetwork)
 
 
 def test_white_space_is_free(write):
     text = "markov 2 2 2 1 2 0 1 4 1 2 3 4"
-    wide = read_uai(write("a.uai", ["", *text.split(), ""]))
-    same(wide, read_uai(write("b.uai", [text])))
-    same(wide, read_uai(write("c.uai", [text.replace("2 0 1", "2 0 1 # an edge\n")])))
+    wide = ek.read_uai(write("a.uai", ["", *text.split(), ""]))
+    same(wide, ek.read_uai(write("b.uai", [text])))
+    same(wide, ek.read_uai(write("c.uai", [text.replace("2 0 1", "2 0 1 # an edge\n")])))
 
 
 def test_networks(write):
     lines = ["BAYES", "2", "2 3", "2", "2 1 0", "1 1", "6", "0.1 0.9 0.2 0.8 0.3 0.7", "3 .2 .2 .6"]
-    network = read_uai(write("a.uai", lines))
-    assert isinstance(network, BayesianNetwork)
+    network = ek.read_uai(write("a.uai", lines))
+    assert isinstance(network, ek.BayesianNetwork)
     assert network.parents == ((1,), ())
     assert network.cpts[0].tolist() == [[0.1, 0.9], [0.2, 0.8], [0.3, 0.7]]
 
 
 def test_public_grid(data_dir):
-    model = read_uai(data_dir / "uai" / "ising_4x4.uai")
+    model = ek.read_uai(data_dir / "uai" / "ising_4x4.uai")
     assert model.cardinalities == (2,) * 16
     assert len(model.factors) == 24
     assert model.factors[0].table.tolist() == [[0.8773558, 0.24339577], [0.29175817, 0.11773018]]
@@ -55,16 +47,16 @@ def test_public_grid(data_dir):
 
 @given(factor_graphs(), st.sampled_from(["model.uai", "model.uai.gz"]))
 def test_round_trip(scratch, model, name):
-    write_uai(model, scratch / name)
-    same(read_uai(scratch / name), model)
+    ek.write_uai(model, scratch / name)
+    same(ek.read_uai(scratch / name), model)
 
 
 def test_round_trip_of_networks(tmp_path):
-    write_uai(asia(), tmp_path / "asia.uai")
+    ek.write_uai(ek.asia(), tmp_path / "asia.uai")
     assert (tmp_path / "asia.uai").read_text().startswith("BAYES\n8\n")
-    again = read_uai(tmp_path / "asia.uai")
-    same(again, asia())
-    assert again.parents == asia().parents
+    again = ek.read_uai(tmp_path / "asia.uai")
+    same(again, ek.asia())
+    assert again.parents == ek.asia().parents
 
 
 MARKOV = ["MARKOV", "2", "2 2", "1", "2 0 1"]
@@ -99,8 +91,8 @@ WIDE = ["MARKOV", "65", *["1"] * 65, "1", f"65 {' '.join(map(str, range(65)))}"]
     ],
 )
 def test_broken_files(write, lines, line, message):
-    with pytest.raises(ParseError, match=message) as caught:
-        read_uai(write("a.uai", lines))
+    with pytest.raises(ek.ParseError, match=message) as caught:
+        ek.read_uai(write("a.uai", lines))
     assert caught.value.line == line
 
 
@@ -119,7 +111,7 @@ def test_broken_files(write, lines, line, message):
     ],
 )
 def test_evidence(write, lines, expected):
-    assert read_uai_evidence(write("a.uai.evid", lines)) == expected
+    assert ek.read_uai_evidence(write("a.uai.evid", lines)) == expected
 
 
 @given(
@@ -129,8 +121,8 @@ def test_evidence(write, lines, expected):
     )
 )
 def test_evidence_round_trip(scratch, evidence):
-    io.write_uai_evidence(evidence, scratch / "model.uai.evid")
-    found = read_uai_evidence(scratch / "model.uai.evid")
+    ek.io.write_uai_evidence(evidence, scratch / "model.uai.evid")
+    found = ek.read_uai_evidence(scratch / "model.uai.evid")
     assert found == (evidence if isinstance(evidence, list) else [evidence])
 
 
@@ -145,5 +137,5 @@ def test_evidence_round_trip(scratch, evidence):
     ],
 )
 def test_broken_evidence(write, lines, message):
-    with pytest.raises(ParseError, match=message):
-        read_uai_evidence(write("a.uai.evid", lines))
+    with pytest.raises(ek.ParseError, match=message):
+        ek.read_uai_evidence(write("a.uai.evid", lines))

@@ -13,12 +13,7 @@ from expectedkernels import Circuit, CircuitError, ParseError, Vtree
 from oracles import Inner, Real, Table
 
 HALF = "-0.6931471805599453"
-READERS = {
-    "vtree": ek.read_vtree,
-    "psdd": ek.read_psdd,
-    "jpc": ek.read_jpc,
-    "spn": ek.io.read_spn,
-}
+READERS = {"vtree": ek.read_vtree, "psdd": ek.read_psdd, "jpc": ek.read_jpc, "spn": ek.io.read_spn}
 WRITERS = {"psdd": ek.write_psdd, "jpc": ek.write_jpc, "spn": ek.io.write_spn}
 TOY_VTREE = Vtree.from_nested((0, (1, 2)))
 VTREE = ["vtree 5", "L 0 1", "L 1 2", "L 2 3", "I 3 1 2", "I 4 0 3"]
@@ -45,10 +40,7 @@ JPC = [
     "S 11 4 2 9 -1.6094379124341003 10 -0.2231435513142097",
 ]
 TOYS = {"psdd": PSDD, "jpc": JPC}
-EIGHT = {
-    "psdd": [0, 0.4, 0.4, 0, 0.08, 0, 0, 0.12],
-    "jpc": [0.32, 0, 0, 0.48, 0.08, 0, 0, 0.12],
-}
+EIGHT = {"psdd": [0, 0.4, 0.4, 0, 0.08, 0, 0, 0.12], "jpc": [0.32, 0, 0, 0.48, 0.08, 0, 0, 0.12]}
 """The probabilities of the toy circuits at 000, 001, ..., 111."""
 LAST = "D 8 4 2 6 0 -1.6094379124341003 7 1 -0.2231435513142097"
 

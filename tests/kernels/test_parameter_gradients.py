@@ -5,7 +5,6 @@ import pytest
 
 import expectedkernels as ek
 from assertions import assert_close
-from oracles import Table
 from strategies import points, random_blocks
 
 torch = pytest.importorskip("torch")
@@ -126,18 +125,6 @@ def test_gradients_on_real_variables(make):
         assert torch.autograd.gradcheck(lambda x, c=call: c(make(x)), (rate,), atol=1e-6)
 
 
-def test_gradients_by_kernel_and_circuit_at_once():
-    vtree, table = ek.Vtree.balanced(1), torch.tensor([[0.3, 0.7]], requires_grad=True).double()
-    rate = torch.tensor(0.5, requires_grad=True)
-    one = ek.Circuit(vtree, (Table(table),))
-    value = ek.expected_kernel(one, one, ek.RBF(rate))
-    a, b = table.detach().numpy()[0]
-    assert_close(float(value.detach()), a * a + b * b + 2 * a * b * np.exp(-0.5))
-    by_rate, by_table = torch.autograd.grad(value, [rate, table])
-    assert abs(float(by_rate) + 2 * a * b * np.exp(-0.5)) < 1e-6
-    assert abs(float(by_table[0, 0]) - 2 * (a + b * np.exp(-0.5))) < 1e-6
-
-
 def test_tensors_on_the_host_and_without_gradients():
     p, q = circuits()
     for name in KERNELS:
@@ -154,24 +141,11 @@ def test_tensors_on_the_host_and_without_gradients():
     assert ek.expected_kernel(p, q, k) == ek.expected_kernel(p, q, twin)
 
 
-def test_descending_along_the_gradient_of_a_rate():
-    p, q = circuits()
-    rate = torch.tensor(0.01, dtype=torch.float64, requires_grad=True)
-    before = ek.mmd2(p, q, ek.RBF(rate))
-    before.backward()
-    with torch.no_grad():
-        rate += 1e-3 * torch.sign(rate.grad)
-    assert float(ek.mmd2(p, q, ek.RBF(float(rate.detach())))) > float(before.detach())
-
-
 @pytest.mark.parametrize("gamma", [-1.0, 0.0, float("nan"), [0.1, -0.1]])
 def test_wrong_rates(gamma):
     given = torch.tensor(gamma, requires_grad=True)
     with pytest.raises(ek.KernelError, match="'gamma' parameter of RBF must be a float"):
         ek.RBF(given)
-
-
-def test_wrong_weights():
     with pytest.raises(ek.KernelError, match="A weight of a kernel"):
         torch.tensor(-1.0, requires_grad=True) * ek.RBF(0.3)
 

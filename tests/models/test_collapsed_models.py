@@ -3,13 +3,6 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import expectedkernels as ek
-from expectedkernels import (
-    CircuitError,
-    FactorGraph,
-    Vtree,
-    asia,
-    ising_grid,
-)
 from factor_graphs import factor_graphs, scores
 from oracles import distribution, worlds
 from strategies import rngs
@@ -25,7 +18,7 @@ def test_three_routes(model, rng, balanced):
     collapsed = np.flatnonzero(rng.random(model.n_variables) < rng.choice([0.3, 0.6]))
     X = points[rng.choice(np.flatnonzero(values > 0), size=4)]
     X[:, collapsed] = np.nan
-    vtree = Vtree.balanced(model.n_variables) if balanced else None
+    vtree = ek.Vtree.balanced(model.n_variables) if balanced else None
     reweighted = CollapsedModel(model, collapsed, vtree)
     circuit, log_z = model.compile(reweighted.circuit.vtree)
     marginals = reweighted.marginals(X)
@@ -59,7 +52,7 @@ def test_constants_complete_the_model(model, rng):
 
 
 def test_batches_of_expected_kernels():
-    model = ising_grid(3, 3, rng=3)
+    model = ek.ising_grid(3, 3, rng=3)
     kernel = ek.ExpHamming()
     rng = np.random.default_rng(0)
     X, Y = (rng.integers(2, size=(n, 9)).astype(float) for n in (2, 34))
@@ -79,7 +72,7 @@ def test_batches_of_expected_kernels():
 
 
 def test_structure_is_that_of_the_collapsed_set():
-    grid = ising_grid(8, 8, rng=0)
+    grid = ek.ising_grid(8, 8, rng=0)
     reweighted = CollapsedModel(grid, [0, 9, 18, 27, 28])
     # only the edge between 27 and 28 is left of the grid
     assert reweighted.circuit.n_edges < 200
@@ -88,8 +81,8 @@ def test_structure_is_that_of_the_collapsed_set():
 
 
 def test_models_too_large_to_compile():
-    grid = ising_grid(30, 30, rng=0)
-    with pytest.raises(CircuitError, match="more than max_bytes"):
+    grid = ek.ising_grid(30, 30, rng=0)
+    with pytest.raises(ek.CircuitError, match="more than max_bytes"):
         grid.compile()
     number = np.arange(900).reshape(30, 30)
     collapsed = np.concatenate([number[::3].reshape(-1), number[1::3, ::2].reshape(-1)])
@@ -104,11 +97,11 @@ def test_models_too_large_to_compile():
 
 
 def test_impossible_rows():
-    model = FactorGraph([2, 2, 2], [((0, 1), np.eye(2)), ((1, 2), [[0.0, 0.0], [1.0, 1.0]])])
+    model = ek.FactorGraph([2, 2, 2], [((0, 1), np.eye(2)), ((1, 2), [[0.0, 0.0], [1.0, 1.0]])])
     reweighted = CollapsedModel(model, [1])
     X = [[0.0, np.nan, 0.0], [1.0, np.nan, 0.0]]
     assert reweighted.log_marginal(X).tolist() == [-np.inf, 0.0]
-    loose = FactorGraph([2, 2, 2], [([0], [0.0, 1.0]), ([1, 2], np.ones((2, 2)))])
+    loose = ek.FactorGraph([2, 2, 2], [([0], [0.0, 1.0]), ([1, 2], np.ones((2, 2)))])
     for ask in (
         lambda: reweighted.marginals(X),
         lambda: reweighted.conditional(X[0]),
@@ -116,7 +109,7 @@ def test_impossible_rows():
         lambda: loose.condition({0: 0}).compile(),
         lambda: loose.compile()[0].condition({0: 0}),
     ):
-        with pytest.raises(CircuitError, match="zero"):
+        with pytest.raises(ek.CircuitError, match="zero"):
             ask()
 
 
@@ -129,12 +122,12 @@ def test_impossible_rows():
         (lambda m: m.conditional(np.zeros((2, 4))), r"needs one row .* batches are made by"),
         (lambda m: CollapsedModel(m.model, [4]), r"an int in 0\.\.3"),
         (lambda m: CollapsedModel(m.model, None), r"an int in 0\.\.3.* Got None"),
-        (lambda m: CollapsedModel(asia(), "lungs"), "Got 'lungs' instead"),
+        (lambda m: CollapsedModel(ek.asia(), "lungs"), "Got 'lungs' instead"),
         (lambda m: CollapsedModel("grid", [0]), "must be a FactorGraph. Got 'grid' instead"),
     ],
 )
 def test_errors(ask, message):
-    model = CollapsedModel(ising_grid(2, 2, rng=0), np.int64(0))  # one variable without a list
-    assert model.collapsed == (0,) != CollapsedModel(asia(), "lung").collapsed
-    with pytest.raises(CircuitError, match=message):
+    model = CollapsedModel(ek.ising_grid(2, 2, rng=0), np.int64(0))  # one variable without a list
+    assert model.collapsed == (0,) != CollapsedModel(ek.asia(), "lung").collapsed
+    with pytest.raises(ek.CircuitError, match=message):
         ask(model)

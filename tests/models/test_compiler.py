@@ -3,18 +3,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 import expectedkernels as ek
-from expectedkernels import (
-    CircuitError,
-    CompatibilityError,
-    Factor,
-    FactorGraph,
-    PropertyError,
-    SizeError,
-    Vtree,
-    VtreeError,
-    ising_grid,
-    read_uai,
-)
 from factor_graphs import factor_graphs, row_by_row, scores
 from oracles import Inner, distribution, worlds
 from strategies import rngs, vtrees
@@ -66,7 +54,7 @@ def test_context_vtrees(model, rng, form):
     if form == "order":
         vtree = ek.vtrees.conditioning_vtree(model.graph, order)
     else:
-        vtree = Vtree.right_linear(order) if form == "right" else Vtree.left_linear(order)
+        vtree = ek.Vtree.right_linear(order) if form == "right" else ek.Vtree.left_linear(order)
     check(model, vtree, "context")
     assert model.plan(vtree).method == "context"
 
@@ -84,8 +72,8 @@ def sizes(plan):
     ],
 )
 def test_sizes_of_grids(side, context, linear, boundary, bisection, elimination):
-    grid = ising_grid(side, side, rng=0)
-    row_linear = Vtree.right_linear(side * side)
+    grid = ek.ising_grid(side, side, rng=0)
+    row_linear = ek.Vtree.right_linear(side * side)
     min_fill = ek.vtrees.conditioning_vtree(grid.graph, ek.vtrees.min_fill_order(grid.graph))
     assert sizes(grid.plan(min_fill)) == context
     assert grid.plan().n_products <= context[1]
@@ -97,7 +85,7 @@ def test_sizes_of_grids(side, context, linear, boundary, bisection, elimination)
 
 
 def test_public_grid(data_dir):
-    model = read_uai(data_dir / "uai" / "ising_4x4.uai")
+    model = ek.read_uai(data_dir / "uai" / "ising_4x4.uai")
     assert sizes(model.plan()) == (179, 290)
     values, points = scores(model), worlds(model.cardinalities)
     for method in ("context", "boundary"):
@@ -111,7 +99,7 @@ def test_public_grid(data_dir):
 
 @pytest.mark.parametrize(("rows", "cols"), [(1, 6), (5, 7), (8, 8), (10, 10)])
 def test_large_grids(rows, cols):
-    grid = ising_grid(rows, cols, rng=11)
+    grid = ek.ising_grid(rows, cols, rng=11)
     circuit, log_z = grid.compile()
     np.testing.assert_allclose(log_z, row_by_row(grid, rows, cols), rtol=1e-12)
     np.testing.assert_allclose(circuit.log_partition(), 0.0, atol=1e-12)
@@ -122,14 +110,14 @@ def test_large_grids(rows, cols):
 def doubled(p, q, kernel):
     """The model of two independent copies with a kernel between the twins of every variable."""
     n = p.n_variables
-    second = [Factor([v + n for v in factor.scope], factor.table) for factor in q.factors]
-    twins = [Factor((v, v + n), kernel) for v in range(n)]
-    return FactorGraph(p.cardinalities + q.cardinalities, [*p.factors, *second, *twins])
+    second = [ek.Factor([v + n for v in factor.scope], factor.table) for factor in q.factors]
+    twins = [ek.Factor((v, v + n), kernel) for v in range(n)]
+    return ek.FactorGraph(p.cardinalities + q.cardinalities, [*p.factors, *second, *twins])
 
 
 @pytest.mark.parametrize("frustrated", [False, True])
 def test_expected_kernel_is_the_partition_function_of_two_copies(frustrated):
-    p, q = (ising_grid(6, 6, rng=seed, frustrated=frustrated) for seed in (1, 2))
+    p, q = (ek.ising_grid(6, 6, rng=seed, frustrated=frustrated) for seed in (1, 2))
     off = np.exp(-1 / 36)
     together = doubled(p, q, np.array([[1.0, off], [off, 1.0]])).log_partition()
     (circuit_p, log_z_p), (circuit_q, log_z_q) = p.compile(), q.compile()
@@ -154,8 +142,10 @@ def test_circuit_is_the_compiled_circuit_alone(model):
 @pytest.mark.parametrize(("form", "n"), [("default", 10_000), ("left", 2_000), ("balanced", 2_000)])
 def test_long_chains(form, n):
     tables = np.random.default_rng(3).random((n - 1, 2, 2))
-    chain = FactorGraph([2] * n, [((i, i + 1), tables[i]) for i in range(n - 1)])
-    vtree = {"default": None, "left": Vtree.left_linear(n), "balanced": Vtree.balanced(n)}[form]
+    chain = ek.FactorGraph([2] * n, [((i, i + 1), tables[i]) for i in range(n - 1)])
+    vtree = {"default": None, "left": ek.Vtree.left_linear(n), "balanced": ek.Vtree.balanced(n)}[
+        form
+    ]
     circuit, log_z = chain.compile(vtree)
     message, expected = np.ones(2), 0.0
     for table in tables:
@@ -168,33 +158,37 @@ def test_long_chains(form, n):
 
 @pytest.mark.parametrize("method", ["context", "boundary"])
 def test_impossible_models(method):
-    clash = FactorGraph([2, 2], [((0, 1), np.eye(2)), ((0,), [1.0, 0.0]), ((1,), [0.0, 1.0])])
-    with pytest.raises(PropertyError, match=r"multiply to zero at every state \(Z = 0\)"):
+    clash = ek.FactorGraph([2, 2], [((0, 1), np.eye(2)), ((0,), [1.0, 0.0]), ((1,), [0.0, 1.0])])
+    with pytest.raises(ek.PropertyError, match=r"multiply to zero at every state \(Z = 0\)"):
         clash.compile(method=method)
-    with pytest.raises(PropertyError, match="multiply to zero"):
+    with pytest.raises(ek.PropertyError, match="multiply to zero"):
         clash.log_partition()
-    with pytest.raises(PropertyError, match="multiply to zero"):
-        FactorGraph([2], [((), 0.0)]).compile(method=method)
+    with pytest.raises(ek.PropertyError, match="multiply to zero"):
+        ek.FactorGraph([2], [((), 0.0)]).compile(method=method)
 
 
 @pytest.mark.parametrize(
     ("ask", "error", "message"),
     [
-        (lambda g: g.compile(Vtree.balanced(4)), CompatibilityError, r"variables 0\.\.15"),
+        (lambda g: g.compile(ek.Vtree.balanced(4)), ek.CompatibilityError, r"variables 0\.\.15"),
         (
-            lambda g: g.compile(Vtree.balanced(16), "context"),
-            CompatibilityError,
+            lambda g: g.compile(ek.Vtree.balanced(16), "context"),
+            ek.CompatibilityError,
             r"vtree node 6 interact.* method='boundary'",
         ),
-        (lambda g: g.compile("x"), VtreeError, r"'vtree' .* a Vtree or None. Got 'x' instead"),
-        (lambda g: g.plan("x"), VtreeError, r"'vtree' .* a Vtree or None. Got 'x' instead"),
-        (lambda g: g.compile(max_bytes=0), CircuitError, "a positive int. Got 0"),
-        (lambda g: g.compile(method="best"), CircuitError, "Got 'best' instead"),
-        (lambda g: g.compile(max_bytes=1000), SizeError, r"about .* GiB, .* 290 products on its"),
-        (lambda g: ising_grid(30, 30).compile(), SizeError, r"width 3. .* Condition on some"),
-        (lambda g: ising_grid(30, 30).log_partition(), SizeError, "more than max_bytes"),
+        (lambda g: g.compile("x"), ek.VtreeError, r"'vtree' .* a Vtree or None. Got 'x' instead"),
+        (lambda g: g.plan("x"), ek.VtreeError, r"'vtree' .* a Vtree or None. Got 'x' instead"),
+        (lambda g: g.compile(max_bytes=0), ek.CircuitError, "a positive int. Got 0"),
+        (lambda g: g.compile(method="best"), ek.CircuitError, "Got 'best' instead"),
+        (
+            lambda g: g.compile(max_bytes=1000),
+            ek.SizeError,
+            r"about .* GiB, .* 290 products on its",
+        ),
+        (lambda g: ek.ising_grid(30, 30).compile(), ek.SizeError, r"width 3. .* Condition on some"),
+        (lambda g: ek.ising_grid(30, 30).log_partition(), ek.SizeError, "more than max_bytes"),
     ],
 )
 def test_errors(ask, error, message):
     with pytest.raises(error, match=message):
-        ask(ising_grid(4, 4, rng=0))
+        ask(ek.ising_grid(4, 4, rng=0))

@@ -2,14 +2,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+import expectedkernels as ek
 from assertions import assert_logs_close
-from expectedkernels import (
-    BayesianNetwork,
-    CircuitError,
-    EvidenceError,
-    Factor,
-    FactorGraph,
-)
 from factor_graphs import factor_graphs, scores
 from oracles import distribution, worlds
 from strategies import rngs
@@ -52,7 +46,7 @@ def test_condition_on_values(model, rng, form):
 
 def test_condition_on_sets_weights_and_names():
     table = np.arange(1.0, 7.0).reshape(2, 3)
-    model = FactorGraph(
+    model = ek.FactorGraph(
         [2, 3], [((0, 1), table)], names=["rain", "sky"], states=[["no", "yes"], ["a", "b", "c"]]
     )
     for evidence, expected in [
@@ -72,7 +66,7 @@ def test_condition_on_sets_weights_and_names():
 
 def test_factors_are_values():
     table = np.ones((2, 2))
-    factor = Factor([0, 1], table)
+    factor = ek.Factor([0, 1], table)
     table[0, 0] = 5.0
     assert factor.table.sum() == 4.0
     with pytest.raises(ValueError, match="read-only"):
@@ -92,8 +86,8 @@ def test_factors_are_values():
     ],
 )
 def test_bad_factors(scope, table, message):
-    with pytest.raises(CircuitError, match=message):
-        Factor(scope, table)
+    with pytest.raises(ek.CircuitError, match=message):
+        ek.Factor(scope, table)
 
 
 @pytest.mark.parametrize(
@@ -115,8 +109,8 @@ def test_bad_factors(scope, table, message):
     ],
 )
 def test_bad_factor_graphs(arguments, message):
-    with pytest.raises(CircuitError, match=message):
-        FactorGraph(*arguments)
+    with pytest.raises(ek.CircuitError, match=message):
+        ek.FactorGraph(*arguments)
 
 
 @pytest.mark.parametrize(
@@ -133,8 +127,8 @@ def test_bad_factor_graphs(arguments, message):
     ],
 )
 def test_bad_evidence(evidence, message):
-    model = FactorGraph([2, 2], [], names=["a", "b"], states=[["no", "yes"], ["x", "y"]])
-    with pytest.raises(EvidenceError, match=message):
+    model = ek.FactorGraph([2, 2], [], names=["a", "b"], states=[["no", "yes"], ["x", "y"]])
+    with pytest.raises(ek.EvidenceError, match=message):
         model.condition(evidence)
 
 
@@ -149,7 +143,7 @@ def test_bayesian_networks(rng, n):
     cpts = []
     for v in range(n):
         cpts.append(rng.dirichlet(np.ones(cards[v]), size=[cards[p] for p in parents[v]]))
-    network = BayesianNetwork(parents, cpts)
+    network = ek.BayesianNetwork(parents, cpts)
     assert network.parents == tuple(map(tuple, parents))
     assert network.cardinalities == tuple(cards.tolist())
     circuit, log_z = network.compile()
@@ -169,10 +163,10 @@ def test_bayesian_networks(rng, n):
     ],
 )
 def test_bad_networks(parents, cpts, message):
-    with pytest.raises(CircuitError, match=message):
-        BayesianNetwork(parents, cpts)
-    with pytest.raises(CircuitError, match=r"variable 0 \('rain'\) must sum to one"):
-        BayesianNetwork([[]], [[0.5, 0.4]], ["rain"])
+    with pytest.raises(ek.CircuitError, match=message):
+        ek.BayesianNetwork(parents, cpts)
+    with pytest.raises(ek.CircuitError, match=r"variable 0 \('rain'\) must sum to one"):
+        ek.BayesianNetwork([[]], [[0.5, 0.4]], ["rain"])
 
 
 @given(factor_graphs())
@@ -186,13 +180,15 @@ def test_smoothing_raises_zeros_and_nothing_else(model):
 
 
 def test_smoothing_keeps_conditional_probabilities():
-    network = BayesianNetwork([[], [0]], [[0.8, 0.2], [[0.0, 0.25, 0.75], [0.0, 0.0, 1.0]]])
+    network = ek.BayesianNetwork([[], [0]], [[0.8, 0.2], [[0.0, 0.25, 0.75], [0.0, 0.0, 1.0]]])
     smooth = network.smoothed(0.01)
     np.testing.assert_allclose(smooth.cpts[0], [0.8, 0.2])
     wanted = [[0.01, 0.25 * 0.99, 0.75 * 0.99], [0.01, 0.01, 0.98]]
     np.testing.assert_allclose(smooth.cpts[1], wanted)
     assert smooth.is_positive
-    with pytest.raises(CircuitError, match="'epsilon' parameter of smoothed"):
+    with pytest.raises(ek.CircuitError, match="'epsilon' parameter of smoothed"):
         network.smoothed(0.0)
-    with pytest.raises(CircuitError, match="leaves nothing for the possible states of variable 1"):
+    with pytest.raises(
+        ek.CircuitError, match="leaves nothing for the possible states of variable 1"
+    ):
         network.smoothed(0.5)

@@ -261,10 +261,7 @@ def test_what_does_not_fit_is_refused_before_the_package_is_needed(model, error,
 
 @pytest.mark.parametrize(
     ("convert", "package", "name"),
-    [
-        (ek.models.to_cirkit, "cirkit", "libcirkit"),
-        (ek.models.to_spflow, "spflow", "spflow"),
-    ],
+    [(ek.models.to_cirkit, "cirkit", "libcirkit"), (ek.models.to_spflow, "spflow", "spflow")],
 )
 def test_packages_that_are_absent_are_named(monkeypatch, convert, package, name):
     for module in [module for module in sys.modules if module.split(".")[0] == package]:

@@ -207,6 +207,7 @@ def test_smoothed_weights_are_a_mixture_with_uniform_ones():
         ([[1.0, 0.0], [0.5, 1.0]], "must be symmetric"),
         ([[1.0, 2.0], [2.0, 1.0]], "must be positive semidefinite"),
         ([[-1.0]], "must be positive semidefinite"),
+        *((K, r"'K' parameter of .* must be") for K in ("K", [["a"]], [[1.0], [0.0, 1.0]], None)),
     ],
 )
 @pytest.mark.parametrize("function", [simplex_weights, ek.stein.signed_weights])
@@ -227,10 +228,3 @@ def test_bad_arguments_are_refused():
         ek.stein.smoothed_weights([0.5, 0.2])
     with pytest.raises(DataError, match="'amount' parameter"):
         ek.stein.smoothed_weights([0.5, 0.5], -1.0)
-
-
-@pytest.mark.parametrize("K", ["K", [["a"]], [[1.0], [0.0, 1.0]], None])
-def test_what_is_no_matrix_of_numbers(K):
-    for make in (simplex_weights, ek.stein.signed_weights):
-        with pytest.raises(KernelError, match=r"'K' parameter of .* must be"):
-            make(K)

@@ -69,15 +69,6 @@ def test_functions_chains_and_frames_of_samples():
     assert ek.stein_thin(function, frame, 6).tolist() == wanted
 
 
-def test_thinning_repairs_samples_of_a_wrong_distribution():
-    grid = ek.ising_grid(3, 3, rng=2)
-    X = np.random.default_rng(0).integers(2, size=(300, 9))
-    exact = np.array([table[1] for table in grid.marginals()])
-    chosen = ek.stein_thin(grid, X, 50)
-    errors = [np.abs(rows.mean(axis=0) - exact).max() for rows in (X[chosen], X[:50])]
-    assert errors[0] < errors[1] / 2
-
-
 def test_many_samples_need_little_memory():
     grid = ek.ising_grid(4, 4, rng=0)
     X = np.random.default_rng(0).integers(2, size=(20_000, 16)).astype(float)

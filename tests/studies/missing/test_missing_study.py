@@ -7,34 +7,8 @@ from expectedkernels import DataError
 from studies.__main__ import main
 from studies.base import fill
 from studies.missing import study
-from studies.missing.study import (
-    EXPECTED,
-    KEYS,
-    MASKED,
-    MECHANISMS,
-    METHODS,
-    SHIPPED,
-    VALUES,
-    Cell,
-    Settings,
-    Training,
-    against,
-    available,
-    cell_mask,
-    draw_copy,
-    draw_mask,
-    fit_method,
-    hide,
-    load_table,
-    make_table,
-    make_task,
-    report,
-    run,
-    split_rows,
-    values_of,
-)
 
-TINY = Settings(n_train=30, n_test=20)
+TINY = study.Settings(n_train=30, n_test=20)
 OPTIONS = {
     "tables": ["diabetes", "iris"],
     "mechanisms": [("MCAR", 0.5)],
@@ -55,38 +29,38 @@ def _little_boosting():
 def finished(tmp_path_factory):
     """A tiny study of two tables."""
     folder = tmp_path_factory.mktemp("missing")
-    return run(folder, **OPTIONS)
+    return study.run(folder, **OPTIONS)
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", study.SHIPPED)
 def test_tables_are_numbers_without_holes(name):
-    table = load_table(name)
+    table = study.load_table(name)
     assert np.isfinite(table.X).all()
     assert (table.X.std(axis=0) > 0).all()
     assert len(table.owner) == table.X.shape[1]
 
 
 def test_tables_of_the_data_folder_have_categories(data_dir):
-    assert {"insurance", "abalone"} <= set(available(data_dir))
-    table = load_table("insurance", data_dir)
+    assert {"insurance", "abalone"} <= set(study.available(data_dir))
+    table = study.load_table("insurance", data_dir)
     assert [len(columns) for columns in table.variables] == [1, 2, 4, 2, 1, 1]
     assert table.groups == [[1, 2], [3, 4, 5, 6], [7, 8]]
     np.testing.assert_array_equal(table.X[:, 1:3].sum(axis=1), 1.0)
 
 
 def test_a_table_that_is_not_there_is_said(tmp_path):
-    assert available(tmp_path) == list(SHIPPED)
+    assert study.available(tmp_path) == list(study.SHIPPED)
     with pytest.raises(DataError, match=r"The table abalone is not there: .* does not exist"):
-        load_table("abalone", tmp_path)
+        study.load_table("abalone", tmp_path)
 
 
-@pytest.mark.parametrize(("mechanism", "rate"), MECHANISMS)
+@pytest.mark.parametrize(("mechanism", "rate"), study.MECHANISMS)
 def test_masks_have_their_rate_and_depend_on_what_they_should(mechanism, rate):
     rng = np.random.default_rng(0)
     words = np.array(["a", "b", "c"])[rng.integers(3, size=4000)]
     numbers = rng.normal(size=(4, 4000))
-    table = make_table("t", "regression", [words, *numbers, numbers[0] ** 2], numbers[0])
-    mask = draw_mask(np.random.default_rng(1), table, mechanism, rate)
+    table = study.make_table("t", "regression", [words, *numbers, numbers[0] ** 2], numbers[0])
+    mask = study.draw_mask(np.random.default_rng(1), table, mechanism, rate)
     always = ~mask.any(axis=0)
     assert always.sum() == (2 if mechanism == "MAR" else 0)
     np.testing.assert_allclose(mask[:, ~always].mean(axis=0), rate, atol=0.03)
@@ -97,8 +71,10 @@ def test_masks_have_their_rate_and_depend_on_what_they_should(mechanism, rate):
 
 
 def test_a_missing_category_is_missing_in_all_its_columns():
-    table = make_table("t", "regression", [["a", "b", "c"] * 20, np.arange(60.0)], np.arange(60.0))
-    copy = draw_copy(np.random.default_rng(0), table.X, table.owner)
+    table = study.make_table(
+        "t", "regression", [["a", "b", "c"] * 20, np.arange(60.0)], np.arange(60.0)
+    )
+    copy = study.draw_copy(np.random.default_rng(0), table.X, table.owner)
     gone = np.isnan(copy)
     assert (gone[:, 0] == gone[:, 1]).all()
     assert (gone[:, 1] == gone[:, 2]).all()
@@ -107,13 +83,15 @@ def test_a_missing_category_is_missing_in_all_its_columns():
 
 
 def test_training_rows_have_holes_only_where_they_should_and_scale_the_rest():
-    table = load_table("diabetes")
-    rows, n = split_rows(table, 0, TINY)
-    cell = Cell("diabetes", table.task, "test", "MCAR", 0.5, 0)
-    at_test, both = (cell_mask(rows, n, cell._replace(holes=h), TINY) for h in ("test", "both"))
+    table = study.load_table("diabetes")
+    rows, n = study.split_rows(table, 0, TINY)
+    cell = study.Cell("diabetes", table.task, "test", "MCAR", 0.5, 0)
+    at_test, both = (
+        study.cell_mask(rows, n, cell._replace(holes=h), TINY) for h in ("test", "both")
+    )
     assert not at_test[:30].any()
     np.testing.assert_array_equal(at_test[30:], both[30:])
-    task = make_task(rows, n, both, 0)
+    task = study.make_task(rows, n, both, 0)
     np.testing.assert_allclose(np.nanmean(task.training.X, axis=0), 0.0, atol=1e-12)
     np.testing.assert_allclose(np.nanstd(task.training.X, axis=0), 1.0)
     wanted = table.y.std() * (task.y_test.max() - task.y_test.min()) * task.unit
@@ -121,17 +99,17 @@ def test_training_rows_have_holes_only_where_they_should_and_scale_the_rest():
 
 
 def test_every_variable_is_seen_in_training():
-    table = load_table("linnerud")
-    rows, n = split_rows(table, 0, Settings())
-    cell = Cell("linnerud", table.task, "both", "MCAR", 1.0 - 1e-9, 0)
-    assert ((~cell_mask(rows, n, cell, TINY)[:n]).sum(axis=0) == 3).all()
+    table = study.load_table("linnerud")
+    rows, n = study.split_rows(table, 0, study.Settings())
+    cell = study.Cell("linnerud", table.task, "both", "MCAR", 1.0 - 1e-9, 0)
+    assert ((~study.cell_mask(rows, n, cell, TINY)[:n]).sum(axis=0) == 3).all()
 
 
 def test_complete_rows_get_the_same_prediction_whatever_is_done_about_holes():
-    rows, n = split_rows(load_table("diabetes"), 0, TINY)
-    task = make_task(rows, n, np.zeros((50, 10), dtype=bool), 0)
+    rows, n = study.split_rows(study.load_table("diabetes"), 0, TINY)
+    task = study.make_task(rows, n, np.zeros((50, 10), dtype=bool), 0)
     answers = {
-        name: fit_method(name, task.training).predict(task.X_test)
+        name: study.fit_method(name, task.training).predict(task.X_test)
         for name in ("expected SVM", "mean, SVM", "k-NN, SVM", "iterative, SVM")
     }
     for found in answers.values():
@@ -139,19 +117,19 @@ def test_complete_rows_get_the_same_prediction_whatever_is_done_about_holes():
 
 
 def test_indicators_are_one_for_every_variable():
-    training = Training(
+    training = study.Training(
         np.zeros((2, 3)), np.zeros(2), "regression", np.array([0, 0, 1]), [[0, 1]], 0
     )
-    rows = hide(training.X, np.array([[True, False], [False, True]]), training.owner)
+    rows = study.hide(training.X, np.array([[True, False], [False, True]]), training.owner)
     found = training.indicated(np.nan_to_num(rows), rows)
     assert found.tolist() == [[0.0, 0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0, 1.0]]
 
 
 def test_all_methods_have_results_in_all_cells(finished):
     frame = finished.frame
-    assert len(frame) == 2 * (2 * len(METHODS) - len(MASKED))
+    assert len(frame) == 2 * (2 * len(study.METHODS) - len(study.MASKED))
     assert frame["error"].between(0.0, 1.5, inclusive="neither").all()
-    ours, regression = frame["method"].isin(EXPECTED), frame["task"] == "regression"
+    ours, regression = frame["method"].isin(study.EXPECTED), frame["task"] == "regression"
     assert (frame["coverage"].notna() == (ours & regression)).all()
     assert (frame["log_loss"].notna() == ~regression)[ours].all()
 
@@ -161,25 +139,27 @@ def test_a_run_goes_on_where_it_stopped_and_finds_the_same(finished, tmp_path):
     (tmp_path / "settings.json").write_text((finished.folder / "settings.json").read_text())
     kept = [line for line in lines[1:] if "mean, ridge" not in line and "ted SVM" not in line]
     (tmp_path / "results.csv").write_text(lines[0] + "".join(kept))
-    again = run(tmp_path, **OPTIONS)
+    again = study.run(tmp_path, **OPTIONS)
     assert len(again.frame) == len(finished.frame) > len(kept)
     one, other = (
-        x.frame.set_index(list(KEYS)).iloc[:, :-2].sort_index() for x in (finished, again)
+        x.frame.set_index(list(study.KEYS)).iloc[:, :-2].sort_index() for x in (finished, again)
     )
     pd.testing.assert_frame_equal(one, other, check_exact=True)
     before = again.path.read_text()
-    run(tmp_path, **OPTIONS)
+    study.run(tmp_path, **OPTIONS)
     assert again.path.read_text() == before
     with pytest.raises(DataError, match="made with other settings"):
-        run(tmp_path, **OPTIONS | {"settings": Settings()})
+        study.run(tmp_path, **OPTIONS | {"settings": study.Settings()})
 
 
 def test_the_page_names_all_methods_and_the_figure_all_settings(finished):
-    _, _, sections, _, draw = report(finished.frame)
+    _, _, sections, _, draw = study.report(finished.frame)
     assert len(sections) == 4
     for title, (_, *tables) in sections:
         for shown in tables:
-            assert list(shown.index) == [m for m in METHODS if "train" in title or m not in MASKED]
+            assert list(shown.index) == [
+                m for m in study.METHODS if "train" in title or m not in study.MASKED
+            ]
     axes = draw()
     assert [label.get_text() for label in axes[0].get_xticklabels()] == ["MCAR 0.5"]
     assert len(axes) == 4
@@ -195,18 +175,18 @@ def test_means_ranks_and_wins_are_those_of_the_results():
             for trial, off in enumerate((-0.5, 0.5)):
                 key = (table, "regression", "test", "MCAR", 0.5, trial, method)
                 rows.append((*key, error + off, *nothing))
-    frame = pd.DataFrame(rows, columns=[*KEYS, *VALUES])
-    errors = values_of(frame, "regression", "test")["error"]
+    frame = pd.DataFrame(rows, columns=[*study.KEYS, *study.VALUES])
+    errors = study.values_of(frame, "regression", "test")["error"]
     np.testing.assert_allclose(errors.mean(axis=1), [7 / 3, 3.5])
     np.testing.assert_allclose(errors.rank().mean(axis=1), [4 / 3, 5 / 3])
-    found = against(errors, "expected SVM").loc["mean, SVM"]
+    found = study.against(errors, "expected SVM").loc["mean, SVM"]
     assert (found["wins"], found["losses"]) == (2, 1)
     differences = np.array([1.0, -0.5, 3.0])
     wanted = differences.mean() / (differences.std(ddof=1) / np.sqrt(3))
     np.testing.assert_allclose(found["distance"], wanted)
-    assert against(errors[["a"]], "expected SVM")["distance"].isna().all()
-    assert values_of(frame, "classification", "test") is None
-    page, words, *_ = report(frame)
+    assert study.against(errors[["a"]], "expected SVM")["distance"].isna().all()
+    assert study.values_of(frame, "classification", "test") is None
+    page, words, *_ = study.report(frame)
     assert "expected SVM against it 2-1 tables" in fill(page.read_text(), words)
 
 

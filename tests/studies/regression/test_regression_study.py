@@ -14,6 +14,7 @@ import sklearn.datasets
 from expectedkernels import DataError
 from studies.__main__ import main
 from studies.base import fill
+from studies.regression import study
 from studies.regression.datasets import (
     SOURCES,
     SPLITS,
@@ -25,34 +26,8 @@ from studies.regression.datasets import (
     prepare,
     read_table,
 )
-from studies.regression.study import (
-    COMPLETE,
-    KEYS,
-    METHODS,
-    PUBLISHED,
-    RATES,
-    SHOWN,
-    VALUES,
-    BitDensity,
-    CategoryDensity,
-    Cell,
-    Settings,
-    Study,
-    against_published,
-    cell_mask,
-    draw_mask,
-    errors,
-    evaluate,
-    evaluation_rows,
-    figure,
-    fit_machine,
-    overview,
-    report,
-    run,
-    table,
-)
 
-SMALL = Settings(check=False, donors=30, learners=30, rounds=2, completions=3)
+SMALL = study.Settings(check=False, donors=30, learners=30, rounds=2, completions=3)
 HEADER = ["age", "sex", "bmi", "children", "smoker", "region", "charges"]
 
 
@@ -79,7 +54,7 @@ def dataset():
 
 @pytest.fixture(scope="module")
 def fitted(dataset):
-    return Study(dataset, SMALL)
+    return study.Study(dataset, SMALL)
 
 
 @pytest.fixture
@@ -106,7 +81,7 @@ def raw_data(tmp_path):
 )
 def test_the_regressors_are_those_of_the_paper(data_dir, name, vectors, distinct, valid, test):
     dataset = load(name, data_dir)
-    machine = fit_machine(dataset)
+    machine = study.fit_machine(dataset)
     assert len(machine.svr.support_) == vectors
     assert len(machine.points) == distinct
     for split, error in ((dataset.valid, valid), (dataset.test, test)):
@@ -121,10 +96,10 @@ def test_the_regressors_are_those_of_the_paper(data_dir, name, vectors, distinct
 def test_densities_fit_as_well_as_is_known(data_dir, name, bits, categories):
     dataset = load(name, data_dir)
     known = (dataset.valid.codes >= 0).all(axis=1)
-    found = BitDensity(dataset, splits=0).circuit.log_likelihood(dataset.valid.bits).mean()
+    found = study.BitDensity(dataset, splits=0).circuit.log_likelihood(dataset.valid.bits).mean()
     np.testing.assert_allclose(found, bits, atol=0.06)
     codes = dataset.valid.codes[known]
-    found = CategoryDensity(dataset).circuit.log_likelihood(codes).mean()
+    found = study.CategoryDensity(dataset).circuit.log_likelihood(codes).mean()
     np.testing.assert_allclose(found, categories, atol=0.08)
 
 
@@ -147,7 +122,7 @@ def test_complete_rows_have_the_regressors_own_prediction(fitted, name):
 def completions(density, row):
     """All rows of bits that agree with a row, with their probabilities given it."""
     n = len(row)
-    if not isinstance(density, CategoryDensity):
+    if not isinstance(density, study.CategoryDensity):
         missing = np.flatnonzero(np.isnan(row))
         bits = np.tile(row, (2 ** len(missing), 1))
         bits[:, missing] = list(product([0.0, 1.0], repeat=len(missing)))
@@ -195,7 +170,9 @@ def test_completions_agree_with_what_is_observed(fitted, name):
     density = getattr(fitted, name)
     rng = np.random.default_rng(0)
     rows = fitted.dataset.valid.bits[:20]
-    rows = np.where(draw_mask(rng, len(rows), fitted.dataset.sizes, "bits", 0.6), np.nan, rows)
+    rows = np.where(
+        study.draw_mask(rng, len(rows), fitted.dataset.sizes, "bits", 0.6), np.nan, rows
+    )
     for bits in (density.most_probable(rows), *density.samples(rows, 3, 0)):
         np.testing.assert_array_equal(np.where(np.isnan(rows), np.nan, bits), rows)
     if name == "categories":
@@ -236,7 +213,7 @@ def test_imputers_fill_in_statistics(fitted):
 @pytest.mark.parametrize("missing", ["bits", "features"])
 def test_fitted_imputers_leave_observed_values_and_fill_all(fitted, missing):
     bits = fitted.dataset.valid.bits
-    mask = draw_mask(np.random.default_rng(0), len(bits), fitted.dataset.sizes, missing, 0.9)
+    mask = study.draw_mask(np.random.default_rng(0), len(bits), fitted.dataset.sizes, missing, 0.9)
     for how in ("k-NN", "iterative"):
         filled = fitted.impute(how, np.where(mask, np.nan, bits), missing, 0.9)
         assert np.isfinite(filled).all()
@@ -244,25 +221,25 @@ def test_fitted_imputers_leave_observed_values_and_fill_all(fitted, missing):
 
 
 def test_masks_are_the_same_for_all_methods_and_runs(fitted):
-    cell, dataset = Cell("insurance", "valid", "features", 0.5, 1), fitted.dataset
-    mask = cell_mask(dataset, cell, fitted.settings)
-    np.testing.assert_array_equal(mask, cell_mask(dataset, cell, fitted.settings))
-    fewer = cell_mask(dataset, cell, Settings(rows=5))
+    cell, dataset = study.Cell("insurance", "valid", "features", 0.5, 1), fitted.dataset
+    mask = study.cell_mask(dataset, cell, fitted.settings)
+    np.testing.assert_array_equal(mask, study.cell_mask(dataset, cell, fitted.settings))
+    fewer = study.cell_mask(dataset, cell, study.Settings(rows=5))
     np.testing.assert_array_equal(fewer, mask[: len(fewer)])
-    assert len(fewer) == len(evaluation_rows(dataset, "valid", Settings(rows=5)).y)
+    assert len(fewer) == len(study.evaluation_rows(dataset, "valid", study.Settings(rows=5)).y)
     for group in dataset.groups:
         assert (mask[:, group] == mask[:, [group.start]]).all()
     for field, value in (("trial", 2), ("missing", "bits"), ("split", "test"), ("rate", 0.4)):
-        other = cell_mask(dataset, cell._replace(**{field: value}), fitted.settings)
+        other = study.cell_mask(dataset, cell._replace(**{field: value}), fitted.settings)
         shared = min(len(mask), len(other))
         assert (other[:shared] != mask[:shared]).any()
-    apart = [evaluate(fitted, cell, [method])[0][:-2] for method in METHODS]
-    assert apart == [row[:-2] for row in evaluate(fitted, cell, list(METHODS))]
+    apart = [study.evaluate(fitted, cell, [method])[0][:-2] for method in study.METHODS]
+    assert apart == [row[:-2] for row in study.evaluate(fitted, cell, list(study.METHODS))]
 
 
 def test_the_first_validation_row_is_left_out_as_in_the_paper(fitted):
     for split, first in (("valid", 1), ("test", 0)):
-        found = evaluation_rows(fitted.dataset, split, Settings())
+        found = study.evaluation_rows(fitted.dataset, split, study.Settings())
         np.testing.assert_array_equal(found.y, getattr(fitted.dataset, split).y[first:])
 
 
@@ -275,10 +252,10 @@ def test_the_command_writes_results_and_resumes(raw_data, tmp_path, capsys):
     assert shown.endswith(f"written: {out / 'figure.png'}\n")
     assert "expected, categories" in shown.splitlines()[2]
     before = (out / "results.csv").read_text()
-    assert len(before.splitlines()) == 1 + 1 + 2 * 3 * len(METHODS)
+    assert len(before.splitlines()) == 1 + 1 + 2 * 3 * len(study.METHODS)
     text = (out / "summary.md").read_text()
     assert "not the rows of the paper" in text
-    for method in METHODS:
+    for method in study.METHODS:
         assert f"| {method} | " in text
     assert "\n\n![Figure 2 of the paper, from our runs](figure.png)\n\n## Bits missing, " in text
     cut = before[: len(before) - 30]  # in the middle of the last line
@@ -296,16 +273,16 @@ def test_two_processes_find_the_same(raw_data, tmp_path):
     some |= {"methods": ["expected, categories", "sampled, bits"], "trials": 2, "progress": False}
     found = []
     for jobs in (1, 2):
-        results = run(tmp_path / f"out{jobs}", raw_data, settings=SMALL, jobs=jobs, **some)
-        found.append(results.frame.set_index(list(KEYS))["rmse"].to_dict())
+        results = study.run(tmp_path / f"out{jobs}", raw_data, settings=SMALL, jobs=jobs, **some)
+        found.append(results.frame.set_index(list(study.KEYS))["rmse"].to_dict())
     assert found[0] == found[1]
     assert len(found[0]) == 5
 
 
 def results(rows):
     """The errors of made-up rows."""
-    frame = pd.DataFrame(rows, columns=[*KEYS, *VALUES])
-    return errors(frame), frame
+    frame = pd.DataFrame(rows, columns=[*study.KEYS, *study.VALUES])
+    return study.errors(frame), frame
 
 
 @pytest.fixture(scope="module")
@@ -313,10 +290,10 @@ def records():
     """Results near the published ones, for two trials."""
     rng, rows = np.random.default_rng(0), []
     for name, source in SOURCES.items():
-        rows.append((name, "valid", "none", 0.0, 0, COMPLETE, source.unit, 0.0, 9))
-        for kind, rate, trial in product(("bits", "features"), RATES, range(2)):
-            base = PUBLISHED[name, "expected", rate] * source.unit
-            for factor, method in enumerate(METHODS):
+        rows.append((name, "valid", "none", 0.0, 0, study.COMPLETE, source.unit, 0.0, 9))
+        for kind, rate, trial in product(("bits", "features"), study.RATES, range(2)):
+            base = study.PUBLISHED[name, "expected", rate] * source.unit
+            for factor, method in enumerate(study.METHODS):
                 error = base * (0.9 + 0.1 * factor + rng.normal(0, 0.001))
                 rows.append((name, "valid", kind, rate, trial, method, error, 0.1, 9))
     return results(rows)
@@ -324,7 +301,9 @@ def records():
 
 def test_comparisons_with_what_was_published(records):
     found = records[0]
-    same, better = (against_published(found, f"expected, {x}") for x in ("bits", "categories"))
+    same, better = (
+        study.against_published(found, f"expected, {x}") for x in ("bits", "categories")
+    )
     assert len(same) == len(better) == 36
     assert (same["change"].abs() < 0.01).all()
     np.testing.assert_allclose(better["change"], -0.1, atol=0.01)
@@ -336,13 +315,13 @@ def test_comparisons_with_what_was_published(records):
 
 
 def test_ranks_are_one_for_the_smallest_errors(records):
-    ranks = overview(records[0])
+    ranks = study.overview(records[0])
     assert list(ranks) == ["Bits missing, valid", "Features missing, valid"]
     assert ranks.loc["expected, categories"].tolist() == [1.0, 1.0]
 
 
 def test_the_page_has_our_numbers_beside_the_published_ones(records):
-    page, values, sections, *_ = report(records[1])
+    page, values, sections, *_ = study.report(records[1])
     text = fill(page.read_text(), values)
     assert "below the published errors in 36 of 36 cells" in text
     assert "lose to the training mean in 0 of 72 cells" in text
@@ -350,29 +329,29 @@ def test_the_page_has_our_numbers_beside_the_published_ones(records):
     _, shown, note = sections[0][1][:3]
     assert shown.loc["*published: expected*"].tolist()[:2] == ["2.407", "2.478"]
     assert "Complete rows: 1." in note
-    page, values, sections, *_ = report(records[1], comparable=False)
+    page, values, sections, *_ = study.report(records[1], comparable=False)
     assert "not the rows of the paper" in fill(page.read_text(), values)
     assert "*published: expected*" not in sections[0][1][1].index
 
 
 def test_the_figure_has_a_panel_per_data_set_with_the_published_curves_beside_ours(records):
-    axes = figure(records[0], comparable=True)
+    axes = study.figure(records[0], comparable=True)
     assert [ax.get_title() for ax in axes] == list(SOURCES)
     for name, ax in zip(SOURCES, axes, strict=True):
-        assert len(ax.collections) == len(SHOWN)
+        assert len(ax.collections) == len(study.SHOWN)
         lines = ax.get_lines()
-        ours, theirs = lines[1 : 1 + len(SHOWN)], lines[1 + len(SHOWN) :]
+        ours, theirs = lines[1 : 1 + len(study.SHOWN)], lines[1 + len(study.SHOWN) :]
         assert [line.get_linestyle() for line in theirs] == ["--"] * 3
         assert [line.get_color() for line in ours] == [line.get_color() for line in theirs]
         for method, line in zip(("expected", "map", "masked mode"), theirs, strict=True):
-            wanted = [PUBLISHED[name, method, rate] for rate in RATES]
+            wanted = [study.PUBLISHED[name, method, rate] for rate in study.RATES]
             np.testing.assert_allclose(line.get_ydata(), wanted)
     labels = [text.get_text() for text in axes[0].figure.legends[0].get_texts()]
-    shown = list(SHOWN.values())
+    shown = list(study.SHOWN.values())
     assert labels == ["nothing missing", *shown, *(f"{name} (published)" for name in shown)]
     plt.close(axes[0].figure)
-    axes = figure(records[0], comparable=False)
-    assert len(axes[0].get_lines()) == 1 + len(SHOWN)
+    axes = study.figure(records[0], comparable=False)
+    assert len(axes[0].get_lines()) == 1 + len(study.SHOWN)
     plt.close(axes[0].figure)
 
 
@@ -385,7 +364,7 @@ def test_the_words_beside_the_figure_say_where_it_does_not_hold():
             for method, error in (means | other).items()
         ]
     )
-    values = report(frame, comparable=False)[1]
+    values = study.report(frame, comparable=False)[1]
     assert [values[x] for x in ("won", "cells", "not_won")] == [
         2,
         3,
@@ -393,7 +372,7 @@ def test_the_words_beside_the_figure_say_where_it_does_not_hold():
     ]
     assert (values["simpler"], values["simpler_where"]) == (1, " (abalone, valid, bits, 0.9)")
     assert values["dashed"] == ""
-    assert "paper reports" in report(frame, comparable=True)[1]["dashed"]
+    assert "paper reports" in study.report(frame, comparable=True)[1]["dashed"]
 
 
 def test_methods_that_are_not_there_at_all_rates_do_not_hide_the_best():
@@ -401,13 +380,13 @@ def test_methods_that_are_not_there_at_all_rates_do_not_hide_the_best():
     found, _ = results(
         [("abalone", "test", "bits", rate, 0, name, error, 0.1, 9) for rate, name, error in some]
     )
-    assert table(found, "abalone", "test", "bits", False)[-1] == "Smallest: median (2)."
+    assert study.table(found, "abalone", "test", "bits", False)[-1] == "Smallest: median (2)."
 
 
 def test_a_figure_of_rates_that_were_not_published():
-    assert figure(results([])[0], comparable=True) is None
+    assert study.figure(results([])[0], comparable=True) is None
     found, _ = results([("abalone", "valid", "bits", 0.25, 0, "map, bits", 2.0, 0.1, 9)])
-    axes = figure(found, comparable=True)
+    axes = study.figure(found, comparable=True)
     labels = [line.get_label() for line in axes[0].lines]
     assert "MAP" in labels
     assert "MAP (published)" not in labels
