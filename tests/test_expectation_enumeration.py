@@ -26,8 +26,8 @@ from oracles import (
 )
 from unit_graphs import RandomGraphs
 
-TINY = 20_000
-"""Bytes for intermediate values that force rows into chunks."""
+BUDGETS = 2000, 20_000, 2**30
+"""Bytes for intermediate values, the first of which force rows into chunks."""
 
 
 class Problem(NamedTuple):
@@ -59,9 +59,7 @@ def problems(draw, max_worlds=256, max_variables=6, form=None):
 
 
 @settings(max_examples=80)
-@given(
-    problems(), st.data(), draws.rngs, st.sampled_from([1, 3, 40]), st.sampled_from([TINY, None])
-)
+@given(problems(), st.data(), draws.rngs, st.sampled_from([1, 3, 40]), st.sampled_from(BUDGETS))
 def test_all_pairs_of_arguments(problem, data, rng, n, max_bytes):
     p, q, twin, X, P, Q, K = problem
     Y, Z = (draws.points(rng, p.cardinalities, m) for m in (n, 5))
@@ -88,10 +86,12 @@ def test_all_pairs_of_arguments(problem, data, rng, n, max_bytes):
         (p, Y, on_p, given_p @ to_Y),
         (p, one, on_p, given_p @ to_Y @ a),
         (Y, q, on_q, from_Y @ given_q.T),
+        (one, q, on_q, a @ from_Y @ given_q.T),
+        (ek.algebra.stack([p, p]), Y, {}, np.stack([P @ to_Y] * 2)),
     ]
     assert isinstance(ek.expected_kernel(p, q, twin.kernel), float)
     for left, right, options, expected in cases:
-        options = options if max_bytes is None else options | {"max_bytes": max_bytes}
+        options = options | {"max_bytes": max_bytes}
         assert_close(ek.expected_kernel(left, right, twin.kernel, **options), expected)
         with np.errstate(divide="ignore"):
             logs = ek.expected_kernel(left, right, twin.kernel, log=True, **options)

@@ -16,35 +16,6 @@ def rows_with_gaps(rng, n, m):
     return np.where(rng.random(X.shape) < 0.4, np.nan, X)
 
 
-@pytest.mark.parametrize("log", [False, True])
-@pytest.mark.parametrize("chunk", [2000, 50_000])
-def test_pieces_make_the_whole(chunk, log):
-    rng = np.random.default_rng(0)
-    vtree = ek.Vtree.balanced(4)
-    p, q = ek.random_circuit(vtree, 3, rng=0), ek.random_circuit(vtree, 2, rng=1)
-    E, F, X = (
-        rows_with_gaps(rng, 37, 4),
-        rows_with_gaps(rng, 23, 4),
-        rng.integers(2, size=(29, 4)),
-    )
-    w = rng.normal(size=29) if not log else rng.random(29)
-    cases = [
-        lambda **options: ek.expected_kernel(p, X, K, evidence_p=E, **options),
-        lambda **options: ek.expected_kernel(X, p, K, evidence_q=E, **options),
-        lambda **options: ek.expected_kernel(p, q, K, evidence_p=E, evidence_q=F, **options),
-        lambda **options: ek.expected_kernel(p, q, K, evidence_p=E, **options),
-        lambda **options: ek.expected_kernel(p, ek.Empirical(X, w), K, evidence_p=E, **options),
-        lambda **options: ek.expected_kernel(ek.Empirical(X, w), q, K, evidence_q=F, **options),
-        lambda **options: ek.expected_kernel(ek.Empirical(X, w), q, K, **options),
-        lambda **options: ek.expected_kernel(ek.algebra.stack([p, p]), X, K, **options),
-    ]
-    whole = [case(log=log) for case in cases]
-    for case, expected in zip(cases, whole, strict=True):
-        got = case(log=log, max_bytes=chunk)
-        assert np.shape(got) == np.shape(expected)
-        np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-13)
-
-
 @pytest.mark.parametrize("n_variables", [3, 300])
 def test_sums_over_weighted_points_in_pieces_keep_their_scales(n_variables):
     p, X, logs = rare(n_variables)
