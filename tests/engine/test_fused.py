@@ -11,7 +11,7 @@ from expectedkernels import Vtree
 from expectedkernels.arrays import Place
 from expectedkernels.circuits.conditioning import levels_of, observed
 from expectedkernels.data.evidence import as_evidence
-from expectedkernels.engine import torch_ops as on_tensors
+from expectedkernels.engine import operations as on_tensors
 from expectedkernels.engine.passes import down, up
 from expectedkernels.learning import minibatch as passes
 from expectedkernels.learning.em import Phase, epochs

@@ -6,7 +6,7 @@ import pytest
 import expectedkernels as ek
 from expectedkernels.arrays import TAPE, Tape, as_like, numbers, to_numpy
 from expectedkernels.circuits import joint_pass
-from expectedkernels.engine import replay, torch_ops as tensors
+from expectedkernels.engine import operations as tensors, replay
 from expectedkernels.kernels import gram
 from expectedkernels.learning import minibatch as epochs
 

@@ -9,8 +9,8 @@ from expectedkernels import Vtree
 from expectedkernels.circuits.conditioning import levels_of, observed
 from expectedkernels.data.evidence import as_evidence
 from expectedkernels.engine import sampling
+from expectedkernels.engine.operations import TensorLevels
 from expectedkernels.engine.passes import down, up
-from expectedkernels.engine.torch_ops import TensorLevels
 
 torch = pytest.importorskip("torch")
 

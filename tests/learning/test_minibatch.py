@@ -9,9 +9,9 @@ import expectedkernels as ek
 from assertions import assert_close
 from circuit_oracles import sparsified
 from expectedkernels import Vtree
-from expectedkernels.engine import torch_ops as tensors
+from expectedkernels.engine import operations as tensors
+from expectedkernels.engine.operations import TensorLevels
 from expectedkernels.engine.passes import EdgeCounts
-from expectedkernels.engine.torch_ops import TensorLevels
 from expectedkernels.learning import minibatch as epochs
 from expectedkernels.learning.em import layer_counts, pattern_counts
 from expectedkernels.learning.minibatch import circuit_of, start_of, stepped
@@ -93,7 +93,8 @@ def test_rows_too_far_apart_are_worked_out_in_wide_numbers(dtype, sparse):
     trained = start_of(large, "torch", None, 0.0, 1.0)
     counts = EdgeCounts(trained.levels)
     found = pattern_counts(large, data)[1]
-    counts.add_nodes([None if part is None else part[0] for part in found])
+    numbers = [None if part is None else part[0] for part in found]
+    counts.add(trained.levels.by_stack(numbers))
     again = layer_counts(trained, data)[1]
     for one, other in zip(counts.by_node(), again.by_node(), strict=True):
         assert (one is None) == (other is None)

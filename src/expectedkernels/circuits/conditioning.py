@@ -17,6 +17,7 @@ from expectedkernels.circuits.operands import LEAST_ROOM
 from expectedkernels.data.evidence import Evidence
 from expectedkernels.engine.blocks import Inner, from_leaves, inner_of_edges
 from expectedkernels.engine.layers import Edges, Level, Levels
+from expectedkernels.engine.operations import States, TensorLevels, tensor_levels
 from expectedkernels.engine.passes import (
     Atoms,
     Semiring,
@@ -28,7 +29,6 @@ from expectedkernels.engine.passes import (
     up,
     up_over,
 )
-from expectedkernels.engine.torch_ops import States, TensorLevels, tensor_levels
 from expectedkernels.vtree import Vtree
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def _sums(edges: Edges, weights: Any, products: Any) -> Any:
     return run_shares(terms if weights is None else terms + weights[:, None], edges.starts)[1]
 
 
-LOGS = Semiring(lambda shape, ones: np.full(shape, 0.0 if ones else -inf), np.add, _sums, log_sizes)
+LOGS = Semiring(-inf, 0.0, np.add, _sums, log_sizes)
 """Logarithms of values, of absolute weights."""
 
 

@@ -21,10 +21,10 @@ from expectedkernels.circuits.operands import (
 )
 from expectedkernels.engine.joint import KEPT, joint_layout, joint_levels
 from expectedkernels.engine.nodes import CACHED_BYTES, NodePass, log_headroom
+from expectedkernels.engine.operations import differentiable
 from expectedkernels.engine.passes import Atoms, up
 from expectedkernels.engine.replay import fits, replayed
 from expectedkernels.engine.scaled import NodeValues, Scaled
-from expectedkernels.engine.torch_ops import differentiable
 from expectedkernels.vtree import Vtree
 
 if TYPE_CHECKING:

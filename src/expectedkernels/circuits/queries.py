@@ -47,6 +47,13 @@ from expectedkernels.data.schema import Schema
 from expectedkernels.data.tables import as_floats, as_table, is_frame
 from expectedkernels.engine.blocks import Inner, from_leaves
 from expectedkernels.engine.layers import Levels
+from expectedkernels.engine.operations import (
+    States,
+    TensorLevels,
+    double_logs,
+    normalised,
+    times_atoms,
+)
 from expectedkernels.engine.passes import (
     MAX,
     Atoms,
@@ -55,7 +62,6 @@ from expectedkernels.engine.passes import (
     down,
     down_over,
     lifted,
-    operations,
     up,
     up_over,
     workspace,
@@ -69,7 +75,6 @@ from expectedkernels.engine.sampling import (
     draw_edges,
     first_reaching,
 )
-from expectedkernels.engine.torch_ops import States, TensorLevels, best_values
 
 if TYPE_CHECKING:
     from expectedkernels.circuits.circuit import Circuit
@@ -636,7 +641,7 @@ def _at_atoms(circuit: Circuit, evidence: Evidence | None, exact: bool) -> Any:
     levels, host = levels_of(circuit), circuit.host
     if levels is None:
         return _log_at_atoms(host, evidence, exact)
-    xp, ops, work = circuit.xp, operations(levels), workspace(levels)
+    xp, work = circuit.xp, workspace(levels)
     parts, trusted, possible = [], [], []
 
     def run(atoms: Atoms) -> tuple[Any, Any, Any]:
@@ -647,10 +652,10 @@ def _at_atoms(circuit: Circuit, evidence: Evidence | None, exact: bool) -> Any:
             if exact:
                 roots = found.log_roots[0]
                 scale = xp.zeros_like(roots) if found.scale is None else found.scale
-                terms = ops.logs(below.atoms)
+                terms = double_logs(below.atoms)
                 terms += xp.where(roots > -inf, roots, scale)
             else:
-                terms = ops.normalised(levels, ops.times_atoms(found, below.atoms))
+                terms = normalised(levels, times_atoms(found, below.atoms))
         return terms.reshape(levels.n_atoms, -1).T, below.trusted, found.possible
 
     for _, some in evidence_chunks(levels, evidence):
@@ -828,12 +833,10 @@ def _completed(circuit: Circuit, evidence: Evidence) -> Any:
         atoms = atoms[:, 0] if some.n_rows == 1 else atoms
         if isinstance(levels, TensorLevels):
             atoms = as_like(atoms.reshape(len(atoms), -1), levels.like)
-            every = map(levels.all_edges, range(len(levels.levels)))
-            weights = [edges.weights.to(atoms.dtype).log() for edges in every]
-            values = best_values(levels, weights, atoms)
+            weights = lifted(MAX, levels)
         else:
             weights = circuit.remembered("log weights", partial(lifted, MAX, levels))
-            values = up_over(MAX, levels, weights, atoms)
+        values = up_over(MAX, levels, weights, atoms)
         possible[rows] = to_numpy(values[-1] > -np.inf)
         refuse_impossible(possible, given=True)
         chosen = descend(levels, some.n_rows, _best(weights, values, atoms))

@@ -18,7 +18,7 @@ from scipy import sparse
 
 from expectedkernels.arrays import as_like, detach, is_on_card, namespace, to_numpy
 from expectedkernels.engine.layers import DENSE_RATE, Edges, IntArray, Level, Levels
-from expectedkernels.engine.torch_ops import TensorLevels, sent_level
+from expectedkernels.engine.operations import TensorLevels, sent_level
 from expectedkernels.vtree import Vtree
 
 STEP_COST = 6_000
@@ -199,8 +199,8 @@ class KroneckerStack:
     units: slice
     products: slice
 
-    def apply(self, x: Any, out: Any) -> Any:
-        """The weighted sums of products, written to `out` unless that is None."""
+    def apply(self, x: Any, out: Any, turned: bool = False) -> Any:
+        """The weighted sums of products, written to `out` unless that is None; never `turned`."""
         n, *widths = self.shape
         y, tail = x[self.products], prod(x.shape[1:])
         for number, (axis, w) in enumerate(self.weights, 1):

@@ -85,11 +85,6 @@ class Edges:
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
 
     @cached_property
-    def has_idle(self) -> bool:
-        """Whether some unit has no edge."""
-        return bool((np.diff(self.starts) == 0).any())
-
-    @cached_property
     def most(self) -> int:
         """How many edges a unit has at most."""
         return int(np.diff(self.starts).max(initial=0))

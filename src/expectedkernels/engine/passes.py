@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from math import inf
-from operator import or_
 from typing import Any
 
 import numpy as np
 
 from expectedkernels.arrays import as_like, namespace
-from expectedkernels.engine import numpy_ops, torch_ops
+from expectedkernels.engine import operations as ops
 from expectedkernels.engine.layers import Edges, Levels
-from expectedkernels.engine.torch_ops import TensorLevels
+from expectedkernels.engine.operations import TensorLevels
 
 CACHED_BYTES = 2**22
 """Rows are worked on in chunks whose values fit into so much memory: that of a cache."""
@@ -22,11 +22,6 @@ LEVEL_ENTRIES, LARGEST_BYTES = 40_000, 2**26
 """Where levels are small, chunks grow until a level has so many entries, or values fill memory."""
 FEWEST, MOST = 32, 1024
 """How many rows a chunk has at least and at most."""
-
-
-def operations(levels: Levels) -> Any:
-    """What works on the arrays of these levels."""
-    return torch_ops if isinstance(levels, TensorLevels) else numpy_ops
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +78,7 @@ class Up:
     @property
     def log_roots(self) -> Any:
         """The logs of the values of the roots, (roots, rows) or (roots,)."""
-        logs = operations(self.levels).logs(self.values[self.levels.roots])
+        logs = ops.double_logs(self.values[self.levels.roots])
         return logs if self.scale is None else logs + self.scale
 
     def sums(self, number: int) -> Any:
@@ -110,7 +105,7 @@ class Up:
         products = self.products[number]
         if not isinstance(products, tuple):
             return products
-        return torch_ops.times_atoms(self, self.values.new_ones(self.atoms.values.shape))
+        return ops.times_atoms(self, self.values.new_ones(self.atoms.values.shape))
 
     @property
     def raised_mark(self) -> Any:
@@ -118,12 +113,12 @@ class Up:
         masks = [*self.raised.values()]
         if self.atoms.raised is not None:
             masks.append(self.atoms.raised)
-        return reduce(or_, [mask.any() for mask in masks]) if masks else None
+        return reduce(operator.or_, [mask.any() for mask in masks]) if masks else None
 
 
 def workspace(levels: Levels) -> Any:
     """Memory for passes over some levels, one after the other."""
-    return operations(levels).Workspace(levels)
+    return ops.Workspace(levels.like)
 
 
 def chunk_rows(levels: Levels, max_bytes: float = inf, values_only: bool = False) -> int:
@@ -157,8 +152,7 @@ def up(
     whose log it is, by as much. `bounds` are those of the logs of atoms without a scale, and
     whether values may be negative. With `drop`, values that are too small become zero.
     """
-    ops = operations(levels)
-    work = ops.Workspace(levels) if work is None else work
+    work = workspace(levels) if work is None else work
     values = work.array("values", (levels.n_units, *atoms.values.shape[1:]))
     found = Up(levels, atoms, values)
     given = atoms.scale is not None
@@ -171,13 +165,15 @@ def up(
             found.inputs.append(pair)
             found.products.append(products)
         here = values[level.start : level.stop]
-        ops.sums(level, products, here)
+        ops.write_sums(level, products, here)
         if is_divided:
             floor = float(np.exp(-levels.room)) if is_raised else None
             found.tops[number], small = ops.divide(level, here, floor, lift, bounds[2], drop)
             if small is not None:
                 found.raised[number] = small
-    parts = [ops.logs(namespace(values).concat([*found.tops.values()]))] if found.tops else []
+    parts = (
+        [ops.double_logs(namespace(values).concat([*found.tops.values()]))] if found.tops else []
+    )
     parts += [atoms.scale] if given else []
     found.scale = sum(part.sum(axis=0) for part in parts) if parts else None
     return found
@@ -220,8 +216,7 @@ def down(
     Derivatives in rows are multiplied by the weights of these.
     """
     levels, values = found.levels, found.values
-    ops = operations(levels)
-    work = ops.Workspace(levels) if work is None else work
+    work = workspace(levels) if work is None else work
     derivatives = work.array("derivatives", values.shape)
     if not levels.has_every_use_once:
         derivatives[:] = 0.0
@@ -246,7 +241,7 @@ def down(
             if number == 0 and not to_atoms:
                 break
             sent = work.array("sent", (level.n_products, *values.shape[1:]))
-            ops.back(level, here, sent)
+            ops.write_sums(level, here, sent, turned=True)
             if level.inputs is not None:
                 ops.pull(found, number, here, sent, derivatives, work)
         if found.atoms.raised is not None:
@@ -263,7 +258,7 @@ def _undivided(found: Up, number: int, here: Any, exact: bool) -> tuple[Any, Any
         return here, None
     level, tops, small = found.levels.levels[number], found.tops[number], found.raised.get(number)
     values = found.values[level.start : level.stop]
-    fused: Any = None if exact or isinstance(here, np.ndarray) else torch_ops.fused_at(values)
+    fused: Any = None if exact or isinstance(here, np.ndarray) else ops.fused_at(values)
     if fused is not None:
         return fused.undivide(here, values, level.unit_places, tops, small)
     lost = None if small is None else _flow(values, here, small, exact)
@@ -284,41 +279,25 @@ class EdgeCounts:
 
     def __init__(self, levels: Levels) -> None:
         self.levels = levels
-        every: Any = levels.levels
-        zeros = namespace(every[0].edges.weights).zeros_like
-        self._stacks = [[zeros(stack.weights) for stack in level.stacks] for level in every]
-        self._edges = [zeros(level.edges.weights) for level in every]
+        zeros = namespace(levels.like).zeros_like
+        self.by_level: list[tuple[list[Any], Any]] = [
+            ([zeros(stack.weights) for stack in level.stacks], zeros(level.edges.weights))
+            for level in levels.levels
+        ]
 
     def take_in(self, found: Up, number: int, units: Any) -> None:
         """Add w * sum over rows of (derivative of the unit) * (value of the product)."""
-        level: Any = self.levels.levels[number]
-        ops, products = operations(self.levels), found.products[number]
-        if isinstance(products, tuple):  # the states of variables, in tensors
-            stacks, dots = ops.table_counts(*products[:1], ops.table_uses(*products, units))
-            for counts, more in zip(self._stacks[number], stacks, strict=True):
-                counts += more
-            self._edges[number] += dots
-            return
-        for counts, stack in zip(self._stacks[number], level.stacks, strict=True):
-            n, height, width = stack.weights.shape
-            above = units[stack.units].reshape(n, height, -1)
-            below = products[stack.products].reshape(n, width, -1)
-            counts += stack.weights * (above @ below.swapaxes(1, 2))
-        if len(level.edges.weights):
-            self._edges[number] += level.edges.weights * ops.edge_dots(level, units, products)
+        level, (stacks, edges) = self.levels.levels[number], self.by_level[number]
+        empty = namespace(edges).empty_like
+        dots = [empty(counts) for counts in stacks], empty(edges)
+        ops.write_dots(found, number, units, *dots)
+        for counts, own, stack in zip(stacks, dots[0], level.stacks, strict=True):
+            counts += own * stack.weights
+        edges += dots[1] * level.edges.weights
 
-    def add(self, other: EdgeCounts) -> None:
-        """Add the counts of other rows."""
-        for stacks, more in zip(self._stacks, other._stacks, strict=True):
-            for counts, found in zip(stacks, more, strict=True):
-                counts += found
-        for counts, found in zip(self._edges, other._edges, strict=True):
-            counts += found
-
-    def add_nodes(self, found: Sequence[Any]) -> None:
-        """Add the counts of other rows, given as `by_node` gives them."""
-        pairs = zip(self.by_level(), self.levels.by_stack(found), strict=True)
-        for (stacks, edges), (more, dots) in pairs:
+    def add(self, numbers: Sequence[tuple[Sequence[Any], Any]]) -> None:
+        """Add the counts of other rows, given for stacks and edges of every level."""
+        for (stacks, edges), (more, dots) in zip(self.by_level, numbers, strict=True):
             for counts, part in zip([*stacks, edges], [*more, dots], strict=True):
                 counts += as_like(part, counts)
 
@@ -327,11 +306,7 @@ class EdgeCounts:
 
         A matrix for dense weights, one number per stored entry for sparse ones.
         """
-        return self.levels.by_node(self.by_level())
-
-    def by_level(self) -> list[tuple[list[Any], Any]]:
-        """The counts of the stacks and of the edges of every level."""
-        return list(zip(self._stacks, self._edges, strict=True))
+        return self.levels.by_node(self.by_level)
 
 
 def count(found: Up, weights: Any, counts: EdgeCounts, work: Any = None) -> Down:
@@ -351,8 +326,7 @@ class Semiring:
 
     Attributes
     ----------
-    full : callable
-        From a shape and False or True to an array of zeros or ones.
+    zero, one : elements
     times : callable
     sums : callable
         From edges, their lifted weights (None: all are one) and an array of products to the sum
@@ -362,57 +336,61 @@ class Semiring:
 
     Examples
     --------
-    >>> MAX.times(MAX.full((2,), True), -1.0).tolist(), LOGIC.lift(np.array([0.0, 0.3])).tolist()
-    ([-1.0, -1.0], [False, True])
+    >>> MAX.times(MAX.one, -1.0), COUNTS.lift(np.array([0.0, 0.3])).tolist()
+    (-1.0, [0, 1])
     """
 
-    full: Callable[[tuple[int, ...], bool], Any]
+    zero: Any
+    one: Any
     times: Callable[[Any, Any], Any]
     sums: Callable[[Edges, Any, Any], Any]
     lift: Callable[[Any], Any]
 
 
-def _of_ufuncs(
-    plus: Any, times: Any, zero: Any, one: Any, dtype: Any, lift: Callable[[Any], Any]
-) -> Semiring:
-    """The semiring on arrays of one type."""
-
-    def full(shape: tuple[int, ...], ones: bool) -> Any:
-        return np.full(shape, one if ones else zero, dtype=dtype)
-
-    def sums(edges: Edges, weights: Any, products: Any) -> Any:
-        terms = products[edges.products]
-        if weights is not None:
-            terms = times(terms, weights.reshape(-1, *[1] * (products.ndim - 1)))
-        if not edges.has_idle:
-            return plus.reduceat(terms, edges.starts[:-1])
-        out = full((len(edges.starts) - 1, *products.shape[1:]), False)
-        filled = np.flatnonzero(np.diff(edges.starts))
-        out[filled] = plus.reduceat(terms, edges.starts[filled])
-        return out
-
-    return Semiring(full, times, sums, lift)
+def _reduced(plus: Any, zero: Any, terms: Any, edges: Edges) -> Any:
+    """The terms of edges, added up for every unit."""
+    out = np.full((len(edges.starts) - 1, *terms.shape[1:]), zero, dtype=terms.dtype)
+    filled = np.flatnonzero(np.diff(edges.starts))
+    out[filled] = plus.reduceat(terms, edges.starts[filled])
+    return out
 
 
-MAX = _of_ufuncs(np.maximum, np.add, -np.inf, 0.0, np.float64, numpy_ops.logs)
+def _largest(edges: Edges, weights: Any, products: Any) -> Any:
+    terms = products[edges.products] + weights.reshape(-1, *[1] * (products.ndim - 1))
+    if isinstance(terms, np.ndarray):
+        return _reduced(np.maximum, -inf, terms, edges)
+    units: Any = edges.units
+    out = terms.new_full((len(edges.starts) - 1, terms.shape[1]), -inf)
+    return out.scatter_reduce_(0, units[:, None].expand_as(terms), terms, "amax")
+
+
+MAX = Semiring(-inf, 0.0, operator.add, _largest, ops.double_logs)
 """Logs of values, the largest in the place of the sum."""
-LOGIC = _of_ufuncs(np.logical_or, np.logical_and, False, True, np.bool_, lambda w: w != 0)
-"""Which values are not zero."""
-COUNTS = _of_ufuncs(np.add, np.multiply, 0, 1, object, lambda w: (w != 0).astype(object) * 1)
-"""How many terms are not zero, exactly."""
+COUNTS = Semiring(
+    0,
+    1,
+    np.multiply,
+    lambda edges, w, products: _reduced(np.add, 0, products[edges.products] * w, edges),
+    lambda w: (w != 0).astype(object) * 1,
+)
+"""How many terms are not zero, exactly, in arrays of one axis."""
 
 
 def lifted(semiring: Semiring, levels: Levels) -> list[Any]:
     """The weights of all edges of every level as elements of a semiring."""
-    return [semiring.lift(level.all_edges.weights) for level in levels.levels]
+    return [semiring.lift(levels.all_edges(i).weights) for i in range(len(levels.levels))]
 
 
 def up_over(semiring: Semiring, levels: Levels, weights: Sequence[Any], atoms: Any) -> Any:
     """The values of all units, (units, ...), given lifted weights and atoms, (atoms, ...)."""
-    values = semiring.full((levels.n_units, *atoms.shape[1:]), False)
+    shape = (levels.n_units, *atoms.shape[1:])
+    if isinstance(atoms, np.ndarray):
+        values: Any = np.full(shape, semiring.zero, dtype=atoms.dtype)
+    else:
+        values = atoms.new_full(shape, semiring.zero)
     for number, level in enumerate(levels.levels):
         products = products_over(semiring, levels, number, values, atoms)
-        found = semiring.sums(level.all_edges, weights[number], products)
+        found = semiring.sums(levels.all_edges(number), weights[number], products)
         values[level.start : level.stop] = found
     return values
 
@@ -425,8 +403,8 @@ def products_over(semiring: Semiring, levels: Levels, number: int, values: Any, 
 
 def down_over(semiring: Semiring, levels: Levels, weights: Sequence[Any], values: Any) -> Any:
     """The derivatives of the (only) root in all atoms, (atoms, ...), given all values."""
-    found = semiring.full(values.shape, False)
-    found[levels.roots] = semiring.full((1, *values.shape[1:]), True)
+    found = np.full(values.shape, semiring.zero)
+    found[levels.roots] = semiring.one
     sent: Any = None
     for level, own in zip(levels.levels[::-1], weights[::-1], strict=True):
         order, by_product = level.by_product

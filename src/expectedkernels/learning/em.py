@@ -43,9 +43,9 @@ from expectedkernels.data.chunks import StreamLike, WeightsLike, naming
 from expectedkernels.data.evidence import Column, Evidence, EvidenceLike
 from expectedkernels.engine.layers import weight_cost
 from expectedkernels.engine.nodes import NodePass
+from expectedkernels.engine.operations import TensorLevels, in_double
 from expectedkernels.engine.passes import EdgeCounts, count, up, workspace
 from expectedkernels.engine.scaled import safe_log
-from expectedkernels.engine.torch_ops import TensorLevels, in_double
 from expectedkernels.learning.minibatch import (
     CAPTURED,
     Batch,
@@ -339,10 +339,10 @@ def _add_lost(trained: Trained, rows: Rows, counts: EdgeCounts) -> float:
     levels = trained.levels
     if isinstance(levels, TensorLevels) and levels.is_single:
         total, found = layer_counts(replace(trained, levels=in_double(levels)), rows)
-        counts.add(found)
+        counts.add(found.by_level)
         return total
     total, by_node = pattern_counts(circuit_of(trained), rows)
-    counts.add_nodes([None if found is None else found[0] for found in by_node])
+    counts.add(levels.by_stack([None if found is None else found[0] for found in by_node]))
     return total
 
 

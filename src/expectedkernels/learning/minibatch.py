@@ -15,11 +15,11 @@ from expectedkernels.checks import CircuitError
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.conditioning import certain, evidence_chunks, observed
 from expectedkernels.circuits.queries import log_values
-from expectedkernels.engine import torch_ops
+from expectedkernels.engine import operations
 from expectedkernels.engine.layers import Levels
-from expectedkernels.engine.passes import Atoms, EdgeCounts, Up, down, operations, up, workspace
+from expectedkernels.engine.operations import States, TensorLevels, tensor_levels
+from expectedkernels.engine.passes import Atoms, EdgeCounts, down, up, workspace
 from expectedkernels.engine.replay import Captured, fits, replayed
-from expectedkernels.engine.torch_ops import States, TensorLevels, tensor_levels
 from expectedkernels.learning.training_data import Rows, group_sums, row_sums, shares
 
 TINY = np.finfo(np.float64).tiny
@@ -117,17 +117,16 @@ def stepped(trained: Trained, counts: EdgeCounts, beta: Any, step: Any) -> Train
 
     What is given in advance and the step are numbers, or tensors without axes.
     """
-    ops = operations(trained.levels)
     every: Any = trained.levels.levels
     numbers: Numbers = []
-    for level, (stacks, edges) in zip(every, counts.by_level(), strict=True):
+    for level, (stacks, edges) in zip(every, counts.by_level, strict=True):
         stacked = [
             shares(found, beta, row_sums, stack.weights, step, trained.floor)
             for stack, found in zip(level.stacks, stacks, strict=True)
         ]
 
         def sums(terms: Any, level: Any = level) -> Any:
-            return ops.unit_sums(level, terms)
+            return operations.unit_sums(level, terms)
 
         old = level.edges.weights
         numbers.append((stacked, shares(edges, beta, sums, old, step, trained.floor)))
@@ -269,7 +268,7 @@ class Card:
         views = self.views(dots)
         below = down(
             found,
-            each=lambda number, units: _write_dots(found, number, units, *views[number]),
+            each=lambda number, units: operations.write_dots(found, number, units, *views[number]),
             to_atoms=False,
             weights=weights,
         )
@@ -286,7 +285,7 @@ class Card:
         xp = namespace(flat)
         for part, width in self.groups:
             old, own, new = (x[part].view(-1, width) for x in (flat, dots, after))
-            fused = torch_ops.fused_at(old, 1)
+            fused = operations.fused_at(old, 1)
             if fused is not None and width <= fused.WIDEST:
                 fused.move(old, own, good, beta, step, floor, new)
             else:
@@ -296,30 +295,12 @@ class Card:
             if part.stop > part.start:
 
                 def sums(terms: Any, level: Any = level) -> Any:
-                    return torch_ops.unit_sums(level, terms)
+                    return operations.unit_sums(level, terms)
 
                 old = flat[part]
                 found = shares(dots[part] * old, beta, sums, old, step, floor)
                 after[part] = xp.where(good, found, old)
         return after
-
-
-def _write_dots(found: Up, number: int, units: Any, stacks: list[Any], edges: Any) -> None:
-    """Write the sums over rows of derivatives times values, for all weights of a level."""
-    levels: Any = found.levels
-    level, products = levels.levels[number], found.products[number]
-    if isinstance(products, tuple):
-        uses = torch_ops.table_uses(levels, products[1], units)
-        torch_ops.write_table_dots(levels, uses, stacks, edges)
-        return
-    xp = namespace(units)
-    for out, stack in zip(stacks, level.stacks, strict=True):
-        n, height, width = stack.weights.shape
-        above = units[stack.units].view(n, height, -1)
-        below = products[stack.products].view(n, width, -1)
-        xp.bmm(above, below.swapaxes(1, 2), out=out)
-    if edges.shape[0]:
-        edges.copy_(torch_ops.edge_dots(level, units, products))
 
 
 def card_of(trained: Trained, data: Rows, size: int) -> Card | None:

@@ -1,4 +1,4 @@
-"""Layers in torch, and their passes."""
+"""The steps of passes over one layer, in NumPy and in torch, and layers in tensors."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import groupby
-from math import inf
+from math import prod
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import as_like, is_on_card, namespace
+from expectedkernels.arrays import as_like, is_on_card, namespace, take
 from expectedkernels.engine.layers import Edges, Level, Levels, Stack
 from expectedkernels.engine.replay import Captured, total_bytes
 
@@ -198,39 +198,24 @@ def _sent_edges(edges: Edges, like: Any) -> Edges:
     return new
 
 
-def best_values(levels: TensorLevels, weights: Sequence[Any], atoms: Any) -> Any:
-    """The logs of all units, the largest term in the place of sums, given logs of weights.
-
-    They are of the type of the atoms: double precision, or sums of many logs become equal.
-    """
-    values = atoms.new_full((levels.n_units, atoms.shape[1]), -inf)
-    for number, (level, own) in enumerate(zip(levels.levels, weights, strict=True)):
-        edges, made = levels.all_edges(number), atoms
-        if level.inputs is not None:
-            left, right = level.inputs
-            made = values.index_select(0, left) + values.index_select(0, right)
-        terms = made.index_select(0, edges.products) + own[:, None]
-        units: Any = edges.units
-        index = units[:, None].expand_as(terms)
-        values[level.start : level.stop].scatter_reduce_(0, index, terms, "amax")
-    return values
-
-
-def unit_sums(level: Level, terms: Any) -> Any:
-    """For every edge of sparse nodes, the sum of the terms of all edges of its unit."""
-    n = level.sparse_units.stop - level.sparse_units.start
-    return terms.new_zeros(n).index_add_(0, level.edges.units, terms)[level.edges.units]
-
-
 class Workspace:
-    """Memory for a pass; libraries of tensors keep what was freed by themselves."""
+    """Memory that one chunk of rows leaves to the next: fresh memory is slow at first touch."""
 
-    def __init__(self, levels: TensorLevels) -> None:
-        self._like = levels.like
+    def __init__(self, like: Any) -> None:
+        self._like = like
+        self._held: dict[Any, Any] = {}
 
     def array(self, key: Any, shape: tuple[int, ...]) -> Any:
-        """A tensor of a shape with anything in it."""
-        return self._like.new_empty(shape)
+        """An array of a shape with anything in it; what had the same key is gone."""
+        if not isinstance(self._like, np.ndarray):  # torch keeps memory by itself
+            return self._like.new_empty(shape)
+        if len(shape) == 1:  # of one row: not worth it
+            return np.empty(shape)
+        size = prod(shape)
+        held = self._held.get(key)
+        if held is None or held.size < size:
+            held = self._held[key] = np.empty(size)
+        return held[:size].reshape(shape)
 
 
 @cache
@@ -248,19 +233,41 @@ def fused_at(values: Any, least: int = FUSED_ROWS) -> ModuleType | None:
     return _fused() if is_on_card(values) and values.shape[1] >= least else None
 
 
-def products(found: Any, number: int, work: Workspace, place: int) -> tuple[None, Any]:
-    """The values of a level's products; inputs are taken anew on the way down.
+def _fused_for(level: Level, values: Any, turned: bool = False) -> ModuleType | None:
+    """Fused steps for the products of a layer, or (`turned`) for the derivatives in these.
 
-    Where steps are fused, those that are units as they are, are written to the units alone.
+    They also write what is passed to or from units without weights.
+    """
+    if isinstance(values, np.ndarray) or level.inputs is None or level.views is not None:
+        return None
+    return fused_at(values) if level.is_used_once or not turned else None
+
+
+def products(found: Any, number: int, work: Workspace, place: int) -> tuple[Any, Any]:
+    """The values of the inputs of a layer's products, (2, products, ...), and of the products.
+
+    No inputs, and the atoms, at the lowest layer. In torch inputs are taken anew on the way down.
     """
     level, values = found.levels.levels[number], found.values
     if level.inputs is None:
         atoms = found.atoms.values
         return None, (found.levels, atoms) if isinstance(atoms, States) else atoms
+    tail = values.shape[1:]
     if level.views is not None:
-        one, other = level.pair(values)
-        return None, (one * other).reshape(level.n_products, -1)
-    fused = fused_at(values)
+        left, right = level.pair(values)
+        made = work.array(("products", place), (level.n_products, *tail))
+        namespace(values).multiply(left, right, out=made.reshape(left.shape))
+        return None, made
+    if isinstance(values, np.ndarray):
+        if values.ndim == 1:
+            pair = values.take(level.inputs)
+            return pair, pair[0] * pair[1]
+        pair = work.array(("inputs", place), (2, level.n_products, *tail))
+        made = work.array(("products", place), (level.n_products, *tail))
+        # indices are in range; other modes would copy
+        values.take(level.inputs, axis=0, out=pair, mode="clip")
+        return pair, np.multiply(pair[0], pair[1], out=made)
+    fused = _fused_for(level, values)
     if fused is not None:
         here = values[level.start : level.stop]
         return None, fused.products(values, level.inputs, here, level.n_passed)
@@ -268,27 +275,33 @@ def products(found: Any, number: int, work: Workspace, place: int) -> tuple[None
     return None, values.index_select(0, left).mul_(values.index_select(0, right))
 
 
-def sums(level: Level, products: Any, out: Any) -> None:
-    """Write the weighted sums of a level's products."""
-    if isinstance(products, tuple):
-        levels, atoms = products
+def write_sums(level: Level, x: Any, out: Any, turned: bool = False) -> None:
+    """Write the weighted sums of a layer's products; `turned`, of the derivatives in its units."""
+    if isinstance(x, tuple):  # the states of variables: entries of tables
+        levels, atoms = x
         fused = fused_at(out)
         if fused is not None:
             fused.look_up(atoms.states, level.node_of_unit, levels.bases, levels.table, out)
         else:
             out.copy_(levels.table[levels.entries_at(atoms.states)])
         return
-    if level.inputs is None or level.views is not None or fused_at(out) is None:
-        out[: level.n_passed] = products[: level.n_passed]
+    if level.n_passed and _fused_for(level, out, turned) is None:
+        out[: level.n_passed] = x[: level.n_passed]
     for stack in level.stacks:
-        stack.apply(products, out)
-    edges = level.edges
-    if edges.weights.shape[0]:
-        terms = products[level.sparse_products].index_select(0, edges.products)
-        terms.mul_(edges.weights[:, None])
-        out[level.sparse_units].zero_().index_add_(0, edges.units, terms)
+        stack.apply(x, out, turned)
+    edges, source, goal = level.edges, level.sparse_products, level.sparse_units
+    if goal.start == goal.stop:
+        return
+    rows, columns = edges.units, edges.products
+    if turned:
+        source, goal, rows, columns = goal, source, columns, rows
+    if not isinstance(x, np.ndarray):
+        terms = x[source].index_select(0, columns).mul_(edges.weights[:, None])
+        out[goal].zero_().index_add_(0, rows, terms)
+    elif x.ndim == 1:
+        out[goal] = np.bincount(rows, x[source][columns] * edges.weights, goal.stop - goal.start)
     else:
-        out[level.sparse_units] = 0.0
+        out[goal] = (level.back if turned else level.forth) @ x[source]
 
 
 def divide(
@@ -299,18 +312,53 @@ def divide(
     The largest value of a node becomes the exponential of the lift. With `drop` values below the
     floor become zero.
     """
-    fused = None if signed or drop else fused_at(values)
+    in_numpy = isinstance(values, np.ndarray)
+    fused = None if in_numpy or signed or drop else fused_at(values)
     if fused is not None:
         return fused.divide(values, level.unit_places, floor, lift)
-    tops = _tops(level, values.abs() if signed else values)
-    tops = tops * float(np.exp(-lift)) + (tops == 0)
-    nonzero = None if floor is None else values != 0
-    values.copy_(level.divided(values, tops))
+    tops = _tops(level, abs(values) if signed else values)
+    if lift:
+        tops *= float(np.exp(-lift))
+    tops += tops == 0
+    nonzero = None if floor is None else values != 0  # before the division, which may lose some
+    n, height = len(level.nodes), level.height
+    if height:
+        parts = values.reshape(n, height, -1)
+        parts /= tops.reshape(n, 1, -1)
+    else:
+        values /= tops[level.node_of_unit]
     if nonzero is None:
         return tops, None
-    small = nonzero & ((values.abs() if signed else values) < floor)
-    values.masked_fill_(small, 0.0 if drop else floor)
+    small = nonzero & ((abs(values) if signed else values) < floor)
+    if not in_numpy:
+        values.masked_fill_(small, 0.0 if drop else floor)
+    elif small.any():
+        values[small] = 0.0 if drop else floor
+    else:
+        small = None
     return tops, small
+
+
+def _tops(level: Level, values: Any) -> Any:
+    """The largest of every node's values, (nodes, ...)."""
+    n, starts = len(level.nodes), level.unit_starts
+    if values.ndim == 1:
+        return np.maximum.reduceat(values, starts[:-1])
+    if level.height:
+        parts = values.reshape(n, level.height, -1)
+        return parts.max(1) if isinstance(parts, np.ndarray) else parts.amax(1)
+    if not isinstance(values, np.ndarray):
+        nodes: Any = level.node_of_unit
+        tops = values.new_zeros((n, values.shape[1]))
+        return tops.scatter_reduce_(0, nodes[:, None].expand_as(values), values, "amax")
+    sizes = np.diff(starts)
+    if n <= int(sizes.max()):
+        return np.maximum.reduceat(values, starts[:-1])
+    tops = values[starts[:-1]]
+    for i in range(1, int(sizes.max())):
+        longer = np.flatnonzero(sizes > i)
+        tops[longer] = np.maximum(tops[longer], values[starts[longer] + i])
+    return tops
 
 
 def differentiable(
@@ -345,58 +393,24 @@ def differentiable(
     return values[levels.roots], scale, clamped
 
 
-def _tops(level: Level, values: Any) -> Any:
-    """The largest of every node's values, (nodes, rows)."""
-    if level.height:
-        return values.view(len(level.nodes), level.height, -1).amax(1)
-    tops = values.new_zeros((len(level.nodes), values.shape[1]))
-    nodes: Any = level.node_of_unit
-    return tops.scatter_reduce_(0, nodes[:, None].expand_as(values), values, "amax")
-
-
-def times_atoms(found: Any, derivatives: Any) -> Any:
-    """The derivatives in atoms, multiplied by the values of these."""
-    atoms = found.atoms.values
-    if not isinstance(atoms, States):
-        return derivatives.mul_(atoms)
-    leaf, number, size = found.levels.atom_numbers
-    states = atoms.states.index_select(0, leaf)
-    return derivatives.masked_fill_((states != number) & (states != size), 0.0)
-
-
-def normalised(levels: TensorLevels, terms: Any) -> Any:
-    """The terms of atoms over the sums of those of their variables."""
-    leaf, _, _ = levels.atom_numbers
-    totals = terms.new_zeros((levels.leaf_states.shape[0], terms.shape[1]))
-    return terms.div_(totals.index_add_(0, leaf, terms).index_select(0, leaf))
-
-
-def back(level: Level, units: Any, sent: Any) -> None:
-    """Write the derivatives in a level's products, given those in its units."""
-    if not _is_pulled_at_once(level, units):
-        sent[: level.n_passed] = units[: level.n_passed]
-    for stack in level.stacks:
-        stack.apply(units, sent, turned=True)
-    edges = level.edges
-    below = sent[level.sparse_products].zero_()
-    if edges.weights.shape[0]:
-        terms = units[level.sparse_units].index_select(0, edges.units).mul_(edges.weights[:, None])
-        below.index_add_(0, edges.products, terms)
-
-
-def _is_pulled_at_once(level: Level, units: Any) -> bool:
-    """Whether one launch sends the derivatives in products to their inputs."""
-    return level.is_used_once and level.inputs is not None and fused_at(units) is not None
-
-
 def pull(found: Any, number: int, here: Any, sent: Any, derivatives: Any, work: Workspace) -> None:
-    """Write the derivatives in the inputs of a level's products, given those in the products."""
+    """Write the derivatives in the inputs of a layer's products, given those in the products."""
     level, values = found.levels.levels[number], found.values
-    left, right = level.inputs
-    fused: Any = fused_at(values)
-    if _is_pulled_at_once(level, here):
+    if isinstance(values, np.ndarray):
+        inputs = found.inputs[number]
+        room = work.array("flow", inputs.shape) if sent.ndim > 1 else None
+        flow = np.multiply(sent, inputs[::-1], out=room)
+        used, matrix, place = level.uses
+        flow = flow.reshape(-1, *flow.shape[2:])
+        if matrix is not None:
+            flow = matrix @ flow if flow.ndim > 1 else np.bincount(place, flow, len(used))
+        derivatives[used] = flow
+        return
+    fused: Any = _fused_for(level, values, turned=True)
+    if fused is not None:
         fused.pull(values, level.inputs, here, sent, derivatives, level.n_passed)
         return
+    left, right = level.inputs
     for own, other in ((left, right), (right, left)):
         flow = values.index_select(0, other).mul_(sent)
         if level.is_used_once:
@@ -405,37 +419,70 @@ def pull(found: Any, number: int, here: Any, sent: Any, derivatives: Any, work: 
             derivatives.index_add_(0, own, flow)
 
 
-def edge_dots(level: Level, units: Any, products: Any) -> Any:
-    """For every edge of sparse nodes, the sum over rows of its unit times its product."""
-    above = units[level.sparse_units].index_select(0, level.edges.units)
-    below = products[level.sparse_products].index_select(0, level.edges.products)
-    return above.mul_(below).sum(axis=1)
+def times_atoms(found: Any, derivatives: Any) -> Any:
+    """The derivatives in atoms, multiplied by the values of these."""
+    atoms = found.atoms.values
+    if isinstance(atoms, States):
+        leaf, number, size = found.levels.atom_numbers
+        states = atoms.states.index_select(0, leaf)
+        return derivatives.masked_fill_((states != number) & (states != size), 0.0)
+    derivatives *= atoms
+    return derivatives
 
 
-def table_uses(levels: TensorLevels, atoms: States, units: Any) -> Any:
-    """For every entry of the list of tables, the sum of the derivatives of rows that take it."""
-    uses = levels.table.new_zeros(levels.table.shape)
+def normalised(levels: Levels, terms: Any) -> Any:
+    """The terms of atoms over the sums of those of their variables."""
+    leaf, starts = levels.atom_numbers[0], levels.levels[0].product_starts[:-1]
+    if isinstance(terms, np.ndarray):
+        totals = np.add.reduceat(terms, starts)
+    else:
+        totals = terms.new_zeros((len(starts), terms.shape[1])).index_add_(0, leaf, terms)
+    terms /= take(totals, leaf, 0)
+    return terms
+
+
+def segment_sums(terms: Any, segments: Any, n: int) -> Any:
+    """The sums of the terms of every segment, given the segment of every term."""
+    if isinstance(terms, np.ndarray):
+        return np.bincount(segments, terms, n)
+    return terms.new_zeros(n).index_add_(0, segments, terms)
+
+
+def unit_sums(level: Level, terms: Any) -> Any:
+    """For every edge of sparse nodes, the sum of the terms of all edges of its unit."""
+    units = level.edges.units
+    return segment_sums(terms, units, level.edges.starts.shape[0] - 1)[units]
+
+
+def write_dots(found: Any, number: int, units: Any, stacks: Sequence[Any], edges: Any) -> None:
+    """Write the sums over rows of derivatives times values, for all weights of a layer."""
+    level, products = found.levels.levels[number], found.products[number]
+    if isinstance(products, tuple):
+        _write_table_dots(found.levels, products[1], units, stacks, edges)
+        return
+    xp = namespace(units)
+    for out, stack in zip(stacks, level.stacks, strict=True):
+        n, height, width = stack.weights.shape
+        above = units[stack.units].reshape(n, height, -1)
+        below = products[stack.products].reshape(n, width, -1)
+        xp.matmul(above, below.swapaxes(1, 2), out=out)
+    n = edges.shape[0]
+    if n:
+        above = take(units[level.sparse_units], level.edges.units, 0)
+        below = take(products[level.sparse_products], level.edges.products, 0)
+        edges[:] = xp.vecdot(above.reshape(n, -1), below.reshape(n, -1))
+
+
+def _write_table_dots(
+    levels: TensorLevels, atoms: States, units: Any, stacks: Sequence[Any], edges: Any
+) -> None:
+    """The same of input units: what rows add to the entries of their states."""
+    level, uses = levels.levels[0], levels.table.new_zeros(levels.table.shape)
     fused = fused_at(units)
     if fused is not None:
-        fused.add_up(atoms.states, levels.levels[0].node_of_unit, levels.bases, units, uses)
-        return uses
-    places = levels.entries_at(atoms.states).reshape(-1)
-    return uses.index_add_(0, places, units.reshape(-1))
-
-
-def table_counts(levels: TensorLevels, uses: Any) -> tuple[list[Any], Any]:
-    """The counts of tables, as weights of stacks and edges, given how entries are taken."""
-    level = levels.levels[0]
-    weights = [stack.weights for stack in level.stacks]
-    stacks, edges = [w.new_empty(w.shape) for w in weights], level.edges.weights
-    dots = edges.new_empty(edges.shape)
-    write_table_dots(levels, uses, stacks, dots)
-    return [own.mul_(w) for own, w in zip(stacks, weights, strict=True)], dots.mul_(edges)
-
-
-def write_table_dots(levels: TensorLevels, uses: Any, stacks: Sequence[Any], edges: Any) -> None:
-    """Write the derivatives in all weights of tables, given how entries are taken."""
-    level = levels.levels[0]
+        fused.add_up(atoms.states, level.node_of_unit, levels.bases, units, uses)
+    else:
+        uses.index_add_(0, levels.entries_at(atoms.states).reshape(-1), units.reshape(-1))
     for own, stack in zip(stacks, level.stacks, strict=True):
         tables = levels.tables(stack, uses)
         own.copy_(tables[..., :-1]).add_(tables[..., -1:])
@@ -444,6 +491,7 @@ def write_table_dots(levels: TensorLevels, uses: Any, stacks: Sequence[Any], edg
         edges.copy_(uses[levels.edge_entries]).add_(unknown.index_select(0, level.edges.units))
 
 
-def logs(values: Any) -> Any:
+def double_logs(values: Any) -> Any:
     """The logs of values in double precision, -inf for zeros."""
-    return values.to(namespace(values).float64).log()
+    with np.errstate(divide="ignore"):
+        return np.log(values) if isinstance(values, np.ndarray) else values.double().log()
