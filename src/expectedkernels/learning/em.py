@@ -453,7 +453,8 @@ def em(
         chunks, the name of a column of data frames, or a function from a chunk to the weights of
         its rows.
     tolerance : float, optional
-        Stop when the mean log-likelihood improves by less than this.
+        Stop when the mean log-likelihood improves by less than this. With a pseudocount or batches
+        it may fall, which stops EM as well.
     batch_size : int, optional
         How many rows there are between two updates. Default: all. An iteration is one pass over
         the data, in random order; of data in chunks the order is random within a chunk, beyond
