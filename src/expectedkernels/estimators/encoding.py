@@ -483,18 +483,15 @@ class Encoding:
             advice = ADVICE + ("" if isinstance(self.names[0], str) else NAMELESS)
             Z[:, [index[i][0] for i in numeric]] = table.numbers(numeric, advice, estimator)
         for i, categories in self.categories.items():
-            codes = self._codes(i, categories.tolist(), table.entries(i))
+            entries = table.entries(i)
+            present = [x for x in dict.fromkeys(entries) if not is_missing(x)]
+            number = dict(zip(present, match_labels(categories.tolist(), present), strict=True))
+            self.warn_unseen(i, [x for x in present if number[x] < 0])
+            codes = np.fromiter((number.get(x, -1) for x in entries), np.intp, len(entries))
             known = codes >= 0
             Z[known, index[i][codes[known]]] = 1.0
             Z[np.ix_(~known, index[i])] = np.nan
         return Z
-
-    def _codes(self, i: int, categories: list[Any], entries: list[Any]) -> Any:
-        """The number of every entry's category, -1 if it is missing or unseen."""
-        present = [x for x in dict.fromkeys(entries) if not is_missing(x)]
-        number = dict(zip(present, match_labels(categories, present), strict=True))
-        self.warn_unseen(i, [x for x in present if number[x] < 0])
-        return np.fromiter((number.get(x, -1) for x in entries), np.intp, len(entries))
 
     def warn_unseen(self, i: int, unseen: list[Any]) -> None:
         """Warn of categories of a column that were not seen in fit, if there are some."""

@@ -627,9 +627,12 @@ class ExpectedSVC(ClassifierMixin, CrossValidated):  # type: ignore[misc]
         >>> ek.ExpectedSVC().fit(X, y).predict([[0.0, np.nan]]).shape
         (1,)
         """
-        values = self._expected(self._read(X), False)
-        found = values > 0 if self._machine.flat else np.argmax(self._votes(values), axis=1)
-        return self.classes_[found.astype(np.intp)]
+        values, n = self._expected(self._read(X), False), len(self.classes_)
+        if self._machine.flat:
+            return self.classes_[(values > 0).astype(np.intp)]
+        winner = np.where(values > 0, *np.transpose([*combinations(range(n), 2)]))
+        votes = (winner[:, :, None] == np.arange(n)).sum(axis=1)
+        return self.classes_[np.argmax(votes, axis=1)]
 
     def decision_function(
         self, X: RowsLike, return_std: bool = False, std_tol: float = 0.01
@@ -663,20 +666,18 @@ class ExpectedSVC(ClassifierMixin, CrossValidated):  # type: ignore[misc]
         if self._machine.flat:
             return self._expected(Z, return_std, std_tol=std_tol)
         values = self._by_class(self._expected(Z, False))
-        return (values, self._spread_by_class(Z)) if return_std else values
+        if not return_std:
+            return values
+        deviations, rng = np.zeros(values.shape), self._training.generator()
+        gaps = np.flatnonzero(np.isnan(Z).any(axis=1))
+        for drawn, _, rows in completed(self, Z, gaps, VOTE_DRAWS, rng):
+            found = self._by_class(drawn.reshape(-1, drawn.shape[2]))
+            deviations[rows] = found.reshape(*drawn.shape[:2], -1).std(axis=0)
+        return values, deviations
 
     def _by_class(self, values: Any) -> Any:
         """Votes and confidences of classes, from values of pairs of them."""
         return _ovr_decision_function(values < 0, -values, len(self.classes_))
-
-    def _spread_by_class(self, Z: Any) -> Any:
-        """Deviations of votes and confidences over what is missing, (rows, classes)."""
-        answer, rng = np.zeros((len(Z), len(self.classes_))), self._training.generator()
-        gaps = np.flatnonzero(np.isnan(Z).any(axis=1))
-        for values, _, rows in completed(self, Z, gaps, VOTE_DRAWS, rng):
-            found = self._by_class(values.reshape(-1, values.shape[2]))
-            answer[rows] = found.reshape(*values.shape[:2], -1).std(axis=0)
-        return answer
 
     def predict_proba(self, X: RowsLike) -> Array:
         """The probabilities of the classes.
@@ -718,12 +719,6 @@ class ExpectedSVC(ClassifierMixin, CrossValidated):  # type: ignore[misc]
 
     def _calibrated(self, held_out: HeldOut) -> Any:
         return learn_sigmoids(held_out)
-
-    def _votes(self, values: Any) -> Any:
-        """How many pairs every class wins, (rows, classes)."""
-        n = len(self.classes_)
-        winner = np.where(values > 0, *np.transpose([*combinations(range(n), 2)]))
-        return (winner[:, :, None] == np.arange(n)).sum(axis=1)
 
     def _learn(self, Z: Any, y: Any, sample_weight: Any) -> Self:
         self.classes_, code = np.unique(y, return_inverse=True)
