@@ -11,16 +11,8 @@ import numpy as np
 
 from expectedkernels.arrays import RowsLike, VariableLike, distinct_pairs, on_host
 from expectedkernels.checks import CircuitError, DataError, EvidenceError, KernelError
+from expectedkernels.data import tables
 from expectedkernels.data.schema import Schema, match
-from expectedkernels.data.tables import (
-    as_floats,
-    as_table,
-    column_names,
-    frame_columns,
-    is_frame,
-    is_labelled,
-    is_missing,
-)
 from expectedkernels.vtree import Vtree
 
 IntArray = np.ndarray[Any, np.dtype[np.intp]]
@@ -169,55 +161,55 @@ class Evidence:
     rows : array of shape (rows, variables) with NaN, optional
         Checked values; the columns are made of them when they are asked for.
     columns : list of Column, optional
+
+    Attributes
+    ----------
+    values : array of shape (rows, variables), or None
+        The rows, None if they were given as weights of states.
     """
 
     def __init__(self, domains: Domains, rows: Any = None, columns: Sequence[Column] | None = None):
-        self.domains, self._rows = domains, rows
+        self.domains, self.values = domains, rows
         self._columns = dict(enumerate(columns or ()))
         self._found: tuple[Vtree, Patterns] | None = None
         self.n_rows = len(rows) if rows is not None else len(self._columns[0].codes)
 
-    @property
-    def values(self) -> Any:
-        """The rows as an array with NaN, None if they were given as weights of states."""
-        return self._rows
-
     def column(self, variable: int) -> Column:
         """What the rows say of one variable."""
         if variable not in self._columns:
-            self._columns[variable] = _column(self._rows[:, variable], self.domains[variable])
+            self._columns[variable] = _column(self.values[:, variable], self.domains[variable])
         return self._columns[variable]
 
     def column_of_values(self, variable: int) -> Column | None:
         """What the rows say of a variable, equal values apart; None if it is a state, or any."""
-        if self._rows is None:
+        if self.values is None:
             return self.column(variable)
         if self.domains[variable] is not None:
             return None
-        return Column(None, self._rows[:, variable], slice(None))
+        return Column(None, self.values[:, variable], slice(None))
 
     def state_weights(self, variables: Sequence[int]) -> Any:
         """Weights of the states of discrete variables, (variables, rows, cardinality)."""
-        if self._rows is None:
+        if self.values is None:
             columns = [self.column(v) for v in variables]
             return np.stack([column.weights[column.codes] for column in columns])
         cardinality: Any = self.domains[variables[0]]
-        values = self._rows[:, variables].T
+        values = self.values[:, variables].T
         states = np.asarray(np.where(np.isnan(values), cardinality, values), dtype=np.intp)
         return _indicators(cardinality)[states]
 
     def rows(self, chosen: Any) -> Evidence:
         """Some of the rows: a slice, or an array of their numbers."""
-        if self._rows is not None:
-            return Evidence(self.domains, self._rows[chosen])
+        if self.values is not None:
+            return Evidence(self.domains, self.values[chosen])
         columns = [self.column(v).taken(chosen) for v in range(len(self.domains))]
         return Evidence(self.domains, columns=columns)
 
     @cached_property
     def openness(self) -> float:
         """How much the rows leave open, from zero (complete) to one (nothing observed)."""
-        if self._rows is not None:
-            return float(np.isnan(self._rows).mean())
+        if self.values is not None:
+            return float(np.isnan(self.values).mean())
         return float(np.mean([column.openness for column in self._columns.values()]))
 
     def patterns(self, vtree: Vtree, few: int = FEW_ROWS) -> Patterns:
@@ -268,7 +260,7 @@ def as_evidence(evidence: Any, variables: Schema | Domains, single: bool = True)
     if isinstance(evidence, Evidence):
         return evidence
     schema = as_schema(variables)
-    evidence = as_table(_named_row(evidence))
+    evidence = tables.as_table(_named_row(evidence))
     if isinstance(evidence, Mapping):
         lists = [x for x in evidence.values() if isinstance(x, (list, tuple)) and len(x)]
         kinds = {type(x) for column in lists for x in column}
@@ -311,9 +303,9 @@ def as_schema(variables: Schema | Domains) -> Schema:
 
 def is_batch(evidence: Any) -> bool:
     """Whether evidence comes in rows (a 2-D array, a list of weights) and not as a single row."""
-    if isinstance(evidence, Evidence) or _is_weights(evidence) or is_frame(evidence):
+    if isinstance(evidence, Evidence) or _is_weights(evidence) or tables.is_frame(evidence):
         return True
-    if is_labelled(evidence):
+    if tables.is_labelled(evidence):
         return getattr(evidence, "ndim", 2) > 1
     return (evidence.ndim if hasattr(evidence, "ndim") else np.ndim(evidence)) == 2
 
@@ -322,7 +314,7 @@ def _named_row(evidence: Any) -> Any:
     """A row of a data frame, or a labelled array of one dimension, as a mapping from its names."""
     if getattr(evidence, "ndim", 0) != 1:
         return evidence
-    labelled = is_labelled(evidence)
+    labelled = tables.is_labelled(evidence)
     index = evidence.coords.get(evidence.dims[0]) if labelled else getattr(evidence, "index", None)
     if index is None or callable(index):
         return evidence
@@ -335,10 +327,10 @@ def _read_rows(
     X: Any, schema: Schema, what: str, error: type[CircuitError], single: bool = False
 ) -> Any:
     """Rows of an array or a data frame as floats, one column per variable."""
-    X = as_table(X)
-    if is_frame(X):
+    X = tables.as_table(X)
+    if tables.is_frame(X):
         return schema.read_frame(X)
-    rows = as_floats(X)
+    rows = tables.as_floats(X)
     if rows.ndim == 1 and single:
         rows = rows[None, :]
     check_rows(rows, what, error, schema.n_variables)
@@ -368,19 +360,19 @@ def check_rows(
         )
 
 
-def number_rows(*tables: Any, what: str, error: type[CircuitError] = KernelError) -> list[Any]:
+def number_rows(*given: Any, what: str, error: type[CircuitError] = KernelError) -> list[Any]:
     """Tables as they are, and data frames as numbers, with columns in the order of the first."""
     schema, found = None, []
-    for table in tables:
-        if is_frame(table):
-            columns = frame_columns(table)
+    for table in given:
+        if tables.is_frame(table):
+            columns = tables.frame_columns(table)
             for column in columns:
                 if column.kind == "label":
                     raise error(
                         f"{what} numbers. The column {column.name!r} holds labels: give codes, or "
                         "compare distributions (expected_kernel, mmd), which read labels."
                     )
-            schema = schema or Schema((None,) * len(columns), column_names(table))
+            schema = schema or Schema((None,) * len(columns), tables.column_names(table))
             table = schema.read_frame(table, "The second data frame")
         found.append(table)
     return found
@@ -448,7 +440,7 @@ def _from_mapping(evidence: Mapping[Any, Any], schema: Schema) -> Evidence:
         seen.add(variable)
         if domains[variable] is None:
             try:
-                number = as_floats(list(value) if isinstance(value, AbstractSet) else value)
+                number = tables.as_floats(list(value) if isinstance(value, AbstractSet) else value)
             except (TypeError, ValueError):
                 number = np.empty(0)
             if number.size != 1 or np.isinf(number).any():
@@ -457,9 +449,9 @@ def _from_mapping(evidence: Mapping[Any, Any], schema: Schema) -> Evidence:
                     f"Got {value!r} instead."
                 )
             row[0, variable] = number.item()
-        elif isinstance(value, (str, int, float, np.number)) and not is_missing(value):
+        elif isinstance(value, (str, int, float, np.number)) and not tables.is_missing(value):
             row[0, variable] = schema.state(variable, value)
-        elif not is_missing(value):
+        elif not tables.is_missing(value):
             weights = _state_weights(schema, variable, on_host(value))
             soft[variable] = _weight_column(weights, schema, variable, 1)
     if not soft:
@@ -475,16 +467,14 @@ def _state_weights(schema: Schema, variable: int, given: Any) -> Any:
         states = [x.item() if isinstance(x, np.generic) else x for x in given]
         if not any(isinstance(x, str) for x in states):
             labels = schema.labels(variable) or ()
-            codes = labels == (*range(len(labels)),) and not any(
-                isinstance(x, bool) for x in labels
-            )
+            codes = [*map(repr, labels)] == [*map(repr, range(len(labels)))]  # True is no code
             known, found = ({(type(x), x) for x in xs} for xs in (labels, states))
             if states and found <= known and len(found) == len(states) and not codes:
                 raise EvidenceError(
                     f"Evidence on {schema.call(variable)} could be states or weights of the "
                     f"states. Got {states!r}; states are a set, weights an array of floats."
                 )
-            return as_floats(given)[None, :]
+            return tables.as_floats(given)[None, :]
     elif np.ndim(given) > 0:
         raise EvidenceError(
             f"Evidence on {schema.call(variable)} is a state, a set of states or one weight per "
@@ -513,7 +503,7 @@ def _from_weights(evidence: Sequence[Any], schema: Schema) -> Evidence:
         if given is not None and cardinality is not None:
             columns.append(_weight_column(given, schema, variable, rows))
             continue
-        x = np.full(rows, np.nan) if given is None else as_floats(given)
+        x = np.full(rows, np.nan) if given is None else tables.as_floats(given)
         if x.size != rows or np.isinf(x).any():
             raise EvidenceError(
                 f"Evidence on the real {schema.call(variable)} must be one finite value (or "
@@ -525,7 +515,7 @@ def _from_weights(evidence: Sequence[Any], schema: Schema) -> Evidence:
 
 def _weight_column(given: Any, schema: Schema, variable: int, rows: int) -> Column:
     """What rows of weights of the states of a variable say."""
-    x, cardinality = as_floats(given), schema.cardinalities[variable]
+    x, cardinality = tables.as_floats(given), schema.cardinalities[variable]
     if x.shape != (rows, cardinality) or not np.isfinite(x).all() or (x < 0).any():
         raise EvidenceError(
             f"The weights of {schema.call(variable)} must be finite, non-negative and of shape "

@@ -19,20 +19,8 @@ from expectedkernels.checks import (
     is_int,
     shown,
 )
-from expectedkernels.data.tables import (
-    Columns,
-    FrameColumn,
-    Label,
-    as_label,
-    column_names,
-    frame_columns,
-    is_frame,
-    is_missing,
-    is_number,
-    label_key,
-    make_frame,
-    match_labels,
-)
+from expectedkernels.data import tables
+from expectedkernels.data.tables import Columns, FrameColumn, Label
 
 SHOWN = 12
 """How many names or labels a message lists."""
@@ -80,7 +68,7 @@ class Schema:
             if labels is not None and cards[v] is None:
                 raise CircuitError(f"Real variables have no states. Got labels for {self.call(v)}.")
             if labels is not None:
-                states[v] = _labels(labels, cards[v], f"states of {self.call(v)}", as_label)
+                states[v] = _labels(labels, cards[v], f"states of {self.call(v)}", tables.as_label)
         object.__setattr__(self, "states", tuple(states) if any(states) else None)
 
     @property
@@ -187,7 +175,7 @@ class Schema:
     def codes(self, variable: int, values: Sequence[Any]) -> list[int | None]:
         """The codes of states given by labels or codes, None for values that are neither."""
         card, labels = self.cardinalities[variable] or 0, self.labels(variable)
-        found = match_labels(labels or range(card), values)
+        found = tables.match_labels(labels or range(card), values)
         # a number is a code if labels do not read as numbers
         plain = labels is not None and not _could_be_codes(labels)
 
@@ -208,7 +196,7 @@ class Schema:
         DataError
             If columns are missing or too many, or hold what is no state, with their names.
         """
-        columns = self.ordered(frame_columns(X), column_names(X), what)
+        columns = self.ordered(tables.frame_columns(X), tables.column_names(X), what)
         rows = np.empty((len(X), self.n_variables))
         for v, column in enumerate(columns):
             rows[:, v] = self.read_column(v, column)
@@ -290,7 +278,7 @@ class Schema:
                 columns.append(column.astype(np.int64))
             else:
                 columns.append((np.where(missing, -1.0, column).astype(np.intp), labels))
-        return make_frame(names, columns, index)
+        return tables.make_frame(names, columns, index)
 
     def labelled(self, rows: Any, like: Any, as_frame: bool | None) -> Any:
         """One or more rows of codes as a frame of labels, if asked for, or else as they are.
@@ -298,8 +286,8 @@ class Schema:
         By default a frame is made where the states have labels, and where the rows are those of a
         frame, whose index they get.
         """
-        index = getattr(like, "index", None) if is_frame(like) else None
-        wanted = self.states is not None or is_frame(like) if as_frame is None else as_frame
+        index = getattr(like, "index", None) if tables.is_frame(like) else None
+        wanted = self.states is not None or tables.is_frame(like) if as_frame is None else as_frame
         return self.frame(np.atleast_2d(rows), index) if wanted else rows
 
     def subset(self, kept: Sequence[int]) -> Schema:
@@ -372,14 +360,14 @@ def _column_states(
     return len(found), tuple(found)
 
 
-def joint_columns(tables: Sequence[Columns], what: str) -> list[FrameColumn]:
+def joint_columns(parts: Sequence[Columns], what: str) -> list[FrameColumn]:
     """The columns of all tables together, in the order of the first; `what` calls a table {}."""
-    plain = Schema((None,) * len(tables[0].columns), tables[0].names)
+    plain = Schema((None,) * len(parts[0].columns), parts[0].names)
     others = [
         plain.ordered(list(table.columns), table.names, what.format(number))
-        for number, table in enumerate(tables[1:], 2)
+        for number, table in enumerate(parts[1:], 2)
     ]
-    return [joint_column(parts) for parts in zip(tables[0].columns, *others, strict=True)]
+    return [joint_column(columns) for columns in zip(parts[0].columns, *others, strict=True)]
 
 
 def joint_column(parts: Sequence[FrameColumn]) -> FrameColumn:
@@ -391,12 +379,12 @@ def joint_column(parts: Sequence[FrameColumn]) -> FrameColumn:
     labels: list[Label] = []
     values: list[Any] = []
     for part in parts:
-        found = match_labels(labels, part.distinct)
+        found = tables.match_labels(labels, part.distinct)
         pairs = list(zip(part.distinct, found, strict=True))
         meaning = {x: labels[i] if i >= 0 else x for x, i in pairs}
         labels += [x for x, i in pairs if i < 0]
         own = part.values.tolist() if part.kind == "number" else part.values
-        values += [None if is_missing(x) else meaning[x] for x in own]
+        values += [None if tables.is_missing(x) else meaning[x] for x in own]
     kind = "bool" if kinds == {"bool"} else "label"
     if first.categories is not None and len(labels) == len(first.categories):
         return FrameColumn(first.name, kind, values, first.categories)
@@ -409,7 +397,8 @@ def _labels(given: Any, n: int | None, what: str, convert: Any) -> tuple[Any, ..
     """Names, or labels of states, checked to be a sequence of so many different values."""
     values = () if isinstance(given, Mapping) or not isinstance(given, Iterable) else tuple(given)
     labels = tuple(map(convert, values))
-    if any(map(is_missing, values)) or not len({*map(label_key, labels)}) == len(labels) == n:
+    distinct = {*map(tables.label_key, labels)}
+    if any(map(tables.is_missing, values)) or not len(distinct) == len(labels) == n:
         raise CircuitError(
             f"The {what} must be {n} different labels. Got {shown(list(values) or given)}; give a "
             "sequence, none of which is missing."
@@ -425,7 +414,7 @@ def are_codes(labels: Sequence[Label]) -> bool:
 
 def look_like_numbers(labels: Sequence[Label]) -> bool:
     """Whether one of the labels is a number, or text that reads as one."""
-    return any(is_number(label) for label in labels)
+    return any(tables.is_number(label) for label in labels)
 
 
 def _could_be_codes(labels: Sequence[Label]) -> bool:
@@ -512,7 +501,7 @@ def _match_states(one: Schema, v: int, other: Schema, w: int, union: bool) -> An
     card = one.cardinalities[v]
     if first is None or second is None or first == second:
         return card, second if first is None else first, (), ()
-    found = match_labels(first, second)
+    found = tables.match_labels(first, second)
     if card == other.cardinalities[w] and set(found) == {-1}:
         if are_codes(first) and not look_like_numbers(second):
             return card, second, (), ()

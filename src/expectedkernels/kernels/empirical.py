@@ -14,17 +14,9 @@ from expectedkernels.arrays import Array, RowsLike
 from expectedkernels.checks import DataError, public, shown
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.graph import Unit
+from expectedkernels.data import tables
 from expectedkernels.data.evidence import check_rows, check_values, number_rows
 from expectedkernels.data.schema import Schema, frame_schema, joint_columns
-from expectedkernels.data.tables import (
-    Columns,
-    as_floats,
-    as_table,
-    column_names,
-    column_numbers,
-    frame_columns,
-    is_frame,
-)
 from expectedkernels.kernels.kernel import RBF, ExpHamming, Kernel
 from expectedkernels.models.factor_graph import FactorGraph
 
@@ -60,7 +52,7 @@ def sample_rows(target: Any, samples: Any, *, least: int = 1, check: bool = True
     schema = schema_of(target)
     if _is_weighted(samples):
         rows = np.array(samples.rows if hasattr(samples, "rows") else samples.X)
-    elif is_frame(table := sample_table(samples)):
+    elif tables.is_frame(table := sample_table(samples)):
         rows = schema.read_frame(table, "The frame of samples")
     else:
         rows = np.array(table)
@@ -157,10 +149,10 @@ def sample_table(samples: Any) -> Any:
     >>> sample_table(np.zeros((2, 5, 3))).shape
     (10, 3)
     """
-    samples = as_table(samples)
-    if is_frame(samples):
+    samples = tables.as_table(samples)
+    if tables.is_frame(samples):
         return samples
-    rows = as_floats(samples)
+    rows = tables.as_floats(samples)
     return rows.reshape(-1, rows.shape[2]) if rows.ndim == 3 else rows
 
 
@@ -193,15 +185,15 @@ class Empirical:
 
     def __init__(self, X: RowsLike, weights: ArrayLike | None = None):
         table = sample_table(X)
-        self.frame = table if is_frame(table) and len(table) else None
+        self.frame = table if tables.is_frame(table) and len(table) else None
         self.schema = None if self.frame is None else shared_schema(table)
         if self.schema is not None:
             points = self.schema.read_frame(table)
         else:  # an empty frame has no entries that are labels or numbers
-            points = np.zeros(table.shape) if is_frame(table) else np.array(table)
+            points = np.zeros(table.shape) if tables.is_frame(table) else np.array(table)
         check_rows(points, "Points", least=1, unit="point")
         n = len(points)
-        share = np.full(n, 1.0 / n) if weights is None else np.array(as_floats(weights))
+        share = np.full(n, 1.0 / n) if weights is None else np.array(tables.as_floats(weights))
         if share.shape != (n,) or not np.isfinite(share).all():
             raise DataError(
                 f"An empirical distribution of {n} points needs as many finite weights. "
@@ -272,9 +264,12 @@ def shared_schema(*frames: Any) -> Schema:
 
     Columns of numbers are taken as they are.
     """
-    tables = [Columns(tuple(frame_columns(frame)), column_names(frame)) for frame in frames]
-    columns, most = joint_columns(tables, "A frame"), sum(map(len, tables)) + 2
-    return frame_schema(columns, tables[0].names, max_states=most, numbers=True)
+    parts = [
+        tables.Columns(tuple(tables.frame_columns(frame)), tables.column_names(frame))
+        for frame in frames
+    ]
+    columns, most = joint_columns(parts, "A frame"), sum(map(len, parts)) + 2
+    return frame_schema(columns, parts[0].names, max_states=most, numbers=True)
 
 
 MOST_POINTS = 1000
@@ -316,7 +311,7 @@ def _median_distance(X: RowsLike) -> float:
     from scipy.spatial.distance import pdist  # a fifth of the time to start up
 
     [table] = number_rows(X, what="Distances are between", error=DataError)
-    points = as_floats(table)
+    points = tables.as_floats(table)
     check_rows(points, "Points")
     points = points[~np.isnan(points).any(axis=1)]
     if np.isinf(points).any():
@@ -426,7 +421,7 @@ def categorical_variables(*distributions: Any, categorical_features: Any = None)
             "of its variables are discrete. Leave it out."
         )
     names = schemas[0].names if schemas else None
-    chosen = column_numbers(categorical_features, names, n, "categorical_features")
+    chosen = tables.column_numbers(categorical_features, names, n, "categorical_features")
     other = np.setdiff1d(np.flatnonzero(found), chosen)
     if len(other):
         raise DataError(
@@ -449,7 +444,7 @@ def refuse_features(categorical_features: Any) -> None:
 def _circuits_and_points(distributions: Sequence[Any]) -> tuple[list[Circuit], list[Any]]:
     circuits = [x for x in distributions if isinstance(x, Circuit)]
     others = [x for x in distributions if not isinstance(x, Circuit)]
-    return circuits, [x.X if isinstance(x, Empirical) else as_floats(x) for x in others]
+    return circuits, [x.X if isinstance(x, Empirical) else tables.as_floats(x) for x in others]
 
 
 def _real_rates(circuits: Sequence[Circuit], points: Sequence[Any], real: Any) -> Any:
@@ -518,7 +513,7 @@ def collapsed_rows(
 
 def as_log_weights(log_weights: Any, n: int) -> Any:
     """Logs of importance weights that nobody can write to; some must be finite."""
-    logs = np.array(as_floats(log_weights), dtype=np.float64)
+    logs = np.array(tables.as_floats(log_weights), dtype=np.float64)
     finite = np.isfinite(logs)
     if logs.shape != (n,) or not (logs < np.inf).all() or (n and not finite.any()):
         raise DataError(

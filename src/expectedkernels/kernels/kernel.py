@@ -44,21 +44,9 @@ from expectedkernels.data.tables import as_floats
 from expectedkernels.display import overview
 from expectedkernels.engine.blocks import at_nodes
 from expectedkernels.engine.scaled import Scaled
+from expectedkernels.kernels import gram, points
 from expectedkernels.kernels.factors import Factor
-from expectedkernels.kernels.gram import (
-    KernelBlocks,
-    direct_sum,
-    kernel_operand,
-    kronecker,
-    product_form,
-)
-from expectedkernels.kernels.points import (
-    check_states,
-    in_tensors,
-    product_values,
-    scaled_products,
-    summed,
-)
+from expectedkernels.kernels.gram import KernelBlocks
 from expectedkernels.vtree import Vtree
 
 CHUNK = 2**22
@@ -136,7 +124,7 @@ class Kernel:
     def _scaled_parts(self, X: Any, Y: Any) -> list[Scaled]:
         """The values of all parts with their logs, in tensors if there is one."""
         parts = [k.scaled(X, Y) for k in self.kernels]
-        return list(map(in_tensors, parts)) if self.tensors else parts
+        return list(map(points.in_tensors, parts)) if self.tensors else parts
 
     def blocks(self, vtree: Vtree, domains: Domains) -> KernelBlocks:
         """The kernel as a circuit on a vtree; raises if it does not fit the variables."""
@@ -150,7 +138,7 @@ class Kernel:
         """The values k(x_i, y_j) of all rows; of a product of exponentials one of a sum."""
         factors = self.factors(X.shape[1])
         if factors is not None:
-            return product_values(factors, X, Y)
+            return points.product_values(factors, X, Y)
         if self.kernels:
             return self._combined([k.gram(X, Y) for k in self.kernels])
         return self.scaled(X, Y).linear("The kernel", ASK_FOR_LOGS)
@@ -491,7 +479,7 @@ class SumKernel(Kernel):
     def blocks(self, vtree: Vtree, domains: Domains) -> KernelBlocks:
         """The kernel as a circuit on a vtree."""
         parts = [k.blocks(vtree, domains) for k in self.kernels]
-        return direct_sum(parts, self.weights, self.scales)
+        return gram.direct_sum(parts, self.weights, self.scales)
 
     @property
     def tensors(self) -> list[Array]:
@@ -503,7 +491,7 @@ class SumKernel(Kernel):
 
     def scaled(self, X: Any, Y: Any) -> Scaled:
         """The values k(x_i, y_j) with their logs."""
-        return summed(self._scaled_parts(X, Y), self.scales)
+        return points.summed(self._scaled_parts(X, Y), self.scales)
 
     def __repr__(self) -> str:
         pairs = zip(self.kernels, self.weights, strict=True)
@@ -521,7 +509,7 @@ class ProductKernel(Kernel):
 
     def blocks(self, vtree: Vtree, domains: Domains) -> KernelBlocks:
         """The kernel as a circuit on a vtree."""
-        return kronecker(*(k.blocks(vtree, domains) for k in self.kernels))
+        return gram.kronecker(*(k.blocks(vtree, domains) for k in self.kernels))
 
     def _combined(self, values: Sequence[Any]) -> Any:
         return values[0] * values[1]
@@ -560,7 +548,7 @@ class FactorKernel(Kernel):
         if factors.count(factors[0]) < len(factors) or factors[0].table is not None:
             for variable, (factor, cardinality) in enumerate(zip(factors, domains, strict=True)):
                 factor.check(cardinality, variable)
-        return product_form(vtree, factors)
+        return gram.product_form(vtree, factors)
 
     def pairs(self, X: Array, Y: Array) -> Array:
         """The values k(x_i, y_i)."""
@@ -570,13 +558,13 @@ class FactorKernel(Kernel):
             x, y = X[:, variable], Y[:, variable]
             logs += factor.log_at(x - y)
             if factor.table is not None:
-                check_states(factor.table, variable, x, y)
+                points.check_states(factor.table, variable, x, y)
                 values *= factor.table[x.astype(np.intp), y.astype(np.intp)]
         return np.exp(logs, out=logs) * values
 
     def scaled(self, X: Array, Y: Array) -> Scaled:
         """The values k(x_i, y_j) with their logs."""
-        return scaled_products(self.factors(X.shape[1]), X, Y)
+        return points.scaled_products(self.factors(X.shape[1]), X, Y)
 
     def is_symmetric(self, n_variables: int) -> bool:
         """Whether all tables are symmetric."""
@@ -919,7 +907,7 @@ def _on_vtree(kernel: Circuit, vtree: Vtree) -> KernelBlocks:
     inputs: list[Any] = [circuit.input(v) for v in range(vtree.n_variables)]
     factors = [tuple(map(_table_factor, block.table)) for block in inputs]
     blocks: Any = circuit.blocks
-    operand = kernel_operand(vtree, circuit.operand.units, blocks.__getitem__)
+    operand = gram.kernel_operand(vtree, circuit.operand.units, blocks.__getitem__)
     return KernelBlocks(operand, factors, np.ones(1))
 
 
