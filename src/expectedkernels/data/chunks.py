@@ -117,15 +117,14 @@ def over_chunks(
 
 def _some(results: Iterator[tuple[str, Any]]) -> Iterator[Any]:
     """The results without names of chunks; raises if there are none."""
-    found = False
-    for _, result in results:
-        found = True
-        yield result
-    if not found:
+    first = next(results, None)
+    if first is None:
         raise DataError(
             "There is nothing to be read: the data have no rows, or are an iterator that has been "
             "used up. Give a function that returns a new one to read them again."
         )
+    yield first[1]
+    yield from (result for _, result in results)
 
 
 def each_chunk(

@@ -181,7 +181,8 @@ class Empirical:
     0.625
     """
 
-    _numbers: Any = None
+    numbers: Array
+    """The numbers of the points in the table that they come from."""
 
     def __init__(self, X: RowsLike, weights: ArrayLike | None = None):
         table = sample_table(X)
@@ -199,12 +200,7 @@ class Empirical:
                 f"An empirical distribution of {n} points needs as many finite weights. "
                 f"Got shape {share.shape}."
             )
-        self.X, self.weights = points, share
-
-    @property
-    def numbers(self) -> Array:
-        """The numbers of the points in the table that they come from."""
-        return np.arange(len(self.X)) if self._numbers is None else self._numbers
+        self.X, self.weights, self.numbers = points, share, np.arange(n)
 
     def on(self, schema: Schema) -> Empirical:
         """The distribution with points in the codes and the order of given variables."""
@@ -232,7 +228,7 @@ class Empirical:
     def _some(self, used: Any, weights: Any) -> Empirical:
         """Some of the points, with other weights."""
         found = copy(self)
-        found.X, found._numbers = self.X[used], self.numbers[used]
+        found.X, found.numbers = self.X[used], self.numbers[used]
         found.weights, found.frame = weights, None
         return found
 

@@ -119,12 +119,6 @@ class Factor:
                 tensors[name] = _multiplied(*both)
         return Factor(**plain, tensors=tensors or None)
 
-    def rate(self, name: str, like: Any) -> Any:
-        """A rate; if gradients by it are asked for, as a tensor where another one is."""
-        if not self.tensors or name not in self.tensors or isinstance(like, np.ndarray):
-            return getattr(self, name)
-        return self.tensors[name].to(like)
-
     def logs_with_gradients(
         self, left: InputComponents, right: InputComponents, variable: int, like: Any
     ) -> tuple[Any, Any, Any]:
@@ -240,7 +234,8 @@ def _log_expectation(
     s = 1 + 2 square v, and the factor s^(-1/2) exp(-square m^2 / s). Intervals move m: the factor
     is averaged over them.
     """
-    if factor.absolute and not (left.half is right.half is None):
+    wide = not (left.half is right.half is None)
+    if factor.absolute and wide:
         raise KernelError(
             f"A Laplacian kernel cannot be used on the real variable {variable}: its inputs are "
             "intervals, over which it is not integrated. RBF, ExpHamming and Delta are."
@@ -249,12 +244,14 @@ def _log_expectation(
     like = left.mean if xp is namespace(left.mean) else right.mean
     mean = as_like(left.mean, like)[:, None] - as_like(right.mean, like)[None, :]
     variance = as_like(left.variance, like)[:, None] + as_like(right.variance, like)[None, :]
+    tensors = {} if isinstance(mean, np.ndarray) else factor.tensors or {}
     square, absolute, unequal = (
-        factor.rate(name, mean) for name in ("square", "absolute", "unequal")
+        tensors[name].to(mean) if name in tensors else getattr(factor, name)
+        for name in ("square", "absolute", "unequal")
     )
     shrink = 1.0 + 2.0 * square * variance
     logs = -0.5 * xp.log(shrink)
-    if factor.square and not (left.half is right.half is None):
+    if factor.square and wide:
         logs = log_pairs(factor.square, left, right)
     elif factor.square:
         with np.errstate(over="ignore"):  # the log of a remote value is -inf
@@ -263,7 +260,7 @@ def _log_expectation(
         logs = logs + _log_laplace(mean / shrink, variance / shrink, absolute)
     if factor.unequal:
         differ = (variance > 0) | (mean != 0)  # a normal meets a given point with probability 0
-        if not (left.half is right.half is None):
+        if wide:
             differ |= (half_of(left) > 0)[:, None] | (half_of(right) > 0)[None, :]
         away = xp.full_like(logs, -inf) if factor.unequal == inf else logs - unequal
         logs = xp.where(differ, away, logs)

@@ -465,10 +465,7 @@ class SumKernel(Kernel):
 
     def __init__(self, kernels: Sequence[Kernel], weights: Sequence[Any]):
         self.kernels, self.weights = list(kernels), [float(on_host(w)) for w in weights]
-        self.scales = [
-            given if has_gradient(given) else w
-            for given, w in zip(weights, self.weights, strict=True)
-        ]
+        self.scales = [w if has_gradient(w) else float(on_host(w)) for w in weights]
         for weight in self.weights:
             if not (weight > 0 and isfinite(weight)):
                 raise KernelError(
