@@ -93,24 +93,6 @@ def test_frames_and_models_of_others_are_read_by_name():
     assert_close(ours.statistic, theirs.statistic, scale=1.0)
 
 
-def test_fitted_models_are_fitted_again():
-    p, _ = pair()
-
-    def fit(X):
-        return ek.factorized([np.bincount(X[:, v].astype(int), minlength=c) / len(X)
-                              for v, c in enumerate(p.cardinalities)])  # fmt: skip
-
-    truth = ek.factorized([np.full(c, 1 / c) for c in p.cardinalities])
-    rng, values = np.random.default_rng(3), []
-    for _ in range(30):
-        X = truth.sample(40, rng)
-        tests = [ek.mmd_test(X, fit(X), K, refit=f, n_null=9, rng=rng) for f in (fit, None)]
-        values.append([test.p_value for test in tests])
-    again, once = np.mean(values, axis=0)
-    assert 0.4 < again < 0.7  # of ranks among ten, whose mean is 0.55
-    assert once > again + 0.2
-
-
 def test_mistakes():
     p, _ = pair()
     X = p.sample(10, rng=0)

@@ -130,7 +130,8 @@ def test_several_kernels_are_one_test():
         ek.kdsd_test(X, p, [])
 
 
-def test_fitted_targets_are_fitted_again():
+@pytest.mark.parametrize("test", [ek.kdsd_test, ek.mmd_test])
+def test_fitted_targets_are_fitted_again(test):
     p = ek.factorized([[0.3, 0.7]] * 3)
 
     def fit(X):
@@ -140,8 +141,8 @@ def test_fitted_targets_are_fitted_again():
     values = []
     for _ in range(30):
         X = p.sample(40, rng)
-        tests = [ek.kdsd_test(X, fit(X), refit=f, n_null=9, rng=rng) for f in (fit, None)]
-        values.append([test.p_value for test in tests])
+        found = [test(X, fit(X), refit=f, n_null=9, rng=rng) for f in (fit, None)]
+        values.append([one.p_value for one in found])
     again, once = np.mean(values, axis=0)
     assert 0.4 < again < 0.7  # of ranks among ten, whose mean is 0.55
     assert once > again + 0.2  # fitted models are closer to their samples than the truth is

@@ -133,18 +133,20 @@ def test_columns_may_have_any_name(names):
         np.testing.assert_array_equal(rows_of(target, xr.Dataset(columns)), X)
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda x: ek.bbis(NAMED, x),
-        lambda x: ek.collapsed_bbis(NAMED, x, [0]),
-        lambda x: ek.kdsd(x, NAMED),
-        lambda x: ek.kdsd_test(x, NAMED),
-        lambda x: ek.SteinKernel(NAMED)(x),
-        lambda x: ek.CollapsedSteinKernel(NAMED.compile()[0])(x),
-        lambda x: ek.WeightedSamples(NAMED, x),
-    ],
-)
+OF_SAMPLES = [
+    lambda x: ek.bbis(NAMED, x),
+    lambda x: ek.collapsed_bbis(NAMED, x, [0]),
+    lambda x: ek.kdsd(x, NAMED),
+    lambda x: ek.kdsd_test(x, NAMED),
+    lambda x: ek.WeightedSamples(NAMED, x),
+]
+KERNELS = [
+    lambda x: ek.SteinKernel(NAMED)(x),
+    lambda x: ek.CollapsedSteinKernel(NAMED.compile()[0])(x),
+]
+
+
+@pytest.mark.parametrize("call", [*OF_SAMPLES, *KERNELS])
 def test_mistakes_that_all_functions_see(call):
     with pytest.raises(ek.DataError, match=r"X\.reshape\(-1, 1\).*X\.reshape\(1, -1\)"):
         call([0, 1, 1])
@@ -156,16 +158,7 @@ def test_mistakes_that_all_functions_see(call):
         call(ek.Delta())
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda x: ek.bbis(NAMED, x),
-        lambda x: ek.collapsed_bbis(NAMED, x, [0]),
-        lambda x: ek.kdsd(x, NAMED),
-        lambda x: ek.kdsd_test(x, NAMED),
-        lambda x: ek.WeightedSamples(NAMED, x),
-    ],
-)
+@pytest.mark.parametrize("call", OF_SAMPLES)
 def test_states_counted_from_one(call):
     with pytest.raises(ek.DataError, match=r"counted from 0; if yours are counted from 1,"):
         call(X + 1)
