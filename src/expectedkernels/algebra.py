@@ -119,10 +119,9 @@ def _projected(f: Circuit, kept: list[int]) -> tuple[Vtree, list[Input | Inner]]
 
     def leaf(node: int, variable: int) -> tuple[Any, int]:
         """What the units of a node sum to, and the place of what remains of it (-1: nothing)."""
-        blocks.extend([f.blocks[node]] if number[variable] >= 0 else [])
-        return f.input(variable).numbers.sum(axis=1), len(blocks) - 1 if number[
-            variable
-        ] >= 0 else -1
+        stays = number[variable] >= 0
+        blocks.extend([f.blocks[node]] if stays else [])
+        return f.input(variable).numbers.sum(axis=1), len(blocks) - 1 if stays else -1
 
     def inner(node: int, left: tuple[Any, int], right: tuple[Any, int]) -> tuple[Any, int]:
         block: Any = f.blocks[node]
@@ -697,9 +696,8 @@ def linear_combination(circuits: Sequence[Circuit], coefficients: ArrayLike) -> 
             "A linear combination needs at least one circuit, and one finite coefficient for "
             f"each. Got {len(circuits)} circuits and coefficients {coefficients!r}."
         )
-    circuits = [circuits[0], *(align(circuits[0], circuit)[1] for circuit in circuits[1:])]
     for circuit in circuits[1:]:
-        require_compatible(circuits[0], circuit, "A linear combination")
+        require_compatible(*align(circuits[0], circuit), "A linear combination")
     n_roots = max(circuit.n_roots for circuit in circuits)
     if any(circuit.n_roots not in (1, n_roots) for circuit in circuits):
         raise CircuitError(

@@ -301,9 +301,9 @@ class Circuit:
     @property
     def has_gradients(self) -> bool:
         """Whether gradients with respect to some array are asked for."""
-        if self.is_deferred or is_numpy(self.xp):  # what is deferred is on the host
-            return False
-        return any(getattr(array, "requires_grad", False) for array in self._arrays)
+        return not self.is_on_host and any(
+            getattr(array, "requires_grad", False) for array in self._arrays
+        )
 
     @cached_property
     def _of_torch(self) -> bool:
@@ -711,9 +711,7 @@ class Circuit:
         drawn = queries.sample(self, n, rng, evidence)
         if not as_frame:
             return drawn
-        index = None
-        if drawn.ndim == 3:
-            index = [range(size) for size in drawn.shape[:2]]
+        index = [range(size) for size in drawn.shape[:2]] if drawn.ndim == 3 else None
         return self.schema.frame(drawn.reshape(-1, self.n_variables), index)
 
 

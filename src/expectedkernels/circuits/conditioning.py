@@ -15,20 +15,11 @@ from expectedkernels.arrays import as_like, distinct_sparse_rows, spans, to_nump
 from expectedkernels.circuits.inputs import TINY, Input, log_sizes
 from expectedkernels.circuits.operands import LEAST_ROOM
 from expectedkernels.data.evidence import Evidence
+from expectedkernels.engine import passes
 from expectedkernels.engine.blocks import Inner, from_leaves, inner_of_edges
 from expectedkernels.engine.layers import Edges, Level, Levels
 from expectedkernels.engine.operations import States, TensorLevels, tensor_levels
-from expectedkernels.engine.passes import (
-    Atoms,
-    Semiring,
-    Up,
-    chunk_rows,
-    down,
-    lifted,
-    products_over,
-    up,
-    up_over,
-)
+from expectedkernels.engine.passes import Atoms, Up
 from expectedkernels.vtree import Vtree
 
 if TYPE_CHECKING:
@@ -69,7 +60,7 @@ def chunks(
     values_only: bool = False,
 ) -> list[slice]:
     """Rows that are worked on at once, all of about one size, with `per_row` answers each."""
-    most = max(1, chunk_rows(levels, max_bytes, values_only) // per_row)
+    most = max(1, passes.chunk_rows(levels, max_bytes, values_only) // per_row)
     step = max(1, -(-n_rows // max(1, -(-n_rows // most))))
     return spans(n_rows, step)
 
@@ -169,7 +160,7 @@ def _sums(edges: Edges, weights: Any, products: Any) -> Any:
     return run_shares(terms if weights is None else terms + weights[:, None], edges.starts)[1]
 
 
-LOGS = Semiring(-inf, 0.0, np.add, _sums, log_sizes)
+LOGS = passes.Semiring(-inf, 0.0, np.add, _sums, log_sizes)
 """Logarithms of values, of absolute weights."""
 
 
@@ -199,7 +190,7 @@ class LogValues:
     def shares(self, number: int) -> Any:
         """The shares of a level's edges in their units, (edges, rows)."""
         edges = self.levels.levels[number].all_edges
-        products = products_over(LOGS, self.levels, number, self.values, self.atoms)
+        products = passes.products_over(LOGS, self.levels, number, self.values, self.atoms)
         return run_shares(products[edges.products] + self.weights[number][:, None], edges.starts)[0]
 
 
@@ -238,9 +229,9 @@ def log_up(circuit: Circuit, evidence: Evidence | None) -> LogValues:
     They are those of the circuit with the absolute values of its weights.
     """
     levels = circuit.levels
-    weights = circuit.remembered("log weights", lambda: lifted(LOGS, levels))
+    weights = circuit.remembered("log weights", lambda: passes.lifted(LOGS, levels))
     atoms = np.zeros((levels.n_atoms, 1)) if evidence is None else atom_logs(circuit, evidence)
-    return LogValues(levels, weights, atoms, up_over(LOGS, levels, weights, atoms))
+    return LogValues(levels, weights, atoms, passes.up_over(LOGS, levels, weights, atoms))
 
 
 def normalized_blocks(
@@ -323,7 +314,7 @@ def all_values(
     Those of raised values are right for what flows through the root unless they must be `exact`.
     """
     if levels is not None:
-        found = up(levels, observed(circuit, levels, evidence), work, values_only=exact)
+        found = passes.up(levels, observed(circuit, levels, evidence), work, values_only=exact)
         if not found.has_raised or (not exact and certain(found).all()):
             return found
     return log_up(circuit, evidence)
@@ -335,7 +326,7 @@ def certain(found: Up) -> Any:
     if len(values) > 1:
         return np.zeros(values.shape[1:] or 1, dtype=np.bool_)
     # a sum is zero only if all its terms are
-    return np.atleast_1d(to_numpy(down(found).trusted | (values[0] == 0)))
+    return np.atleast_1d(to_numpy(passes.down(found).trusted | (values[0] == 0)))
 
 
 def flat_edges(circuit: Circuit) -> Flat:

@@ -452,17 +452,12 @@ class Graph:
 
     def not_smooth(self) -> str | None:
         """The first sum unit whose inputs have different scopes, in words; None if smooth."""
-        masks = self.masks
         for i, unit in enumerate(self.units):
-            if unit.kind != "sum":
-                continue
-            first = masks[self.inputs[i][0]]
-            for j in self.inputs[i]:
-                if masks[j] != first:
-                    return (
-                        f"{self.describe(i)} has an input over {show(first)} and one over "
-                        f"{show(masks[j])}"
-                    )
+            scopes = [self.masks[j] for j in self.inputs[i]] if unit.kind == "sum" else []
+            for other in scopes:
+                if other != scopes[0]:
+                    own = f"an input over {show(scopes[0])} and one over {show(other)}"
+                    return f"{self.describe(i)} has {own}"
         return None
 
     def not_decomposable(self) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -10,7 +11,13 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.arrays import spans
-from expectedkernels.checks import CircuitError, CompatibilityError, SizeError, Verdict
+from expectedkernels.checks import (
+    CircuitError,
+    CompatibilityError,
+    PropertyError,
+    SizeError,
+    Verdict,
+)
 from expectedkernels.circuits.circuit import Circuit, merge_equal
 from expectedkernels.circuits.graph import (
     CELLS_AT_ONCE,
@@ -26,7 +33,6 @@ from expectedkernels.circuits.graph import (
 from expectedkernels.circuits.queries import deterministic
 from expectedkernels.circuits.structure import circuit_blocks, find_vtree, node_masks, show_split
 from expectedkernels.display import overview
-from expectedkernels.vtree import Vtree
 
 MAX_STATES = 2**16
 """Domains with at most this many states are enumerated if nothing else decides."""
@@ -188,8 +194,10 @@ def properties(p: Circuit | Unit) -> Properties:
     if reason is None:
         splits = _splits(graph)
         reason = _first_difference(splits, splits, " splits into", " splits into")
-        if reason is not None and isinstance(find_vtree(graph), Vtree):
-            reason += "; Circuit.from_units can reconcile all product units on one vtree"
+        if reason is not None:
+            with suppress(PropertyError):
+                find_vtree(graph)
+                reason += "; Circuit.from_units can reconcile all product units on one vtree"
     return Properties(
         _unless(graph.not_smooth(), "the inputs of every sum unit have the same scope"),
         _unless(graph.not_decomposable(), "the inputs of every product unit have disjoint scopes"),

@@ -23,19 +23,11 @@ from expectedkernels.arrays import (
     to_numpy,
 )
 from expectedkernels.checks import DataError, EvidenceError, PropertyError, Verdict
+from expectedkernels.circuits import conditioning
 from expectedkernels.circuits.conditioning import (
-    COPIES,
-    LOGS,
     LogValues,
-    all_values,
-    atom_logs,
-    certain,
-    chunks,
-    conditioned_blocks,
     evidence_chunks,
     levels_of,
-    log_up,
-    normalized_blocks,
     observed,
     run_shares,
 )
@@ -45,36 +37,13 @@ from expectedkernels.circuits.operands import CircuitOperand, check_single_root,
 from expectedkernels.data.evidence import Column, Evidence, as_evidence, is_batch
 from expectedkernels.data.schema import Schema
 from expectedkernels.data.tables import as_floats, as_table, is_frame
+from expectedkernels.engine import operations, passes
 from expectedkernels.engine.blocks import Inner, from_leaves
 from expectedkernels.engine.layers import Levels
-from expectedkernels.engine.operations import (
-    States,
-    TensorLevels,
-    double_logs,
-    normalised,
-    times_atoms,
-)
-from expectedkernels.engine.passes import (
-    MAX,
-    Atoms,
-    Up,
-    chunk_rows,
-    down,
-    down_over,
-    lifted,
-    up,
-    up_over,
-    workspace,
-)
+from expectedkernels.engine.operations import States, TensorLevels
+from expectedkernels.engine.passes import Atoms, Up
 from expectedkernels.engine.replay import replayed_pass
-from expectedkernels.engine.sampling import (
-    Choice,
-    Scores,
-    descend,
-    draw_alike,
-    draw_edges,
-    first_reaching,
-)
+from expectedkernels.engine.sampling import Choice, descend, draw_alike, draw_edges, first_reaching
 
 if TYPE_CHECKING:
     from expectedkernels.circuits.circuit import Circuit
@@ -102,10 +71,10 @@ def level_logs(circuit: Circuit, evidence: Evidence | None, max_bytes: float) ->
     """The logs of the values of the roots, (rows, roots), and the rows where they are not right."""
     levels: Any = levels_of(circuit)
     parts, lost = [], []
-    work = workspace(levels)
+    work = passes.workspace(levels)
 
     def run(atoms: Atoms) -> tuple[Any, Any]:
-        found = up(levels, atoms, work, values_only=True)
+        found = passes.up(levels, atoms, work, values_only=True)
         return found.log_roots, found.raised_mark
 
     for rows, some in evidence_chunks(levels, evidence, max_bytes, values_only=True):
@@ -113,7 +82,8 @@ def level_logs(circuit: Circuit, evidence: Evidence | None, max_bytes: float) ->
         roots, mark = _captured(levels, "likelihoods", atoms, run)
         parts.append(roots.reshape(circuit.n_roots, -1).T)
         if mark is not None and bool(mark):
-            lost.append(rows.start + np.flatnonzero(~certain(up(levels, atoms, work))))
+            good = conditioning.certain(passes.up(levels, atoms, work))
+            lost.append(rows.start + np.flatnonzero(~good))
     logs = parts[0] if len(parts) == 1 else circuit.xp.concat(parts)
     return logs, np.concatenate(lost) if lost else ()
 
@@ -232,26 +202,26 @@ def log_values(
 
 def _swept_logs(circuit: Circuit, evidence: Evidence | None, max_bytes: int) -> tuple[Any, Any]:
     """What `log_values` gives, for any weights and values of any range."""
+    logs, sign = _joint_logs(circuit, evidence, max_bytes)
+    return logs, sign if bool((detach(sign) < 0).any()) else None
+
+
+def _joint_logs(circuit: Circuit, evidence: Any, max_bytes: int) -> tuple[Any, Any]:
+    """Logs and signs by a joint pass of the circuit alone, in halves if it is too large."""
     side = CircuitOperand(circuit, evidence)
     joint, n = JointPass((side,), NoKernel()), side.n_rows or 1
     found = None if n > 1 and joint.n_bytes > max_bytes else joint.values()
     if found is None:
-        half = n // 2
-        parts = [
-            _swept_logs(circuit, evidence.rows(rows), max_bytes)  # type: ignore[union-attr]
-            for rows in (slice(0, half), slice(half, n))
-        ]
-        xp = circuit.xp
-        signs = [xp.ones_like(logs) if sign is None else sign for logs, sign in parts]
-        known = all(sign is None for _, sign in parts)
-        return xp.concat([logs for logs, _ in parts]), None if known else xp.concat(signs)
+        halves = evidence.rows(slice(0, n // 2)), evidence.rows(slice(n // 2, n))
+        parts = zip(*(_joint_logs(circuit, half, max_bytes) for half in halves), strict=True)
+        logs, sign = map(circuit.xp.concat, parts)
+        return logs, sign
     logs, sign = (x.reshape(circuit.n_roots, -1).T for x in found.logs())
     rows = None if joint.by_layers else side.row_index
     if rows is not None:
         logs, sign = (x[as_like(rows, x)] for x in (logs, sign))
     like: Any = circuit.blocks[0].numbers
-    logs, sign = (as_like(x, like) for x in (logs, sign))
-    return logs, sign if bool((detach(found.data) < 0).any()) else None
+    return as_like(logs, like), as_like(sign, like)
 
 
 def log_likelihood(circuit: Circuit, X: Any) -> Any:
@@ -326,7 +296,7 @@ def condition(circuit: Circuit, evidence: Any) -> Circuit:
 def conditioned(circuit: Circuit, evidence: Evidence | None) -> Circuit:
     """The circuit given one row of evidence (or none), with every unit scaled to sum to one."""
     if circuit.n_roots == 1:
-        possible, cut = conditioned_blocks(circuit, evidence)
+        possible, cut = conditioning.conditioned_blocks(circuit, evidence)
         refuse_impossible(np.array([possible]), evidence is not None, NO_SUM)
         if cut is not None:
             return circuit.deferred(circuit.vtree, circuit.schema, cut)
@@ -360,7 +330,7 @@ def normalized_units(
 
     Raises if that is negative.
     """
-    found, totals = normalized_blocks(circuit.vtree, blocks, logs)
+    found, totals = conditioning.normalized_blocks(circuit.vtree, blocks, logs)
     if any((block.flat[0] < 0).any() for block in found):
         logs, sign = log_values(type(circuit)(circuit.vtree, tuple(found)), None)
         _refuse_negative(sign)
@@ -501,30 +471,20 @@ class Marginals(list[Any]):
         return type(self), (list(self), self.schema)
 
     def __repr__(self) -> str:
-        lines = [("variable", "state", "probability")]
-        for v, array in enumerate(self):
-            lines += _lines(self.schema, v, to_numpy(array))
+        lines, schema = [("variable", "state", "probability")], self.schema
+        for v, array in enumerate(map(to_numpy, self)):
+            card, name = schema.cardinalities[v], str(schema.name(v))
+            rows: Any = schema.labels(v) or range(card or 0) if card else ("mean", "variance")
+            if array.ndim != 1:
+                lines.append((name, ", ".join(map(str, rows)), f"{len(array)} rows"))
+                continue
+            for i, (label, x) in enumerate(zip(rows, array.tolist(), strict=True)):
+                lines.append(("" if i else name, str(label), f"{x:.6g}"))
         widths = [max(len(line[i]) for line in lines) for i in range(3)]
         shown = [f"{a:{widths[0]}}  {b:{widths[1]}}  {c:>{widths[2]}}" for a, b, c in lines]
         if len(shown) > MOST_LINES:
             shown = [*shown[:MOST_LINES], f"... ({len(self)} variables in all)"]
         return "\n".join(line.rstrip() for line in shown)
-
-
-def _lines(schema: Schema, variable: int, array: Any) -> list[tuple[str, str, str]]:
-    """The lines of one variable."""
-    name = str(schema.name(variable))
-    card = schema.cardinalities[variable]
-    rows: Any = schema.labels(variable) or range(card or 0)
-    if card is None:
-        rows = ("mean", "variance")
-    if array.ndim != 1:
-        return [(name, ", ".join(map(str, rows)), f"{len(array)} rows")]
-    values = [f"{x:.6g}" for x in array.tolist()]
-    return [
-        ("" if i else name, str(label), value)
-        for i, (label, value) in enumerate(zip(rows, values, strict=True))
-    ]
 
 
 def marginals(circuit: Circuit, evidence: Any = None) -> Marginals:
@@ -628,34 +588,29 @@ def _conditional_samples(
             rows = _with_weights(rows, v, np.eye(shares.shape[1]), state)
 
 
-def atom_shares(circuit: Circuit, evidence: Evidence | None) -> Any:
-    """The posterior probabilities of all atoms, (rows, atoms), in NumPy."""
-    return _at_atoms(circuit, evidence, exact=False)
+def atom_shares(circuit: Circuit, evidence: Evidence | None, exact: bool = False) -> Any:
+    """The posterior probabilities of all atoms, (rows, atoms), in NumPy.
 
-
-def _at_atoms(circuit: Circuit, evidence: Evidence | None, exact: bool) -> Any:
-    """Posteriors of atoms, or (`exact`) logs of the circuit with each set in turn, (rows, atoms).
-
-    Logs are where the circuit is.
+    With `exact`, the logs of the circuit with every atom set in turn, where the circuit is.
     """
     levels, host = levels_of(circuit), circuit.host
     if levels is None:
         return _log_at_atoms(host, evidence, exact)
-    xp, work = circuit.xp, workspace(levels)
+    work = passes.workspace(levels)
     parts, trusted, possible = [], [], []
 
     def run(atoms: Atoms) -> tuple[Any, Any, Any]:
         """What is found, rows where it is right, and possible ones."""
-        found = up(levels, atoms, work)
-        below = down(found, exact, work)
+        found = passes.up(levels, atoms, work)
+        below = passes.down(found, exact, work)
         with np.errstate(invalid="ignore", over="ignore"):  # rows that are not trusted
             if exact:
-                roots = found.log_roots[0]
+                roots, xp = found.log_roots[0], circuit.xp
                 scale = xp.zeros_like(roots) if found.scale is None else found.scale
-                terms = double_logs(below.atoms)
+                terms = operations.double_logs(below.atoms)
                 terms += xp.where(roots > -inf, roots, scale)
             else:
-                terms = normalised(levels, times_atoms(found, below.atoms))
+                terms = operations.normalised(levels, operations.times_atoms(found, below.atoms))
         return terms.reshape(levels.n_atoms, -1).T, below.trusted, found.possible
 
     for _, some in evidence_chunks(levels, evidence):
@@ -678,10 +633,10 @@ def _log_at_atoms(circuit: Circuit, evidence: Evidence | None, exact: bool) -> A
     """The same, for values of any range."""
     levels, n = circuit.levels, 1 if evidence is None else evidence.n_rows
     result, possible = np.empty((n, levels.n_atoms)), np.ones(n, dtype=np.bool_)
-    for rows in spans(n, max(1, chunk_rows(levels) // COPIES)):
-        found = log_up(circuit, None if evidence is None else evidence.rows(rows))
+    for rows in spans(n, max(1, passes.chunk_rows(levels) // conditioning.COPIES)):
+        found = conditioning.log_up(circuit, None if evidence is None else evidence.rows(rows))
         possible[rows] = found.possible
-        terms = down_over(LOGS, levels, found.weights, found.values)
+        terms = passes.down_over(conditioning.LOGS, levels, found.weights, found.values)
         if not exact:
             terms = run_shares(found.atoms + terms, levels.levels[0].product_starts)[0]
         result[rows] = terms.T
@@ -701,7 +656,7 @@ def all_site_logs(circuit: Circuit, X: Any, variables: Sequence[Any] | None) -> 
     rows = as_evidence(points, circuit.schema, single=False)
     if rows.n_rows == 0:
         return [circuit.xp.zeros((0, circuit.cardinalities[v])) for v in chosen]
-    logs = _at_atoms(circuit, rows, exact=True)
+    logs = atom_shares(circuit, rows, exact=True)
     place = {variable: slice(first, stop) for variable, first, stop in circuit.host.atom_slices}
     return [logs[:, place[v]] for v in chosen]
 
@@ -814,57 +769,42 @@ def most_probable(circuit: Circuit, X: Any) -> Any:
             "Most probable completions need a deterministic circuit (for others the problem is "
             f"NP-hard). This one is not: {verdict.reason}."
         )
-    read = as_evidence(X, circuit.schema)
-    if read.n_rows == 0:
-        return np.empty((0, circuit.n_variables))
-    completed = _completed(circuit, read)
+    read, levels = as_evidence(X, circuit.schema), levels_of(circuit)
+    every: Any = host.levels if levels is None else levels
+    completed = np.empty((read.n_rows, circuit.n_variables))
+    possible = np.ones(read.n_rows, dtype=np.bool_)
+    for rows, some in evidence_chunks(every, read):
+        atoms = conditioning.atom_logs(host, some, modes=True)
+        if isinstance(every, TensorLevels):
+            atoms, weights = as_like(atoms, every.like), passes.lifted(passes.MAX, every)
+        else:
+            atoms = atoms[:, 0] if some.n_rows == 1 else atoms
+            weights = host.remembered("log weights", partial(passes.lifted, passes.MAX, every))
+        values = passes.up_over(passes.MAX, every, weights, atoms)
+        possible[rows] = to_numpy(values[-1] > -np.inf)
+        refuse_impossible(possible, given=True)
+        chosen = descend(every, some.n_rows, partial(_best_edges, weights, values, atoms))
+        _write(host, some, chosen, None, np.arange(some.n_rows), completed[rows])
     return completed if is_batch(X) else completed[0]
 
 
-def _completed(circuit: Circuit, evidence: Evidence) -> Any:
-    """The most probable completions of rows, in logs; the circuit is deterministic."""
-    levels: Any = levels_of(circuit)
-    circuit = circuit.host
-    levels = circuit.levels if levels is None else levels
-    completed = np.empty((evidence.n_rows, circuit.n_variables))
-    possible = np.ones(evidence.n_rows, dtype=np.bool_)
-    for rows, some in evidence_chunks(levels, evidence):
-        atoms = atom_logs(circuit, some, modes=True)
-        atoms = atoms[:, 0] if some.n_rows == 1 else atoms
-        if isinstance(levels, TensorLevels):
-            atoms = as_like(atoms.reshape(len(atoms), -1), levels.like)
-            weights = lifted(MAX, levels)
-        else:
-            weights = circuit.remembered("log weights", partial(lifted, MAX, levels))
-        values = up_over(MAX, levels, weights, atoms)
-        possible[rows] = to_numpy(values[-1] > -np.inf)
-        refuse_impossible(possible, given=True)
-        chosen = descend(levels, some.n_rows, _best(weights, values, atoms))
-        _write(circuit, some, chosen, None, np.arange(some.n_rows), completed[rows])
-    return completed
+def _best_edges(weights: Any, values: Any, atoms: Any, choice: Choice) -> Any:
+    """The edges that make up the largest values, in logs."""
+    level = choice.level
+    products, own = choice.edges.products, weights[choice.number]
+    rows = np.arange(choice.rows.start, choice.rows.stop)
+    rows = as_like(np.tile(rows, len(choice.nodes)), values)
 
+    def scores(places: Any, edges: Any) -> Any:
+        row = rows[places]
+        if level.inputs is None:
+            return _at(atoms, products[edges], row) + own[edges]
+        left, right = (side[products[edges]] for side in level.inputs)
+        # the very sums the values are the largest of
+        return _at(values, left, row) + _at(values, right, row) + own[edges]
 
-def _best(weights: Any, values: Any, atoms: Any) -> Any:
-    """The choice of edges that make up the largest values."""
-
-    def choose(choice: Choice) -> Any:
-        level = choice.level
-        products, own = choice.edges.products, weights[choice.number]
-        rows = np.arange(choice.rows.start, choice.rows.stop)
-        rows = as_like(np.tile(rows, len(choice.nodes)), values)
-
-        def scores(places: Any, edges: Any) -> Any:
-            row = rows[places]
-            if level.inputs is None:
-                return _at(atoms, products[edges], row) + own[edges]
-            left, right = (side[products[edges]] for side in level.inputs)
-            # the very sums the values are the largest of
-            return _at(values, left, row) + _at(values, right, row) + own[edges]
-
-        goals = _at(values, level.start + choice.flat, rows)
-        return first_reaching(choice.edges, choice.flat, scores, goals)
-
-    return choose
+    goals = _at(values, level.start + choice.flat, rows)
+    return first_reaching(choice.edges, choice.flat, scores, goals)
 
 
 def _at(array: Any, places: Any, rows: Any) -> Any:
@@ -886,20 +826,22 @@ def _write_samples(
     levels = levels_of(circuit)
     circuit = circuit.host
     passed = circuit.levels if levels is None else levels
-    work = workspace(passed)
+    work = passes.workspace(passed)
     for part, noise in _noises(circuit, generator, len(out)):
         first = part.start // n
-        for some in chunks(passed, -(-part.stop // n) - first, per_row=1 + n // MANY):
+        for some in conditioning.chunks(passed, -(-part.stop // n) - first, per_row=1 + n // MANY):
             rows = slice(first + some.start, first + some.stop)
             whole = evidence is None or rows.stop - rows.start == n_rows
             given = evidence if whole else evidence.rows(rows)  # type: ignore[union-attr]
-            found = all_values(circuit, levels, given, work)
+            found = conditioning.all_values(circuit, levels, given, work)
             possible[rows] = to_numpy(found.possible)
             refuse_impossible(possible, evidence is not None)
             start, stop = max(part.start, rows.start * n), min(part.stop, rows.stop * n)
             row_of = np.arange(start, stop) // n - rows.start
             own = [x[:, start - part.start : stop - part.start] for x in noise]
-            _sample(circuit, given, found, row_of, own, out[start:stop])
+            choose = partial(_drawn_edges, found, row_of, own[0])
+            chosen = descend(found.levels, stop - start, choose)
+            _write(circuit, given, chosen, own[1:], row_of, out[start:stop])
 
 
 def _noises(circuit: Circuit, generator: Any, n: int) -> Iterator[tuple[slice, list[Any]]]:
@@ -921,41 +863,25 @@ def _noises(circuit: Circuit, generator: Any, n: int) -> Iterator[tuple[slice, l
         yield part, noise
 
 
-def _sample(
-    circuit: Circuit,
-    evidence: Evidence | None,
-    found: Up | LogValues,
-    row_of: Any,
-    noise: list[Any],
-    out: Any,
-) -> None:
-    """Write samples of some rows of evidence."""
-    levels = circuit.levels if isinstance(found, LogValues) else found.levels
-
-    def choose(choice: Choice) -> Any:
-        numbers = as_like(noise[0][choice.nodes, choice.rows].reshape(-1), levels.like)
-        edges, units = choice.edges, choice.flat
-        if isinstance(found, Up) and found.values.shape[1:] in ((), (1,)):
-            terms = found.product_values(choice.number).reshape(-1)[edges.products]
-            return draw_alike(edges, units, edges.weights * terms, numbers)
-        rows = as_like(np.tile(row_of[choice.rows], len(choice.nodes)), levels.like)
-        return draw_edges(edges, units, *_scores(found, choice, rows), numbers)
-
-    chosen = descend(levels, len(out), choose)
-    _write(circuit, evidence, chosen, noise[1:], row_of, out)
-
-
-def _scores(found: Up | LogValues, choice: Choice, rows: Any) -> tuple[Scores, Any]:
-    """How scores of edges are made, and what those of every unit add up to."""
+def _drawn_edges(found: Up | LogValues, row_of: Any, noise: Any, choice: Choice) -> Any:
+    """Edges drawn with probabilities in proportion to what they add to their units."""
+    edges, units, number = choice.edges, choice.flat, choice.number
+    numbers = as_like(noise[choice.nodes, choice.rows].reshape(-1), found.levels.like)
+    if isinstance(found, Up) and found.values.shape[1:] in ((), (1,)):
+        terms = found.product_values(number).reshape(-1)[edges.products]
+        return draw_alike(edges, units, edges.weights * terms, numbers)
+    rows = as_like(np.tile(row_of[choice.rows], len(choice.nodes)), found.levels.like)
     if isinstance(found, LogValues):
-        shares = found.shares(choice.number)
-        return lambda places, at: _at(shares, at, rows[places]), np.ones(len(rows))
-    edges, inputs = choice.edges, found.product_values(choice.number)
+        shares, totals = found.shares(number), np.ones(len(rows))
+    else:
+        inputs, totals = found.product_values(number), _at(found.sums(number), units, rows)
 
     def scores(places: Any, at: Any) -> Any:
+        if isinstance(found, LogValues):
+            return _at(shares, at, rows[places])
         return edges.weights[at] * _at(inputs, edges.products[at], rows[places])
 
-    return scores, _at(found.sums(choice.number), choice.flat, rows)
+    return draw_edges(edges, units, scores, totals, numbers)
 
 
 def _write(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from expectedkernels.checks import CircuitError, CompatibilityError, PropertyError, Verdict
+from expectedkernels.checks import CircuitError, CompatibilityError, PropertyError
 from expectedkernels.circuits.graph import Graph, Unit, bits, show, union
 from expectedkernels.circuits.inputs import TINY, Input, Real, Table, weighted_units
 from expectedkernels.engine.blocks import Inner, from_leaves, from_root, inner_of_edges
@@ -24,8 +24,8 @@ least two variables, in order of their numbers, and the variables of all of them
 never stand in the way of a split."""
 
 
-def find_vtree(graph: Graph) -> Vtree | Verdict:
-    """A vtree that the products of a decomposable graph split along, or why there is none.
+def find_vtree(graph: Graph) -> Vtree:
+    """A vtree that the products of a decomposable graph split along; raises if there is none.
 
     From the top: products over a scope keep together what their inputs keep together, so the
     scope can only be split between the blocks of the finest partition that is coarser than
@@ -44,7 +44,12 @@ def find_vtree(graph: Graph) -> Vtree | Verdict:
                 families = _opened(graph, families, scope, fully)
                 blocks = _blocks(graph, families, scope)
         if len(blocks) == 1:
-            raise PropertyError(_conflict(graph, families, scope))
+            raise PropertyError(
+                "The circuit is not structured-decomposable: "
+                f"{_conflict(graph, families, scope)}. Exact expectations need structured "
+                "circuits; for others, monte_carlo_expected_kernel gives an estimate with a "
+                "standard error."
+            )
         middle = len(blocks) // 2
         halves = union(blocks[:middle]), union(blocks[middle:])
         parts = []
@@ -56,10 +61,7 @@ def find_vtree(graph: Graph) -> Vtree | Verdict:
             parts.append((half, list(inside)))
         return parts
 
-    try:
-        return by_splits((graph.masks[-1], [_alone(graph, len(graph.units) - 1)]), split)
-    except PropertyError as error:
-        return Verdict(False, str(error))
+    return by_splits((graph.masks[-1], [_alone(graph, len(graph.units) - 1)]), split)
 
 
 def node_masks(vtree: Vtree) -> list[int]:
@@ -237,14 +239,7 @@ def circuit_blocks(
     graph = Graph(root)
     _check(graph, smooth)
     if vtree is None:
-        found = find_vtree(graph)
-        if isinstance(found, Verdict):
-            raise PropertyError(
-                f"The circuit is not structured-decomposable: {found.reason}. Exact expectations "
-                "need structured circuits; for others, monte_carlo_expected_kernel gives an "
-                "estimate with a standard error."
-            )
-        vtree = found
+        vtree = find_vtree(graph)
     elif sorted(vtree.scope().tolist()) != bits(graph.masks[-1]):
         raise CompatibilityError(
             f"The vtree must have the variables of the circuit, {show(graph.masks[-1])}. Got one "
