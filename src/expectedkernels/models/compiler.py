@@ -11,14 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels import checks
 from expectedkernels.arrays import DEFAULT_MAX_BYTES, check_max_bytes
-from expectedkernels.checks import (
-    CompatibilityError,
-    PropertyError,
-    VtreeError,
-    check_choice,
-    check_parameter,
-)
 from expectedkernels.circuits.circuit import Circuit, of_tables
 from expectedkernels.circuits.inputs import Input, Table
 from expectedkernels.data.evidence import Evidence
@@ -153,16 +147,16 @@ def make_plan(potential: Potential, vtree: Vtree, method: str | None = None) -> 
         any vtree allows.
     """
     good = isinstance(vtree, Vtree)
-    check_parameter(good, "compile", "vtree", vtree, "a Vtree or None", VtreeError)
-    check_choice("compile", "method", method, (*METHODS, None))
+    checks.check_parameter(good, "compile", "vtree", vtree, "a Vtree or None", checks.VtreeError)
+    checks.check_choice("compile", "method", method, (*METHODS, None))
     n = len(potential.cardinalities)
     if (scope := sorted(vtree.scope().tolist())) != list(range(n)):
         rule = f"The vtree must be over the variables 0..{n - 1} of the model"
-        raise CompatibilityError(f"{rule}. Got one over {scope[:20]}.")
+        raise checks.CompatibilityError(f"{rule}. Got one over {scope[:20]}.")
     tree = _Tree(potential, vtree)
     steps, clash = ((), 0) if method == "boundary" else tree.by_context()
     if method == "context" and not steps:
-        raise CompatibilityError(
+        raise checks.CompatibilityError(
             "The context method needs a leaf beside every node that it interacts with, and both "
             f"sides of vtree node {clash} interact. Use method='boundary', or a conditioning vtree."
         )
@@ -441,7 +435,7 @@ def compiled(plan: CompilationPlan, max_bytes: int = DEFAULT_MAX_BYTES) -> tuple
         sent.append(found.message)
         shares.append(None if step.kind == "literals" else found.conditional)
     if log_z == -np.inf:
-        raise PropertyError(messages.NO_DISTRIBUTION)
+        raise checks.PropertyError(messages.NO_DISTRIBUTION)
     return Circuit(plan.vtree, written_blocks(plan, shares)), log_z
 
 
@@ -456,7 +450,7 @@ def by_contexts(vtree: Vtree, stages: MessagePlan, max_bytes: int) -> tuple[Circ
     for stage, found in messages.forward(stages, {}):
         log_z += found.top
         if log_z == -np.inf:
-            raise PropertyError(messages.NO_DISTRIBUTION)
+            raise checks.PropertyError(messages.NO_DISTRIBUTION)
         shares.append(replace(stage, factors=(found.conditional.tightened(),)))
     tables = Tensors(MessagePlan(tuple(shares), 0.0, is_normalized=True), max_bytes)
     cards = {stage.variable: stage.shape[0] for stage in shares}

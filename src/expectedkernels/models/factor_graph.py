@@ -12,8 +12,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from expectedkernels import arrays, checks, vtrees
 from expectedkernels.arrays import (
-    DEFAULT_MAX_BYTES,
     Array,
     Labels,
     NumbersLike,
@@ -21,19 +21,8 @@ from expectedkernels.arrays import (
     RowsLike,
     TablesLike,
     VariableLike,
-    as_generator,
-    cumulative,
-    drawn,
 )
-from expectedkernels.checks import (
-    CircuitError,
-    DataError,
-    EvidenceError,
-    check_parameter,
-    check_real,
-    public,
-    public_in,
-)
+from expectedkernels.checks import CircuitError, check_parameter, check_real, public, public_in
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.queries import Marginals, check_samples
 from expectedkernels.data.evidence import Evidence, EvidenceLike, as_evidence, as_points, is_batch
@@ -44,12 +33,7 @@ from expectedkernels.models import messages
 from expectedkernels.models.compiler import CompilationPlan, by_contexts, compiled, make_plan
 from expectedkernels.models.messages import MessagePlan, Potential
 from expectedkernels.vtree import Vtree
-from expectedkernels.vtrees import (
-    Elimination,
-    best_elimination,
-    conditioning_vtree,
-    interaction_graph,
-)
+from expectedkernels.vtrees import Elimination, conditioning_vtree, interaction_graph
 
 
 @public
@@ -251,7 +235,7 @@ class FactorGraph:
     @cached_property
     def _elimination(self) -> Elimination:
         """The order in which variables are summed out."""
-        return best_elimination(self.graph, self.cardinalities)
+        return vtrees.best_elimination(self.graph, self.cardinalities)
 
     @cached_property
     def messages(self) -> MessagePlan:
@@ -292,7 +276,7 @@ class FactorGraph:
         self,
         vtree: Vtree | None = None,
         method: str | None = None,
-        max_bytes: int = DEFAULT_MAX_BYTES,
+        max_bytes: int = arrays.DEFAULT_MAX_BYTES,
         for_pairs: bool = False,
     ) -> tuple[Circuit, float]:
         """The circuit of the model, normalised and deterministic, and its log partition function.
@@ -385,7 +369,7 @@ class FactorGraph:
         return read, tables is None or tables.by_units(n_rows)
 
     def marginals(
-        self, evidence: EvidenceLike | None = None, max_bytes: int = DEFAULT_MAX_BYTES
+        self, evidence: EvidenceLike | None = None, max_bytes: int = arrays.DEFAULT_MAX_BYTES
     ) -> Marginals:
         """The probabilities of the states of every variable, given evidence.
 
@@ -482,11 +466,11 @@ class FactorGraph:
         read, by_circuit = self._read(evidence)
         if by_circuit:
             return self._circuit.sample(n, rng, evidence, as_frame)
-        drawn = messages.sampled_rows(self.messages, read, n, as_generator(rng))
+        found = messages.sampled_rows(self.messages, read, n, arrays.as_generator(rng))
         if not as_frame:
-            return drawn if is_batch(evidence) else drawn[0]
-        index = [range(size) for size in drawn.shape[:2]] if is_batch(evidence) else None
-        return self.schema.frame(drawn.reshape(-1, self.n_variables), index)
+            return found if is_batch(evidence) else found[0]
+        index = [range(size) for size in found.shape[:2]] if is_batch(evidence) else None
+        return self.schema.frame(found.reshape(-1, self.n_variables), index)
 
     def log_likelihood(self, X: EvidenceLike) -> Array:
         """The log-probability of every row of X, NaN entries summed out, shape (n,).
@@ -513,7 +497,7 @@ class FactorGraph:
         return self._circuit.log_likelihood(X)
 
     def log_partition(
-        self, evidence: EvidenceLike | None = None, max_bytes: int = DEFAULT_MAX_BYTES
+        self, evidence: EvidenceLike | None = None, max_bytes: int = arrays.DEFAULT_MAX_BYTES
     ) -> float | Array:
         """The log of the sum over all states, or over those that evidence allows.
 
@@ -686,7 +670,9 @@ class FactorGraph:
         read = as_evidence(evidence, self.schema)
         if read.n_rows != 1:
             rule = "Evidence on a factor graph is a mapping or one row with an entry per variable"
-            raise EvidenceError(f"{rule}, {self.n_variables} in all. Got {read.n_rows} rows.")
+            raise checks.EvidenceError(
+                f"{rule}, {self.n_variables} in all. Got {read.n_rows} rows."
+            )
         factors, values = [], {}
         for v in range(self.n_variables):
             weights = read.column(v).weights[0]
@@ -857,7 +843,7 @@ def forward_samples(
                 continue
             table = network.cpts[v][tuple(rows[:, u] for u in network.parents[v])]
             table = np.broadcast_to(table, (n, network.cardinalities[v]))
-            rows[:, v] = drawn(cumulative(table), rng.random(n))
+            rows[:, v] = arrays.drawn(arrays.cumulative(table), rng.random(n))
     return rows
 
 
@@ -933,7 +919,7 @@ class CollapsedModel:
         vtree: Vtree | None = None,
         *,
         shared: bool = True,
-        max_bytes: int = DEFAULT_MAX_BYTES,
+        max_bytes: int = arrays.DEFAULT_MAX_BYTES,
     ):
         good = isinstance(model, FactorGraph)
         check_parameter(good, "CollapsedModel", "model", model, "a FactorGraph", CircuitError)
@@ -1085,7 +1071,7 @@ class CollapsedModel:
         row = np.asarray(x, dtype=np.float64)
         if row.ndim != 1:
             what = f"Got an array of shape {row.shape}; batches are made by evidence(X)"
-            raise DataError(f"One conditional needs one row of values. {what}.")
+            raise checks.DataError(f"One conditional needs one row of values. {what}.")
         weights, _ = self.evidence(row)
         return self.circuit.condition(weights)
 

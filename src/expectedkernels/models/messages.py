@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import repeat
 from math import log, prod
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -552,11 +551,13 @@ class Solution:
             yield i, stage, found
 
 
-def solve(plan: MessagePlan, given: Weights, keep: bool, cut: bool = False) -> Solution:
-    """The messages of all stages given weights, and the tables if they are kept."""
+def solve(
+    plan: MessagePlan, given: Weights, keep: bool, cut: bool = False, free: bool = False
+) -> Solution:
+    """The messages of all stages given weights unless they are freed, and tables that are kept."""
     plan, weights = observed(plan, given) if cut else (plan, given)
     solution = Solution(plan, weights, (), [], [], plan.constant + _log_tops(weights), given)
-    for _, found in forward(plan, weights, solution.messages):
+    for _, found in forward(plan, weights, None if free else solution.messages):
         solution.log_z += found.top
         solution.solved.append(found if keep else None)
     return solution
@@ -564,9 +565,7 @@ def solve(plan: MessagePlan, given: Weights, keep: bool, cut: bool = False) -> S
 
 def log_partition(plan: MessagePlan, weights: Weights) -> float:
     """The log of the sum over all states of the weighted product, without keeping anything."""
-    plan, weights = observed(plan, weights)
-    tops = [found.top for _, found in forward(plan, weights)]
-    return plan.constant + _log_tops(weights) + sum(tops)
+    return solve(plan, weights, keep=False, cut=True, free=True).log_z
 
 
 def solution_marginals(solution: Solution) -> list[Any]:
@@ -733,15 +732,15 @@ def row_weights(evidence: Evidence | None, row: int) -> Weights:
 
 
 def _solve_rows(
-    plan: MessagePlan, evidence: Evidence | None, is_small: bool
-) -> Iterator[Solution | None]:
-    """The solutions of rows of states if tables are small; None for all others."""
-    values = None if evidence is None else evidence.values
-    if values is None or not is_small:
-        yield from repeat(None, 1 if evidence is None else evidence.n_rows)
-        return
-    for states in np.where(np.isnan(values), -1.0, values).astype(np.intp).tolist():
-        yield solve_states(plan, states)
+    plan: MessagePlan, evidence: Evidence | None, is_small: bool, **settings: bool
+) -> Iterator[Solution]:
+    """The solutions of rows of evidence: those of states one by one if tables are small."""
+    values = evidence.values if evidence is not None and is_small else None
+    if values is not None:
+        values = np.where(np.isnan(values), -1.0, values).astype(np.intp).tolist()
+    for row in range(1 if evidence is None else evidence.n_rows):
+        found = None if values is None else solve_states(plan, values[row])
+        yield found or solve(plan, row_weights(evidence, row), **settings)
 
 
 def marginals(plan: MessagePlan, evidence: Evidence | None, max_bytes: int) -> list[Any]:
@@ -754,12 +753,8 @@ def marginals(plan: MessagePlan, evidence: Evidence | None, max_bytes: int) -> l
 
 def log_partitions(plan: MessagePlan, evidence: Evidence | None) -> Any:
     """The log of the sum over all states that evidence allows, for every row."""
-    return np.array(
-        [
-            log_partition(plan, row_weights(evidence, row)) if found is None else found.log_z
-            for row, found in enumerate(_solve_rows(plan, evidence, plan.is_small))
-        ]
-    )
+    settings = {"keep": False, "cut": True, "free": True}
+    return np.array([row.log_z for row in _solve_rows(plan, evidence, plan.is_small, **settings)])
 
 
 def solutions(
@@ -770,9 +765,9 @@ def solutions(
     keep = plan.table_bytes <= most
     if not keep:
         require_tables(plan, plan.message_bytes, max_bytes)
-    for row, found in enumerate(_solve_rows(plan, evidence, for_marginals and plan.is_small)):
-        if found is None:
-            found = solve(plan, row_weights(evidence, row), keep, for_marginals)
+    small = for_marginals and plan.is_small
+    rows = _solve_rows(plan, evidence, small, keep=keep, cut=for_marginals)
+    for row, found in enumerate(rows):
         if found.log_z == -np.inf:
             refuse_zero(plan)
             refuse_impossible(np.asarray([True] * row + [False]), evidence is not None)

@@ -14,29 +14,9 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from expectedkernels.arrays import (
-    Array,
-    RngLike,
-    RowsLike,
-    VariablesLike,
-    as_generator,
-    cumulative,
-    drawn,
-    from_logs,
-    require_memory,
-)
-from expectedkernels.checks import (
-    CircuitError,
-    DataError,
-    EvidenceError,
-    PropertyError,
-    SizeError,
-    Verdict,
-    check_choice,
-    check_count,
-    progress_bar,
-    public,
-)
+from expectedkernels import arrays, checks
+from expectedkernels.arrays import Array, RngLike, RowsLike, VariablesLike, drawn, from_logs
+from expectedkernels.checks import DataError, PropertyError, SizeError, Verdict, public
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.operands import check_single_root
 from expectedkernels.circuits.queries import deterministic, refuse_signed
@@ -45,13 +25,8 @@ from expectedkernels.data.tables import as_floats, as_table, is_frame
 from expectedkernels.engine.passes import COUNTS, lifted, up_over
 from expectedkernels.kernels.empirical import schema_of, variables_of
 from expectedkernels.kernels.target import Target, TargetLike, as_target
-from expectedkernels.models.factor_graph import (
-    BayesianNetwork,
-    CollapsedModel,
-    Factor,
-    FactorGraph,
-    forward_samples,
-)
+from expectedkernels.models import factor_graph
+from expectedkernels.models.factor_graph import BayesianNetwork, CollapsedModel, Factor, FactorGraph
 from expectedkernels.vtrees import components
 
 FEW_CHAINS = 8
@@ -292,15 +267,15 @@ def _run(what: str, target: Any, collapsed: Any, *settings: Any) -> tuple[Any, l
     model = sampled_model(target, collapsed, evidence, what)
     counts = {"n": (n, 0), "burn_in": (burn_in, 0), "thin": (thin, 1), "chains": (chains, 1)}
     for name, (number, least) in counts.items():
-        check_count(what, name, number, least)
-    check_choice(what, "scan", scan, ("systematic", "random"))
-    generator = as_generator(rng)
+        checks.check_count(what, name, number, least)
+    checks.check_choice(what, "scan", scan, ("systematic", "random"))
+    generator = arrays.as_generator(rng)
     X = _read_starts(model, chains, start) if start is not None else None
     X = _draw_starts(model, chains, generator) if X is None else X
     connectivity = model.connectivity()
     connectivity.warn()
     shape = (n, chains, model.schema.n_variables)
-    require_memory(
+    arrays.require_memory(
         8.0 * prod(shape), f"An array of {n * chains} samples", "Record fewer: raise 'thin'."
     )
     recorded = np.empty(shape, dtype=np.int64)
@@ -309,7 +284,7 @@ def _run(what: str, target: Any, collapsed: Any, *settings: Any) -> tuple[Any, l
     # look-ups in lists take less time than array calls
     few = chains <= FEW_CHAINS and all(isinstance(site, TableSite) for site in sites)
     states = X.tolist() if few else X
-    with progress_bar(steps, "Gibbs sampling", quiet=not progress) as bar:
+    with checks.progress_bar(steps, "Gibbs sampling", quiet=not progress) as bar:
         draws = _draws(generator, steps, len(sites), chains, scan, bar)
         for step, (visit, u) in enumerate(draws, 1):
             site = sites[visit]
@@ -384,7 +359,7 @@ def _read_starts(model: SampledModel, chains: int, start: Any) -> Any:
     X = as_points(rows, model.schema.cardinalities, "The 'start'").astype(np.int64)
     for v, state in model.fixed.items():
         if (X[:, v] != state).any():
-            raise EvidenceError(
+            raise checks.EvidenceError(
                 f"The 'start' must agree with the evidence. Variable {v} can only be {state}, and "
                 f"starts at {int(X[X[:, v] != state][0, v])}."
             )
@@ -463,7 +438,9 @@ class TableSite:
         logs = sum_tables(self._terms, axes, self._cards)
         logs = np.moveaxis(logs, axes.index(self.variable), -1)
         strides = np.cumprod([1, *logs.shape[-2:0:-1]])[::-1][: len(self.blanket)]
-        edges: Any = np.ascontiguousarray(cumulative(from_logs(logs.reshape(-1, logs.shape[-1]))))
+        edges: Any = np.ascontiguousarray(
+            arrays.cumulative(from_logs(logs.reshape(-1, logs.shape[-1])))
+        )
         width, flat = edges.shape[1], memoryview(edges.reshape(-1))
         steps = list(zip(self.blanket, (strides * width).tolist(), strict=True))
         return edges, strides.astype(np.intp), (flat, steps, width)
@@ -516,7 +493,7 @@ class EvaluatedSite:
                 f"that is possible: a chain is at {X[np.argmax(impossible)].tolist()}."
             )
         self.met_zero |= bool((logs == -np.inf).any())
-        return cumulative(from_logs(logs))
+        return arrays.cumulative(from_logs(logs))
 
 
 def _sites(cardinalities: Sequence[Any], terms: Sequence[Term], free: Sequence[int]) -> list[Any]:
@@ -574,7 +551,7 @@ def sampled_model(given: Any, collapsed: Any, evidence: Any, what: str) -> Sampl
     require_target(target)
     schema, hidden = schema_of(target), variables_of(target, collapsed)
     if not isinstance(target, (Circuit, FactorGraph)) and (evidence is not None or hidden):
-        raise CircuitError(
+        raise checks.CircuitError(
             f"Evidence and collapsed variables need a FactorGraph or a Circuit as the target of "
             f"{what}: others cannot be summed over exactly. Got {type(target).__name__}."
         )
@@ -582,7 +559,7 @@ def sampled_model(given: Any, collapsed: Any, evidence: Any, what: str) -> Sampl
     if evidence is not None:
         observed = _observed(evidence, schema)
         for v in sorted(hidden & observed.keys()):
-            raise EvidenceError(
+            raise checks.EvidenceError(
                 f"V{schema.call(v)[1:]} is observed and collapsed at once. Leave it out of the "
                 "evidence or out of the collapsed variables."
             )
@@ -698,14 +675,14 @@ def _of_factors(target: FactorGraph, hidden: Any, evidence: Any, fixed: Any) -> 
 
     def possible(n: int, rng: Any) -> Any:
         if isinstance(target, BayesianNetwork):
-            rows = forward_samples(target, n * FORWARD_DRAWS, rng, fixed)
+            rows = factor_graph.forward_samples(target, n * FORWARD_DRAWS, rng, fixed)
             good = rows[model.log_score(rows) > -np.inf]
             if len(good) >= n:
                 return good[:n]
         try:
             return model.sample(n, rng=rng)
         except SizeError as error:
-            raise CircuitError(
+            raise checks.CircuitError(
                 "No state with positive probability was found to start from, and the model is too "
                 "large to sample. Give one as 'start'."
             ) from error

@@ -12,25 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from expectedkernels.arrays import (
-    DEFAULT_MAX_BYTES,
-    Array,
-    RowsLike,
-    SamplesLike,
-    VariablesLike,
-    check_max_bytes,
-    require_memory,
-)
-from expectedkernels.checks import (
-    DataError,
-    KernelError,
-    PropertyError,
-    SizeError,
-    check_choice,
-    check_count,
-    public_in,
-    rows_numbered,
-)
+from expectedkernels import arrays, checks
+from expectedkernels.arrays import DEFAULT_MAX_BYTES, Array, RowsLike, SamplesLike, VariablesLike
+from expectedkernels.checks import DataError, SizeError, check_choice, public_in, rows_numbered
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.expectation import refuse_functions
 from expectedkernels.kernels.empirical import as_log_weights, collapsed_rows, distinct_rows
@@ -44,16 +28,12 @@ from expectedkernels.sampling.weights import (
     simplex_weights,
     smoothed_weights,
 )
+from expectedkernels.stein import stein_kernel
 from expectedkernels.stein.stein_kernel import (
-    OPERATORS,
     CollapsedSteinKernel,
     PartitionSteinKernel,
     SteinKernel,
     ZerosMet,
-    is_strictly_positive_definite,
-    partition_cost,
-    shared_grams,
-    stein_target,
 )
 from expectedkernels.stein.weighted_samples import WeightedSamples
 
@@ -75,16 +55,16 @@ def stein_problem(
     call: str, target: Any, samples: Any, collapsed: Any, kernel: Any, log_weights: Any = None
 ) -> tuple[Any, Kernel, Any, Any]:
     """The target, kernel and rows of a call, checked, and the numbers of the rows that count."""
-    target, cardinalities = stein_target(call, target, samples)
+    target, cardinalities = stein_kernel.stein_target(call, target, samples)
     kernel = ExpHamming() if kernel is None else kernel
     require_kernel(kernel, "ExpHamming()")
     definite = kernel.is_positive_definite(cardinalities)
     if not definite:
-        raise KernelError(
+        raise checks.KernelError(
             f"Stein weights need a positive definite kernel, but {definite.reason}. "
             "ExpHamming() is one."
         )
-    strict = is_strictly_positive_definite(kernel, cardinalities)
+    strict = stein_kernel.is_strictly_positive_definite(kernel, cardinalities)
     if not strict:
         warnings.warn(
             f"The kernel may not be strictly positive definite ({strict.reason}): different "
@@ -121,7 +101,7 @@ def plan_zeros(
     """
     if zeros == "smooth":
         if not isinstance(target, FactorGraph):
-            raise PropertyError(
+            raise checks.PropertyError(
                 "Only the tables of a FactorGraph can be smoothed. Got "
                 f"{type(target).__name__}; learn or compile the circuit of a smoothed model."
             )
@@ -192,7 +172,7 @@ def stein_kernels(
             model = CollapsedModel(target, hidden, shared=False, max_bytes=max_bytes)
             circuit, conditionals = None, model.marginals
             make = partial(PartitionSteinKernel, model, kernel, zeros, max_bytes)
-    shifts, updates = (make(operator=kind) for kind in OPERATORS)
+    shifts, updates = (make(operator=kind) for kind in stein_kernel.OPERATORS)
     return shifts, updates, circuit, conditionals
 
 
@@ -349,7 +329,7 @@ class SteinSamples(WeightedSamples):
         """
         check_choice("reweighted", "weights", weights, RULES)
         operator = self.operator if operator is None else operator
-        check_choice("reweighted", "operator", operator, OPERATORS)
+        check_choice("reweighted", "operator", operator, stein_kernel.OPERATORS)
         try:
             return self._weighted(rule=weights, operator=operator)
         except ZerosMet as error:
@@ -379,7 +359,9 @@ def check_memory(rows: Any, rule: str, operator: str, max_bytes: int) -> None:
             f"matrices, more than max_bytes={max_bytes}. Take fewer samples, such as every tenth "
             f"of a chain, or allow more memory: max_bytes={needed}."
         )
-    require_memory(needed, f"To weigh {n} samples", "Take fewer, such as every tenth of a chain.")
+    arrays.require_memory(
+        needed, f"To weigh {n} samples", "Take fewer, such as every tenth of a chain."
+    )
 
 
 def weighted(draft: Any) -> SteinSamples:
@@ -395,7 +377,7 @@ def weighted(draft: Any) -> SteinSamples:
     two = (draft.rule == "default" or not shift) and draft.updates_gram is None
     with rows_numbered(numbers[first]):
         if one and two and isinstance(stein, SteinKernel):
-            grams = shared_grams(stein, draft.updates, distinct)
+            grams = stein_kernel.shared_grams(stein, draft.updates, distinct)
             draft.gram, draft.updates_gram = (gram[every] for gram in grams)
         else:
             draft.gram = stein(distinct)[every] if one else draft.gram
@@ -409,7 +391,9 @@ def weighted(draft: Any) -> SteinSamples:
         weights = signed_weights(gram)
     elif draft.rule == "default":
         exact = shift and (stein.zeros == "raise" or has_no_zeros(draft.target))
-        exact &= bool(is_strictly_positive_definite(stein.kernel, draft.target.cardinalities))
+        exact &= bool(
+            stein_kernel.is_strictly_positive_definite(stein.kernel, draft.target.cardinalities)
+        )
         logs = None if draft.log_weights is None else np.asarray(draft.log_weights)[numbers]
         options: Any = {"groups": groups, "exact": exact, "log_weights": logs}
         found = default_weights(gram, draft.updates_gram, **options)
@@ -440,7 +424,7 @@ def _by_conditionals(target: Any, whole: Any, rows: Any) -> Any:
         return whole
     settings = whole.kernel, whole.zeros, whole.max_bytes
     try:
-        if partition_cost(target.cardinalities, rows) >= whole.cost(rows):
+        if stein_kernel.partition_cost(target.cardinalities, rows) >= whole.cost(rows):
             return whole
         collapsed = np.flatnonzero(hidden[0]).tolist()
         model = CollapsedModel(target, collapsed, shared=False, max_bytes=whole.max_bytes)
@@ -609,8 +593,8 @@ def _weigh(
         )
     if log_weights is None and rule == "default" and isinstance(samples, WeightedSamples):
         log_weights = samples.log_weights
-    check_max_bytes(max_bytes)
-    check_choice("bbis", "operator", operator, OPERATORS)
+    arrays.check_max_bytes(max_bytes)
+    check_choice("bbis", "operator", operator, stein_kernel.OPERATORS)
     check_choice("bbis", "zeros", zeros, REMEDIES)
     problem = stein_problem(call, target, samples, collapsed, kernel, log_weights)
     target, kernel, rows, used = problem
@@ -721,9 +705,9 @@ def stein_thin(
     >>> bool(errors[0] < errors[1] / 2)
     True
     """
-    check_count("stein_thin", "m", m, 1, error=DataError)
-    check_choice("stein_thin", "operator", operator, OPERATORS, DataError)
-    check_max_bytes(max_bytes)
+    checks.check_count("stein_thin", "m", m, 1, error=DataError)
+    check_choice("stein_thin", "operator", operator, stein_kernel.OPERATORS, DataError)
+    arrays.check_max_bytes(max_bytes)
     call = "stein_thin(target, samples, m)"
     target, kernel, rows, used = stein_problem(call, target, samples, collapsed, kernel)
     rows = rows[used]

@@ -17,12 +17,7 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.operands import check_single_root
 from expectedkernels.circuits.queries import require_normalized
 from expectedkernels.data.evidence import as_points
-from expectedkernels.kernels.empirical import (
-    counted_rows,
-    distinct_rows,
-    sample_rows,
-    sample_weights,
-)
+from expectedkernels.kernels import empirical
 from expectedkernels.kernels.kernel import refuse_gradients
 from expectedkernels.kernels.target import TargetLike
 from expectedkernels.learning.chow_liu import learn_chow_liu
@@ -146,8 +141,8 @@ def log_partition_estimate(
     call = "log_partition_estimate(target, samples)"
     target, cards = stein_target(call, target, samples)
     refuse_gradients("log_partition_estimate", target)
-    rows = sample_rows(target, samples, least=LEAST)
-    used, shares = counted_rows(samples, len(rows)), sample_weights(samples)
+    rows = empirical.sample_rows(target, samples, least=LEAST)
+    used, shares = empirical.counted_rows(samples, len(rows)), empirical.sample_weights(samples)
     if weights is not None and not (isinstance(weights, str) and weights == "default"):
         shares = np.zeros(0) if isinstance(weights, str) else np.asarray(weights, dtype=np.float64)
         if shares.shape != (len(rows),) or not np.isfinite(shares).all() or (shares < 0).any():
@@ -191,7 +186,7 @@ def log_partition_estimate(
     every = np.append(ours, theirs)
     # if many different states have one ratio, the proposal is the target
     equal = np.isfinite(every).all() and np.ptp(every) <= 1e-9 + 1e-12 * np.abs(every).max()
-    equal = equal and len(distinct_rows(np.vstack([rows, draws]))[2]) >= LEAST
+    equal = equal and len(empirical.distinct_rows(np.vstack([rows, draws]))[2]) >= LEAST
     return _bridge(ours, shares, theirs, equal)
 
 

@@ -12,21 +12,13 @@ from typing import Any
 import numpy as np
 from scipy.special import entr, rel_entr
 
+from expectedkernels import checks
 from expectedkernels.arrays import (
     DEFAULT_MAX_BYTES,
     RngLike,
     as_generator,
     cumulative,
-    from_logs,
     to_numpy,
-)
-from expectedkernels.checks import (
-    CircuitError,
-    EvidenceError,
-    PropertyError,
-    check_choice,
-    check_count,
-    progress_bar,
 )
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.data.evidence import EvidenceLike, as_evidence
@@ -166,32 +158,32 @@ def cis(
     >>> round(float(np.exp(smokers.log_z)), 2)
     0.5
     """
-    check_choice("cis", "order", order, ORDERS)
-    check_choice("cis", "select", select, tuple(RULES), removed=REMOVED)
-    check_count("cis", "n", n, 1)
-    check_count("cis", "collapse_budget", collapse_budget, 0, none=True)
-    check_count("cis", "max_size", max_size, 1, none=True)
+    checks.check_choice("cis", "order", order, ORDERS)
+    checks.check_choice("cis", "select", select, tuple(RULES), removed=REMOVED)
+    checks.check_count("cis", "n", n, 1)
+    checks.check_count("cis", "collapse_budget", collapse_budget, 0, none=True)
+    checks.check_count("cis", "max_size", max_size, 1, none=True)
     generator, target = as_generator(rng), as_target(target)
     if not isinstance(target, (Circuit, FactorGraph)):
-        raise CircuitError(
+        raise checks.CircuitError(
             "The target of cis must be a FactorGraph, a BayesianNetwork or a Circuit; others "
             f"cannot be summed over exactly. Got {type(target).__name__} instead."
         )
     if isinstance(protected, str) or not np.iterable(protected):
-        raise CircuitError(
+        raise checks.CircuitError(
             f"The 'protected' parameter of cis must be a list of variables. Got {protected!r}."
         )
     keys = [*protected] if query is None else [*protected, query]
     safe = frozenset(target.schema.variables(keys))
     if isinstance(target, Circuit):
         if max_size is not None:
-            raise CircuitError(
+            raise checks.CircuitError(
                 "The 'max_size' parameter of cis limits products of factors, which a circuit does "
                 f"not have. Got {max_size}; use collapse_budget instead."
             )
         return _from_circuit(target, n, collapse_budget, generator, select, evidence, safe)
     if query is None and select in ("mi", "rbvar"):
-        raise CircuitError(
+        raise checks.CircuitError(
             f"The rule select={select!r} of cis asks what sampling does to a query. Give one as "
             "query=..., or use select='frontier' for all marginals."
         )
@@ -201,13 +193,13 @@ def cis(
     graph = target if evidence is None else target.condition(evidence)
     sampler = CollapsedSampler(graph, order, select, collapse_budget, max_size, chosen, safe)
     rows, logs = np.full((n, graph.n_variables), np.nan), np.empty(n)
-    with progress_bar(n, "collapsed importance sampling", quiet=not progress) as bar:
+    with checks.progress_bar(n, "collapsed importance sampling", quiet=not progress) as bar:
         for number in range(n):
             logs[number] = sampler.sample(generator, rows[number])
             bar.update(1)
     top = logs.max()
     if top == -np.inf:
-        raise PropertyError(
+        raise checks.PropertyError(
             f"All {n} samples have the weight zero: later factors show them to be impossible. "
             "Draw more, allow a larger collapse_budget or max_size, or check the model's zeros."
         )
@@ -223,7 +215,7 @@ def _from_circuit(
 ) -> WeightedSamples:
     """Exact samples of a circuit, of which some variables are forgotten again."""
     if select not in ("frontier", "rand"):
-        raise CircuitError(
+        raise checks.CircuitError(
             f"The rule select={select!r} of cis needs the factors of a FactorGraph. For a circuit "
             "use 'rand'."
         )
@@ -231,7 +223,7 @@ def _from_circuit(
     if evidence is not None:
         given = as_evidence(evidence, target.cardinalities)
         if given.n_rows != 1:
-            raise EvidenceError(f"Evidence for cis is one row. Got {given.n_rows} rows.")
+            raise checks.EvidenceError(f"Evidence for cis is one row. Got {given.n_rows} rows.")
         log_z = float(to_numpy(target.log_likelihood(given))[0])
         target = target.condition(given)
         for v, share in enumerate(target.marginals()):
@@ -258,10 +250,13 @@ def restricted(table: Term, values: Mapping[int, int]) -> Term:
     return Term(kept, np.asarray(table.logs[index]))
 
 
-def joint(tables: Sequence[Term], axes: Sequence[int], cardinalities: Sequence[int]) -> Any:
-    """The sum of tables over all states of some variables, increasing; None if too many."""
-    small = prod(cardinalities[v] for v in axes) <= SMALL_JOINT
-    return sum_tables(tables, axes, cardinalities) if small else None
+def joint(tables: Sequence[Term], axes: Sequence[int], cards: Sequence[int]) -> Any:
+    """The product over all states of some variables, and the log of its unit; None if too many."""
+    if prod(cards[v] for v in axes) > SMALL_JOINT:
+        return None
+    logs = sum_tables(tables, axes, cards)
+    top = logs.max()
+    return np.exp(logs - (top if top > -np.inf else 0.0)), top
 
 
 def _plan(tables: Sequence[Term], *settings: Any) -> tuple[list[int], Any]:
@@ -282,11 +277,8 @@ def summed(
         _, plan = _plan(tables, axes, cards, last)
         solution = solve(plan, {}, keep=True)
         return solution.solved[-1].table.numbers, solution.log_z
-    top = whole.max()
-    if top == -np.inf:
-        return None, top
-    numbers = np.exp(whole - top)
-    log_z = float(top + np.log(numbers.sum()))
+    numbers, top = whole
+    log_z = float(top + np.log(numbers.sum())) if top > -np.inf else top
     return numbers.sum(axis=tuple(i for i, v in enumerate(axes) if v not in last)), log_z
 
 
@@ -300,8 +292,7 @@ def marginals(
     axes, found = sorted(variables), {}
     whole = joint(tables, axes, cards)
     if whole is not None:
-        numbers = from_logs(whole.reshape(-1)).reshape(whole.shape)
-        own = 1 if query is None else cards[query]
+        numbers, own = whole[0], 1 if query is None else cards[query]
         if query is not None:
             numbers = np.moveaxis(numbers, axes.index(query), 0)
         left = own

@@ -12,51 +12,21 @@ from weakref import ReferenceType, ref
 import numpy as np
 from scipy.sparse import csr_array
 
+from expectedkernels import arrays, checks, expectation
 from expectedkernels.algebra import multiply, quotient, shift
-from expectedkernels.arrays import (
-    DEFAULT_MAX_BYTES,
-    Array,
-    RowsLike,
-    SamplesLike,
-    as_like,
-    check_max_bytes,
-    from_logs,
-    place_of,
-    require_memory,
-    spans,
-)
-from expectedkernels.checks import (
-    DataError,
-    KernelError,
-    PropertyError,
-    Verdict,
-    check_choice,
-    progress_bar,
-    public,
-    public_in,
-    rows_numbered,
-)
+from expectedkernels.arrays import DEFAULT_MAX_BYTES, Array, RowsLike, SamplesLike, as_like, spans
+from expectedkernels.checks import DataError, KernelError, PropertyError, Verdict, public, public_in
+from expectedkernels.circuits import queries
 from expectedkernels.circuits.circuit import Circuit, host_for
 from expectedkernels.circuits.evidence_forms import axis_size, joint_cost
 from expectedkernels.circuits.graph import Unit
 from expectedkernels.circuits.inputs import Table, log_sum_exp
 from expectedkernels.circuits.operands import CircuitOperand, check_single_root
 from expectedkernels.circuits.properties import require_compatible
-from expectedkernels.circuits.queries import (
-    deterministic,
-    require_normalized,
-    require_possible,
-    states_with_gradients,
-)
+from expectedkernels.circuits.queries import require_possible, states_with_gradients
 from expectedkernels.data.evidence import Column, Evidence, as_evidence, as_points
 from expectedkernels.engine.blocks import Inner, at_nodes, from_leaves
 from expectedkernels.engine.scaled import Scaled
-from expectedkernels.expectation import (
-    expected_kernel,
-    refuse_functions,
-    require_distribution,
-    two_distributions,
-)
 from expectedkernels.kernels import empirical
 from expectedkernels.kernels.empirical import check_roles, sample_rows
 from expectedkernels.kernels.factors import Factor
@@ -292,7 +262,7 @@ class PairwiseKernel:
 
     def _between(self, first: Any, second: Any) -> Any:
         n, m = len(first[0]), len(second[0])
-        require_memory(
+        arrays.require_memory(
             24.0 * n * m,  # with its parts, or with the matrix turned over
             f"The Gram matrix of a Stein kernel for {n} x {m} samples",
             "Take every tenth of a chain, or stein_thin, which needs no matrix.",
@@ -545,8 +515,8 @@ def site_tables(target: HasSiteLogs, points: Any) -> list[Any]:
 def check_choices(kernel: Any, zeros: str, operator: str) -> None:
     """Raise unless these are what Stein kernels are made of."""
     require_kernel(kernel, "ExpHamming()")
-    check_choice("a Stein kernel", "zeros", zeros, ZEROS, KernelError)
-    check_choice("a Stein kernel", "operator", operator, OPERATORS, KernelError)
+    checks.check_choice("a Stein kernel", "zeros", zeros, ZEROS, KernelError)
+    checks.check_choice("a Stein kernel", "operator", operator, OPERATORS, KernelError)
 
 
 def discrete_cardinalities(target: Any) -> list[int]:
@@ -585,7 +555,7 @@ def operator_weights(logs: Any, points: Any, variable: int, operator: str, zeros
         ratios, kept = shift_ratios(logs, points, variable, zeros)
         return ratios[:, None] * here[states] - kept[:, None] * here[states - 1]
     _refuse_impossible(logs[np.arange(len(logs)), states], points)
-    chances = from_logs(logs)
+    chances = arrays.from_logs(logs)
     chances /= chances.sum(axis=1, keepdims=True)
     # what the others have, and not one less the own: it may be far below rounding
     others = np.where(here[states] == 1, 0.0, chances)
@@ -860,7 +830,7 @@ class CollapsedSteinKernel(PairwiseKernel):
 
     def _gram(self, first: Any, second: Any) -> Any:
         (logs, p), (other_logs, q) = first, second
-        with progress_bar(len(logs) * len(other_logs), "Stein kernels") as bar:
+        with checks.progress_bar(len(logs) * len(other_logs), "Stein kernels") as bar:
             most = min(self.max_bytes, CHUNK_BYTES)
             found = gram((p, q), self._blocks, most, bar, symmetric=p is q)
         scale = -logs[:, None] - other_logs[None, :]
@@ -981,7 +951,7 @@ class PartitionSteinKernel(PairwiseKernel):
             evidence, weights = own = self._measures(first, variable)
             others, other_weights = own if second is first else self._measures(second, variable)
             given: Any = {"evidence_p": evidence, "evidence_q": others, "max_bytes": self.max_bytes}
-            means = expected_kernel(circuit, circuit, self.kernel, **given)
+            means = expectation.expected_kernel(circuit, circuit, self.kernel, **given)
             means = weights[:, None] * means * other_weights[None, :]
             n, m = total.shape
             total += means.reshape(-1, n, means.shape[1] // m, m).sum(axis=(0, 2))
@@ -1105,7 +1075,7 @@ def kdsd(
         call = "kdsd(q, p, k), with the samples (or another model) first and the target second"
         check_roles(call, p, q)
     check_choices(k, zeros, operator)
-    check_max_bytes(max_bytes)
+    arrays.check_max_bytes(max_bytes)
     if empirical.is_model(q):
         value = _between_models(q, p, k, operator, max_bytes)
     else:
@@ -1115,7 +1085,7 @@ def kdsd(
 
 def _between_models(q: Any, p: Any, k: Kernel, operator: str, max_bytes: int) -> Any:
     """The discrepancy of a model from another."""
-    refuse_functions(q, p)
+    expectation.refuse_functions(q, p)
     if operator != "shift":
         raise KernelError(
             "Between models the operators of a discrepancy are shifts. Compare samples of q with "
@@ -1125,16 +1095,16 @@ def _between_models(q: Any, p: Any, k: Kernel, operator: str, max_bytes: int) ->
         if not isinstance(model, Unit):
             discrete_cardinalities(model)
     # shifts go through the states in the order of the target
-    p, q = two_distributions(p, q, max_bytes)
+    p, q = expectation.two_distributions(p, q, max_bytes)
     for circuit in (q, p):
         check_single_root(circuit, "A discrepancy")
         cardinalities = discrete_cardinalities(circuit)
     require_compatible(q, p)
     q, p = (host_for(x, "The discrepancy between circuits") for x in (q, p))
-    require_normalized(q, "A discrepancy")
+    queries.require_normalized(q, "A discrepancy")
     measure = kept_measure(q.aligned_to(p.vtree), p)
     kernel = with_marks(k.blocks(measure.vtree, cardinalities), cardinalities, np.eye(2))
-    side = CircuitOperand(measure.to(place_of(k.tensors[0])) if k.tensors else measure)
+    side = CircuitOperand(measure.to(arrays.place_of(k.tensors[0])) if k.tensors else measure)
     return gram((side, side), kernel, max_bytes).linear("The discrepancy", TOO_RARE_BETWEEN)[0, 0]
 
 
@@ -1147,9 +1117,9 @@ def _of_samples(
     q = empirical.Empirical(
         sample_rows(target, samples), empirical.sample_weights(samples)
     ).counted()
-    require_distribution(q, "A discrepancy")
+    expectation.require_distribution(q, "A discrepancy")
     points = q.merged()
-    with rows_numbered(points.numbers):
+    with checks.rows_numbered(points.numbers):
         matrix = SteinKernel(target, k, zeros, operator)(points.X)
     w = as_like(points.weights, matrix)
     if not unbiased:
@@ -1177,7 +1147,7 @@ def stein_measure(q: Circuit, p: Circuit) -> Circuit:
     >>> stein_measure(q, p).input(0).table.tolist()
     [[0.0, 0.0, -0.5, 0.5]]
     """
-    verdict = deterministic(p)
+    verdict = queries.deterministic(p)
     if not verdict:
         raise PropertyError(
             f"The exact discrepancy needs a deterministic target, but {verdict.reason}. Compile a "

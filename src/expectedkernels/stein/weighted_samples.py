@@ -10,23 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expectedkernels.arrays import (
-    Array,
-    RngLike,
-    VariablesLike,
-    as_generator,
-    from_logs,
-    spans,
-    to_numpy,
-)
-from expectedkernels.checks import (
-    CircuitError,
-    DataError,
-    check_count,
-    imported,
-    public,
-    rows_numbered,
-)
+from expectedkernels import arrays, checks
+from expectedkernels.arrays import Array, RngLike, VariablesLike, from_logs, spans, to_numpy
+from expectedkernels.checks import CircuitError, DataError, imported, public, rows_numbered
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.queries import Marginals
 from expectedkernels.data.tables import as_floats
@@ -238,9 +224,9 @@ class WeightedSamples:
                 "Rows are drawn in proportion to their weights, and some weights here are "
                 "negative. Use thin(m), which looks at the target in place of the weights."
             )
-        count = check_count("resample", "n", self.n if n is None else n, 1, error=DataError)
+        count = checks.check_count("resample", "n", self.n if n is None else n, 1, error=DataError)
         edges = np.cumsum(self.weights)
-        places = (np.arange(count) + as_generator(rng).random()) / count
+        places = (np.arange(count) + arrays.as_generator(rng).random()) / count
         drawn = np.searchsorted(edges, places * edges[-1], side="right")
         # rounding may lead beyond the last row that has a weight
         last = int(np.flatnonzero(self.weights)[-1])
