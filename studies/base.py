@@ -204,7 +204,7 @@ def write_report(
     """
     files, problem = [results.path, results.folder / "summary.md"], ""
     try:
-        from expectedkernels.plotting.results import close, save
+        from expectedkernels.plotting import close, save
 
         axes = draw()
         if axes is not None:
@@ -314,7 +314,7 @@ def plot_panels(
     ['one', 'two']
     """
     from expectedkernels.display import PALETTE
-    from expectedkernels.plotting.results import legend_below, row_of_axes, tidy
+    from expectedkernels.plotting import legend_below, row_of_axes, tidy
 
     if not panels:
         raise ValueError("'panels' must have at least one entry. Got none.")

@@ -273,7 +273,7 @@ def plot(result: Result) -> Any:
     'root mean squared error'
     """
     # Here and not above: the table does not need matplotlib.
-    from expectedkernels.plotting.results import plot_demo
+    from expectedkernels.plotting import plot_demo
 
     titles = (
         "Error of predictions, diabetes data",

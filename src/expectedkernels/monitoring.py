@@ -11,16 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expectedkernels import checks
-from expectedkernels.arrays import (
-    DEFAULT_MAX_BYTES,
-    Array,
-    RngLike,
-    RowsLike,
-    as_generator,
-    on_host,
-    spans,
-)
+from expectedkernels import arrays, checks
+from expectedkernels.arrays import DEFAULT_MAX_BYTES, Array, RngLike, RowsLike
 from expectedkernels.checks import DataError, EvidenceError, KernelError, public_in
 from expectedkernels.circuits.build import stack
 from expectedkernels.circuits.circuit import Circuit, align, host_for, require_circuits
@@ -58,7 +50,6 @@ AT_ONCE = 64
 FEW_AT_ONCE = 8
 """The same where every group comes many times."""
 SIGNS = np.array([1.0, -1.0])
-IGNORED = "The kernel of groups ignores the variables that they are made by"
 
 GroupsLike = int | RowsLike | Sequence[Mapping[str, Any]] | Sequence[str | Sequence[str]]
 """Rows of evidence, mappings from variables to states, or variables whose states are groups."""
@@ -146,7 +137,7 @@ def drift(
         own, other, across = (float(found.linear()[0, 0]) for found in grams)
         return own + other - 2.0 * across
 
-    p_value, statistic, null, rng = None, None, np.empty(0), as_generator(rng)
+    p_value, statistic, null, rng = None, None, np.empty(0), arrays.as_generator(rng)
     if n_permutations:
         mask = np.arange(len(windows.states)) < windows.sizes[0]
         masks = [mask, *(rng.permutation(mask) for _ in range(n_permutations))]
@@ -208,7 +199,7 @@ def monitor(
     read, k = read_windows("monitor", several, k, n_bins, pseudocount)
     circuits = [read.fit(i) for i in range(len(several))]
     every = stack(circuits)
-    values = np.asarray(on_host(expected_kernel(every, every, k)))
+    values = np.asarray(arrays.on_host(expected_kernel(every, every, k)))
     own = np.diag(values)
     mmd2 = own[:, None] + own[None, :] - values - values.T
     np.fill_diagonal(mmd2, 0.0)
@@ -278,11 +269,9 @@ def read_windows(
     windows = [_columns(tables.as_table(x), number) for number, x in enumerate(given, 1)]
     columns = joint_columns(windows, "Window {}")
     names, sizes = windows[0].names, tuple(map(len, windows))
-    if min(sizes) < 2:
-        raise DataError(
-            f"Every window needs at least two rows. Window {sizes.index(min(sizes)) + 1} has "
-            f"{min(sizes)}."
-        )
+    if (least := min(sizes)) < 2:
+        place = f"Window {sizes.index(least) + 1} has {least}"
+        raise DataError(f"Every window needs at least two rows. {place}.")
     codes, labels = zip(*(_states(column, n_bins) for column in columns), strict=True)
     rows, cards = np.stack(codes, axis=1), list(map(len, labels))
     schema = Schema(tuple(cards), names, labels)
@@ -300,10 +289,8 @@ def _columns(table: Any, number: int) -> Columns:
         if isinstance(table, np.ma.MaskedArray):  # what is masked is missing
             array = np.where(np.ma.getmaskarray(table), np.array(None), array)
         if array.ndim != 2:
-            raise DataError(
-                "A window is a data frame, or an array of shape (rows, columns). Window "
-                f"{number} has shape {array.shape}."
-            )
+            rule = "A window is a data frame, or an array of shape (rows, columns)"
+            raise DataError(f"{rule}. Window {number} has shape {array.shape}.")
         columns, names = [tables.array_column(str(i), x) for i, x in enumerate(array.T)], None
     if not columns:
         raise DataError(f"Window {number} has no columns.")
@@ -312,23 +299,19 @@ def _columns(table: Any, number: int) -> Columns:
 
 def _states(column: FrameColumn, n_bins: int) -> tuple[Any, tuple[Any, ...]]:
     """The states of a column, NaN where it has no value, and their labels: at least two."""
-    labels = column.distinct
+    many = column.kind == "number" and len(column.distinct) > n_bins
+    infinite = many and np.isinf(column.values).any()
+    column = tables.binned(column, n_bins) if many and not infinite else column
+    labels, wrong = column.distinct, ""
     if not labels:
-        raise DataError(
-            f"Column {column.name!r} has no value in any window. Leave it out of all of them."
-        )
-    if column.kind == "number" and len(labels) > n_bins:
-        if np.isinf(column.values).any():
-            raise DataError(
-                f"Column {column.name!r} has infinite values. Put NaN for what is not known."
-            )
-        column = tables.binned(column, n_bins)
-        labels = column.distinct
-    if len(labels) > MAX_STATES:
-        raise DataError(
-            f"Column {column.name!r} has {len(labels)} different labels, which are too many for "
-            "states. If it is an identifier, leave it out; else put labels together."
-        )
+        wrong = "no value in any window. Leave it out of all of them"
+    elif infinite:
+        wrong = "infinite values. Put NaN for what is not known"
+    elif len(labels) > MAX_STATES:
+        wrong = f"{len(labels)} different labels, which are too many for states. If it is an "
+        wrong += "identifier, leave it out; else put labels together"
+    if wrong:
+        raise DataError(f"Column {column.name!r} has {wrong}.")
     if len(labels) == 1:
         labels = [*labels, "another value"]
     codes = {label: float(code) for code, label in enumerate(labels)}
@@ -395,7 +378,7 @@ class Drift(Reported):
         return rows | super()._settings()
 
     def _pictures(self) -> dict[str, Any]:
-        from expectedkernels.plotting.results import plot_null
+        from expectedkernels.plotting import plot_null
 
         found = super()._pictures()
         if self.p_value is not None:
@@ -425,7 +408,7 @@ class Drift(Reported):
         """
         pooled, states = self.windows.pooled, self.windows.states
         before, after = (
-            on_host(expected_kernel(p, pooled, self.kernel, evidence_q=states))
+            arrays.on_host(expected_kernel(p, pooled, self.kernel, evidence_q=states))
             for p in (self.before, self.after)
         )
         difference, n = np.asarray(before - after), self.windows.sizes[0]
@@ -493,7 +476,7 @@ class Drift(Reported):
         >>> ek.drift(X, Y, n_permutations=0).plot().get_xlabel()
         'part of the squared discrepancy'
         """
-        from expectedkernels.plotting.results import plot_drift
+        from expectedkernels.plotting import plot_drift
 
         return plot_drift(self, self._order())
 
@@ -605,9 +588,9 @@ class Monitor(Reported):
         >>> found.plot().get_xlabel()
         'window'
         """
-        from expectedkernels.plotting.results import plot_monitor
+        from expectedkernels.plotting import draw_gram
 
-        return plot_monitor(self)
+        return draw_gram(self.mmd, "discrepancy", "window", "window", first=1)
 
     def __str__(self) -> str:
         at = int(np.argmax(self.steps))
@@ -744,10 +727,8 @@ def shapley_account(
     """
     p, q, terms = _pair("shapley_account", p, q, k)
     if None in p.cardinalities:
-        raise KernelError(
-            "Shapley values of a discrepancy need discrete variables. Variable "
-            f"{p.cardinalities.index(None)} is real; ignoring(p, q, k) takes real ones."
-        )
+        real = f"Variable {p.cardinalities.index(None)} is real; ignoring(p, q, k) takes real ones"
+        raise KernelError(f"Shapley values of a discrepancy need discrete variables. {real}.")
     nodes, shares = np.polynomial.legendre.leggauss((p.n_variables + 1) // 2)
     total = np.zeros(p.n_variables)
     for weight, factors in terms:
@@ -765,8 +746,7 @@ def _pair(name: str, p: Any, q: Any, k: Any) -> tuple[Circuit, Circuit, Any]:
     p, q = align(_distribution(name, p), _distribution(name, q))
     require_compatible(p, q)
     k = default_kernel(p, q) if k is None else k
-    why = "A discrepancy is attributed to variables by the factors of its kernel"
-    return p, q.aligned_to(p.vtree), _terms(name, k, p, why)
+    return p, q.aligned_to(p.vtree), _terms(name, k, p)
 
 
 def _distribution(name: str, p: Any) -> Circuit:
@@ -783,22 +763,22 @@ def _changed_forms(p: Circuit, q: Circuit, factors: Any, others: Any, max_bytes:
     side = CircuitOperand(both)
     changed = np.zeros(p.n_variables)
     whole = 0.0
-    for part in spans(p.n_variables, AT_ONCE):
+    for part in arrays.spans(p.n_variables, AT_ONCE):
         changed_kernel, order = one_changed(both.vtree, factors, others, range(p.n_variables)[part])
         forms = SIGNS @ by_kernel_root((side, side), changed_kernel, max_bytes) @ SIGNS
         whole, changed[order] = float(forms[0]), forms[1:]
     return whole, changed
 
 
-def _terms(name: str, k: Kernel, p: Circuit, why: str = IGNORED) -> Any:
+def _terms(name: str, k: Kernel, p: Circuit) -> Any:
     """The kernel as weights and products of factors."""
     kernel.require_kernel(k)
     kernel.refuse_gradients(name, k)
     blocks = k.blocks(p.vtree, p.cardinalities)
     if not is_parallel(blocks):
         raise KernelError(
-            f"{why}, so it must be a product over the variables, or a sum of such. Got {k!r}, "
-            "which has sums inside."
+            f"{name} takes the factors of single variables out of the kernel, so it must be a "
+            f"product over the variables, or a sum of such. Got {k!r}, which has sums inside."
         )
     return list(zip(blocks.weights.tolist(), zip(*blocks.factors, strict=True), strict=True))
 
@@ -860,7 +840,7 @@ class Groups(Reported):
         kernels = _group_kernels("between", self.kernel, self.circuit, DEFAULT_MAX_BYTES)
         across = kernels(self.rows, known, self.rows, known)
         own = np.empty((len(known), len(sets)))
-        for part in spans(len(known), FEW_AT_ONCE):
+        for part in arrays.spans(len(known), FEW_AT_ONCE):
             # what is hidden on one side is ignored: the own variables here, those of others there
             rows, n = self.rows[part], len(self.rows[part])
             others = np.repeat(rows, len(sets), axis=0), np.tile(sets, (n, 1))
@@ -901,7 +881,7 @@ class Groups(Reported):
         >>> ek.group_discrepancies(ek.asia().circuit(), ["smoke"]).plot().get_xlabel()
         'probability of the group'
         """
-        from expectedkernels.plotting.results import plot_groups
+        from expectedkernels.plotting import plot_groups
 
         return plot_groups(self)
 
@@ -994,7 +974,7 @@ def group_discrepancies(
         raise DataError("There are no groups of at least this probability. Lower min_probability.")
     known = ~np.isnan(rows)
     sets, place = np.unique(known, axis=0, return_inverse=True)
-    parts = [(rows[part], known[part]) for part in spans(len(rows), AT_ONCE)]
+    parts = [(rows[part], known[part]) for part in arrays.spans(len(rows), AT_ONCE)]
     own = np.concatenate([np.diag(kernels(*part, *part)) for part in parts])
     # beside the groups the population, of which the variables of every set are hidden
     free = np.full(sets.shape, np.nan)
@@ -1056,6 +1036,8 @@ def _group_rows(p: Circuit, groups: Any) -> tuple[Any, bool]:
     """Groups as rows of evidence, and whether they are all combinations of states."""
     groups, sets = tables.as_table(groups), None
     listed = isinstance(groups, (list, tuple)) and len(groups) > 0
+    names = [[x] if isinstance(x, str) else x for x in groups] if listed else []
+    are_names = (isinstance(x, (list, tuple)) and all(isinstance(y, str) for y in x) for x in names)
     if checks.is_int(groups):
         discrete = [v for v, card in enumerate(p.cardinalities) if card is not None]
         if not 1 <= groups <= len(discrete):
@@ -1063,8 +1045,8 @@ def _group_rows(p: Circuit, groups: Any) -> tuple[Any, bool]:
                 f"Groups are made by 1 to {len(discrete)} discrete variables. Got {groups}."
             )
         sets = list(combinations(discrete, groups))
-    elif listed and all(map(_is_names, groups)):
-        sets = [tuple(p.schema.variables(key)) for key in groups]
+    elif listed and all(are_names) and all(names):
+        sets = [tuple(p.schema.variables(keys)) for keys in names]
     if sets is not None:
         blocks = []
         for variables in sets:
@@ -1093,18 +1075,9 @@ def _group_rows(p: Circuit, groups: Any) -> tuple[Any, bool]:
         raise DataError(f"Group {group} says nothing, so it is the population. Leave it out.")
     for v in np.flatnonzero(known.any(axis=0)).tolist():
         if p.cardinalities[v] is None:
-            raise DataError(
-                f"Groups are made by states, and {p.schema.call(v)} is real. Divide it into bins "
-                "before the circuit is learned."
-            )
+            what = f"Groups are made by states, and {p.schema.call(v)} is real"
+            raise DataError(f"{what}. Divide it into bins before the circuit is learned.")
     return rows, sets is not None
-
-
-def _is_names(x: Any) -> bool:
-    names = [x] if isinstance(x, str) else x
-    return (
-        isinstance(names, (list, tuple)) and bool(names) and all(isinstance(y, str) for y in names)
-    )
 
 
 def _describe(p: Circuit, row: Any) -> str:

@@ -169,7 +169,7 @@ class Reported:
         ...     found.report(f"{folder}/test.html", seed=1).name
         'test.html'
         """
-        from expectedkernels.plotting.results import close
+        from expectedkernels.plotting import close
 
         drawn = {heading: draw() for heading, draw in self._pictures().items()}
         found = [str(self), self._numbers()]

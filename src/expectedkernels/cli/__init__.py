@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from expectedkernels import __version__
-from expectedkernels.cli import model_commands, table_commands
+from expectedkernels.cli import commands
 from expectedkernels.cli.options import CONTEXT, WRONG_USAGE, Remembering, command, fail
 
 app = typer.Typer(
@@ -21,29 +21,29 @@ app = typer.Typer(
 )
 
 COMMANDS: list[tuple[Callable[..., Any], str]] = [
-    (model_commands.learn, "learn patients.csv -o c.npz --without id"),
-    (model_commands.compile_model, "compile rain.uai -o rain.npz"),
-    (model_commands.info, "info c.npz --json"),
-    (model_commands.sample, "sample c.npz -n 500 --given smoker=yes -o rows.csv"),
-    (model_commands.marginals, "marginals c.npz --given smoker=yes --of sex"),
-    (model_commands.plot, "plot c.npz --given smoker=yes -o marginals.png"),
-    (model_commands.judge, "test c.npz rows.csv --level 0.01"),
-    (model_commands.mmd, "mmd c.npz rows.csv"),
-    (model_commands.kdsd, "kdsd rows.csv c.npz"),
-    (table_commands.fit, "fit patients.csv --target pressure --without id -o pressure.skops"),
-    (table_commands.predict, "predict new.csv --model pressure.skops --interval 0.9"),
-    (table_commands.impute, "impute patients.csv --without id -o filled.csv"),
-    (table_commands.explain, "explain new.csv --model pressure.skops --row 2"),
-    (table_commands.drift, "drift patients.csv later.csv --without id"),
-    (table_commands.audit, "audit patients.csv --without id --by sex --by sex,smoker"),
-    (model_commands.convert, "convert patients.csv patients.tsv"),
-    (table_commands.demo, "demo --out picture.png"),
+    (commands.learn, "learn patients.csv -o c.npz --without id"),
+    (commands.compile_model, "compile rain.uai -o rain.npz"),
+    (commands.info, "info c.npz --json"),
+    (commands.sample, "sample c.npz -n 500 --given smoker=yes -o rows.csv"),
+    (commands.marginals, "marginals c.npz --given smoker=yes --of sex"),
+    (commands.plot, "plot c.npz --given smoker=yes -o marginals.png"),
+    (commands.judge, "test c.npz rows.csv --level 0.01"),
+    (commands.mmd, "mmd c.npz rows.csv"),
+    (commands.kdsd, "kdsd rows.csv c.npz"),
+    (commands.fit, "fit patients.csv --target pressure --without id -o pressure.skops"),
+    (commands.predict, "predict new.csv --model pressure.skops --interval 0.9"),
+    (commands.impute, "impute patients.csv --without id -o filled.csv"),
+    (commands.explain, "explain new.csv --model pressure.skops --row 2"),
+    (commands.drift, "drift patients.csv later.csv --without id"),
+    (commands.audit, "audit patients.csv --without id --by sex --by sex,smoker"),
+    (commands.convert, "convert patients.csv patients.tsv"),
+    (commands.demo, "demo --out picture.png"),
 ]
 """What commands run, and an example of each, which begins with its name."""
 
 for run, example in COMMANDS:
     app.command(example.split()[0], epilog=f"Example: expectedkernels {example}")(command(run))
-app.command("compare", hidden=True)(command(table_commands.drift))  # its former name
+app.command("compare", hidden=True)(command(commands.drift))  # its former name
 
 REMOVED = {
     "reproduce": "Run `python -m studies NAME` in a clone of the repository.",

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from gzip import compress
+from importlib import import_module
 from io import StringIO
 from pathlib import Path
 from shlex import quote
@@ -19,22 +20,15 @@ import typer
 
 import expectedkernels as ek
 from expectedkernels import io
-from expectedkernels.checks import DataError, PropertyError, Verdict
+from expectedkernels.checks import DataError, PropertyError, Verdict, imported
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.graph import Graph
 from expectedkernels.circuits.properties import Properties, properties
 from expectedkernels.cli.options import TABLES, WRONG_USAGE, fail, note, require, warn
+from expectedkernels.data import tables
+from expectedkernels.data.chunks import PARQUET
 from expectedkernels.data.schema import Schema, frame_schema, joint_columns, listed
-from expectedkernels.data.tables import (
-    Columns,
-    FrameColumn,
-    as_label,
-    binned,
-    edges_of,
-    in_bins,
-    is_missing,
-    match_labels,
-)
+from expectedkernels.data.tables import Columns, FrameColumn, as_label
 from expectedkernels.io import suffix_of, table_files
 from expectedkernels.io.skops_format import load_estimator, require_skops as require_skops
 from expectedkernels.io.table_files import TEXT, RawColumn, RawTable, forms_of, frame_of
@@ -212,7 +206,7 @@ def _discretised(column: FrameColumn, bins: int, path: str) -> FrameColumn:
         return column
     require(not np.isinf(column.values).any(), f"{place} infinite values.")
     if n > bins:
-        return binned(column, bins)
+        return tables.binned(column, bins)
     if all(isinstance(x, int) for x in column.distinct):
         return column
     values = [None if x != x else as_label(x) for x in column.values.tolist()]
@@ -238,7 +232,7 @@ def _labelled_columns(table: RawTable, labels: Sequence[Any]) -> list[FrameColum
     The type of a column is that of the labels, whatever the column looks like.
     """
     forms = forms_of([table])
-    edges = [edges_of(words) for words in labels]
+    edges = [tables.edges_of(words) for words in labels]
     for column, words, ends in zip(table.columns, labels, edges, strict=True):
         if ends is not None:
             continue
@@ -250,7 +244,9 @@ def _labelled_columns(table: RawTable, labels: Sequence[Any]) -> list[FrameColum
             forms[column.name] = table_files.POINT
     triples = zip(frame_of(table, forms).columns, labels, edges, strict=True)
     return [
-        in_bins(column, ends, words) if ends is not None and column.kind == "number" else column
+        tables.in_bins(column, ends, words)
+        if ends is not None and column.kind == "number"
+        else column
         for column, words, ends in triples
     ]
 
@@ -299,14 +295,14 @@ def write_rows(columns: Mapping[str, Any], out: str, *, header: bool = True) -> 
         Whether text files begin with the names.
     """
     if suffix_of(out) in (".parquet", ".pq"):
-        pa, parquet = table_files.pyarrow_for(out)
+        parquet, pa = imported(*PARQUET), import_module("pyarrow")
         made = {}
         for name, column in columns.items():
             if isinstance(column, RawColumn):
                 made[name] = column.to_arrow(pa)
             else:
                 values = (x.item() if isinstance(x, np.generic) else x for x in column)
-                made[name] = pa.array([None if is_missing(x) else x for x in values])
+                made[name] = pa.array([None if tables.is_missing(x) else x for x in values])
         parquet.write_table(pa.table(made), out)
         return
     text = StringIO()
@@ -525,7 +521,7 @@ def _in_levels(column: FrameColumn, levels: Any, path: str) -> FrameColumn:
     if column.kind == "number":
         return FrameColumn(column.name, "label", [None] * len(column.values))
     levels = [as_label(level) for level in levels.tolist() if level is not None]
-    pairs = zip(column.distinct, match_labels(levels, column.distinct), strict=True)
+    pairs = zip(column.distinct, tables.match_labels(levels, column.distinct), strict=True)
     known = {x: levels[i] for x, i in pairs if i >= 0}
     if unseen := [x for x in column.distinct if x not in known]:
         what = f"has categories that the training table has not: {quoted(unseen)}"
@@ -547,7 +543,7 @@ def objects(columns: Sequence[FrameColumn], path: str) -> tuple[Any, list[int]]:
 
 def waterfall(columns: Sequence[Mapping[str, Any]], base: float) -> Any:
     """The axes of what columns contribute to a prediction."""
-    from expectedkernels.plotting.results import plot_waterfall
+    from expectedkernels.plotting import plot_waterfall
 
     names, values, shares = zip(*(part.values() for part in columns), strict=True)
     return plot_waterfall(names, np.array(shares), float(base), np.array(values, dtype=object))

@@ -269,7 +269,7 @@ def _text(value: Any) -> str:
 
 def _draw(answer: Answer, ctx: typer.Context) -> None:
     """Write the figure and the report that were asked for."""
-    from expectedkernels.plotting.results import close, save
+    from expectedkernels.plotting import close, save
     from expectedkernels.reports import write_report
 
     drawn = {heading: make() for heading, make in answer.pictures.items()}

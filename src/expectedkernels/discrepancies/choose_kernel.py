@@ -243,7 +243,10 @@ def choose_kernel(
     if method == "list":
         return best
     n_variables = sets[0].shape[1]
-    halves = zip(*map(_halves, sets), strict=True)
+    if min(map(len, sets)) < 4:
+        why = "A gradient follows one half of the samples, and the other half checks it"
+        raise DataError(f"{why}, so that at least four are needed. Got {min(map(len, sets))}.")
+    halves = ([points[half : 2 * MOST_ROWS : 2] for points in sets] for half in (0, 1))
     if not parameters(best, n_variables)[0]:
         raise KernelError(
             f"{best!r}, the best kernel here, has no rate and no weight for gradients to change. "
@@ -252,13 +255,3 @@ def choose_kernel(
     if len(sets) == 1:
         ratio = partial(_model_ratio, replace(given, circuit=given.circuit.to("torch")))
     return ascended(best, n_variables, *(ratio(*half) for half in halves))
-
-
-def _halves(points: Any) -> tuple[Any, Any]:
-    """Every other of the rows, and the rest of them, so many as are used."""
-    if len(points) < 4:
-        raise DataError(
-            "A gradient follows one half of the samples, and the other half checks it, so that at "
-            f"least four are needed. Got {len(points)}."
-        )
-    return points[: 2 * MOST_ROWS : 2], points[1 : 2 * MOST_ROWS : 2]

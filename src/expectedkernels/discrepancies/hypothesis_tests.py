@@ -148,7 +148,7 @@ class SignificanceTest(Reported):
         >>> ek.mmd_test(p.sample(50, rng=0), p, rng=0).plot().get_xlabel()
         'statistic'
         """
-        from expectedkernels.plotting.results import plot_null
+        from expectedkernels.plotting import plot_null
 
         return plot_null(self)
 
@@ -572,11 +572,8 @@ def simulate(
     others are simulated from are fitted to copies of the samples. `read` turns what `refit` returns
     into a model, and `make` a model into its `Statistic`.
     """
-    if refit is not None and not callable(refit):
-        raise DataError(
-            "The 'refit' parameter of a test must be a function from samples to a model. "
-            f"Got {type(refit).__name__} instead."
-        )
+    good, wanted = refit is None or callable(refit), "a function from samples to a model"
+    checks.check_parameter(good, "a test", "refit", refit, wanted, DataError)
     source = tested = model if refit is None else read(refit(points))
     statistic = make(tested)
     with checks.rows_numbered(
@@ -998,11 +995,9 @@ def two_sets(X: Any, Y: Any) -> tuple[Any, Any, Schema | None]:
     for x in both:
         check_samples(x.X, x.weights, " of each")
     first, second = both[0].X, both[1].X
-    if first.shape[1] != second.shape[1]:
-        raise DataError(
-            "Both sets of samples need the same variables. "
-            f"Got {first.shape[1]} and {second.shape[1]} columns."
-        )
+    n, m = first.shape[1], second.shape[1]
+    if n != m:
+        raise DataError(f"Both sets of samples need the same variables. Got {n} and {m} columns.")
     return first, second, both[0].schema or both[1].schema
 
 
@@ -1214,16 +1209,12 @@ def mmd_compare_all(
     >>> found.names, found.closest
     (('0.5', '0.7', '0.9'), ('0.5',))
     """
-    if isinstance(models, Mapping):
-        names, given = tuple(map(str, models)), list(models.values())
-    elif isinstance(models, Sequence):
-        given = list(models)
-        names = tuple(f"model {number}" for number in range(1, len(given) + 1))
-    else:
-        raise DataError(
-            "Several models come as a list, or as a mapping from names to models. Got "
-            f"{type(models).__name__} instead."
-        )
+    good = isinstance(models, (Mapping, Sequence))
+    wanted = "given as a list, or as a mapping from names to models"
+    checks.check_parameter(good, "mmd_compare_all", "models", models, wanted, DataError)
+    if not isinstance(models, Mapping):
+        models = {f"model {number}": model for number, model in enumerate(models, 1)}
+    names, given = tuple(map(str, models)), list(models.values())
     if len(given) < 2:
         raise DataError(f"At least two models are compared. Got {len(given)}.")
     for model in given:

@@ -15,12 +15,8 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.data.evidence import EvidenceLike, as_points
 from expectedkernels.data.schema import Schema
 from expectedkernels.discrepancies.mmd import MeanEmbedding, mean_embedding
-from expectedkernels.kernels.empirical import (
-    DistributionLike,
-    Empirical,
-    default_kernel,
-    sample_rows,
-)
+from expectedkernels.kernels import empirical
+from expectedkernels.kernels.empirical import DistributionLike, Empirical, default_kernel
 from expectedkernels.kernels.kernel import Kernel, refuse_gradients, require_kernel
 from expectedkernels.kernels.target import as_target, values_of
 from expectedkernels.sampling.gibbs import every_state
@@ -114,7 +110,7 @@ def quadrature(
     """
     checks.check_real("quadrature", "jitter", jitter, error=DataError)
     found = embedding_of(p, k, evidence, "Quadrature")
-    rows, schema = sample_rows(found.circuit, X), found.circuit.schema
+    rows, schema = empirical.sample_rows(found.circuit, X), found.circuit.schema
     points = as_points(rows, schema, "The points of a quadrature")
     weights = best_weights(found, points, normalize, jitter)
     return Quadrature(weights, _squared_mmd(found, points, weights))
@@ -389,7 +385,9 @@ def herd(
     if candidates is None:
         rows = candidate_points(found.circuit, n, generator)
     else:
-        rows = as_points(sample_rows(found.circuit, candidates), found.circuit.schema, "Candidates")
+        rows = as_points(
+            empirical.sample_rows(found.circuit, candidates), found.circuit.schema, "Candidates"
+        )
         rows = np.unique(rows, axis=0)
     choose = greedy_choice if weights == "equal" else sequential_choice
     points = rows[choose(*gram_columns(found.kernel, rows), n, found.at(rows))]

@@ -318,7 +318,7 @@ class ShapleyValues:
         >>> found.plot("waterfall").get_xlabel()
         'prediction'
         """
-        from expectedkernels.plotting import results as contributions
+        from expectedkernels import plotting as contributions
 
         check_choice("plot", "kind", kind, ("bar", "beeswarm", "waterfall"))
         values, base = (
@@ -714,7 +714,7 @@ class Acquisition:
         >>> history.plot().get_xlabel()
         'variance explained, per cost'
         """
-        from expectedkernels.plotting.results import plot_importances
+        from expectedkernels.plotting import plot_importances
 
         if not -len(self.gains) <= question < len(self.gains):
             raise DataError(f"There were {len(self.gains)} questions. Got number {question}.")

@@ -11,12 +11,18 @@ from typing import Any
 from expectedkernels.arrays import StatesLike
 from expectedkernels.checks import CircuitError, ParseError
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.io.bif import read_bif, write_bif
+from expectedkernels.io.model_files import (
+    read_bif,
+    read_uai,
+    read_uai_evidence,
+    write_bif,
+    write_uai,
+    write_uai_evidence,
+)
 from expectedkernels.io.npz import read_npz, write_npz
 from expectedkernels.io.skops_format import load_estimator, save_estimator
 from expectedkernels.io.table_files import read_table
 from expectedkernels.io.text import PathLike, Source, checked_path, holders, require_holder
-from expectedkernels.io.uai import read_uai, read_uai_evidence, write_uai, write_uai_evidence
 from expectedkernels.io.unit_lists import (
     read_jpc,
     read_psdd,

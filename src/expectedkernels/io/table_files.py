@@ -17,7 +17,8 @@ from warnings import warn
 
 import numpy as np
 
-from expectedkernels.checks import DataError
+from expectedkernels.checks import DataError, imported
+from expectedkernels.data.chunks import PARQUET
 from expectedkernels.data.tables import Columns, FrameColumn, as_label, frame_columns, is_missing
 from expectedkernels.io.text import (
     PathLike,
@@ -424,7 +425,7 @@ def read_raw(path: PathLike, data: bytes | None = None, marks: Collection[str] =
     source = Source(path, b"" if is_parquet else data, any_encoding=True)
     names: Sequence[str] | None
     if is_parquet:
-        pa, parquet = pyarrow_for(source.path)
+        parquet, pa = imported(*PARQUET), import_module("pyarrow")
         try:
             # threads of pyarrow that still run when a short command ends may abort it
             table = parquet.ParquetFile(BytesIO(data)).read(use_threads=False)
@@ -510,15 +511,6 @@ def text_of(x: Any, point: str = ".") -> str:
     if not isinstance(x, float):
         return str(x)
     return str(int(x)) if x.is_integer() and abs(x) < 2**53 else str(x).replace(".", point)
-
-
-def pyarrow_for(path: str) -> tuple[Any, Any]:
-    """The modules that read and write a Parquet file."""
-    try:
-        return import_module("pyarrow"), import_module("pyarrow.parquet")
-    except ImportError as error:
-        what = f"{path} is a Parquet file, which needs pyarrow: pip install pyarrow, or take CSV."
-        raise ImportError(what) from error
 
 
 def _frame_column(column: RawColumn) -> FrameColumn:

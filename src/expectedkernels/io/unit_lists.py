@@ -13,15 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse, special
 
+from expectedkernels import checks
 from expectedkernels.arrays import StatesLike
-from expectedkernels.checks import (
-    CircuitError,
-    CompatibilityError,
-    ParseError,
-    PropertyError,
-    VtreeError,
-    removed,
-)
+from expectedkernels.checks import CircuitError, CompatibilityError, ParseError, PropertyError
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.graph import Categorical, Indicator, Product, Sum, Unit
 from expectedkernels.circuits.inputs import Table
@@ -309,7 +303,7 @@ def read_vtree_and_ids(path: PathLike) -> tuple[Vtree, dict[int, int]]:
     left, right = zip(*(unit.inputs or (-1, -1) for unit in listed), strict=True)
     try:
         vtree = Vtree(left, right, variables)
-    except VtreeError as error:
+    except checks.VtreeError as error:
         used: set[int] = set()
         for unit in listed:
             keys = unit.inputs or [-1 - unit.variable]
@@ -932,7 +926,7 @@ def write_spn(circuit: Circuit, path: PathLike) -> None:
     write_text(path, [f"({states})", *_unit_lines(circuit, logs, ".spn"), "EOF"])
 
 
-@removed(dialect="files have one number per true unit, and files with two are still read")
+@checks.removed(dialect="files have one number per true unit, and files with two are still read")
 def write_psdd(circuit: Circuit, path: PathLike, vtree_path: PathLike | None = None) -> None:
     """Write a circuit of binary variables to a `.psdd` file (compressed if it ends in .gz).
 

@@ -398,7 +398,7 @@ class WeightedSamples:
         >>> left.get_ylabel(), right.get_ylabel()
         ('weight', 'weighted marginal')
         """
-        from expectedkernels.plotting.results import plot_samples
+        from expectedkernels.plotting import plot_samples
 
         return plot_samples(self)
 

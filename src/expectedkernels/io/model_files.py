@@ -1,28 +1,24 @@
-"""Bayesian networks in `.bif` files."""
+"""Graphical models in `.uai` and `.bif` files, and evidence."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import cache
-from itertools import product
+from itertools import islice, product
 from math import inf, prod
+from sys import float_info
 from typing import Any
 
 import numpy as np
 
+from expectedkernels.arrays import Labels
 from expectedkernels.checks import CircuitError, ParseError
-from expectedkernels.io.text import (
-    MOST_AXES,
-    PathLike,
-    Source,
-    either,
-    numbers_of,
-    require_holder,
-    shown,
-    write_text,
-)
+from expectedkernels.io import text
+from expectedkernels.io.text import PathLike, Source, write_text
 from expectedkernels.models import converted
-from expectedkernels.models.factor_graph import ROUNDING, BayesianNetwork
+from expectedkernels.models.factor_graph import ROUNDING, BayesianNetwork, Factor, FactorGraph
 
 WORD = r'[^\s{}()\[\]|;,"]'
 """The letters of names that need no quotes."""
@@ -31,8 +27,8 @@ NAMES = rf"(?:[\s,]++|{NAME})*+"
 NUMBERS = r'[^;{}()\[\]|"]*+'
 ENTRY = re.compile(rf"\s*(\(({NAMES})\)|(?:table|default)(?!{WORD}))({NUMBERS});")
 """A row given states of the parents, a table, or a default."""
-COMMENT = re.compile(r'"[^"\n]*"?|//[^\n]*|/\*(?:.*?\*/|.*)', re.DOTALL)
-"""A comment, or a quoted name, in which there is none."""
+COMMENT = re.compile(r'("[^"\n]*")|//[^\n]*|/\*.*?\*/|("|/\*)', re.DOTALL)
+"""A quoted name, in which there is no comment; a comment; the start of one that is not closed."""
 PATTERNS = {"NAME": NAME, "NAMES": NAMES, "NUMBERS": NUMBERS, "BAR": r"\|?", "END": r"\Z"}
 EXPECTED = {
     "NAME": "a name",
@@ -93,10 +89,12 @@ def read_bif(path: PathLike) -> BayesianNetwork:
     for place, family, _ in families.values():  # misspelt names first: others lack tables then
         for i, name in enumerate(family):
             what = "named twice" if name in variables else "not declared"
-            message = f"in the probabilities of {shown(family[-1])}, {shown(name)} is {what}"
+            message = (
+                f"in the probabilities of {text.shown(family[-1])}, {text.shown(name)} is {what}"
+            )
             reader.require(name in variables and name not in family[:i], message, place)
     for name, (place, _) in variables.items():
-        reader.require(name in families, f"variable {shown(name)} has no probabilities", place)
+        reader.require(name in families, f"variable {text.shown(name)} has no probabilities", place)
     number = {name: v for v, name in enumerate(variables)}
     parents = [[number[parent] for parent in families[name][1][:-1]] for name in variables]
     cpts = [reader.table(*families[name]) for name in variables]
@@ -131,12 +129,9 @@ class _Reader(Source):
                     self.skip_to(mark)
 
     def _without_comment(self, found: re.Match[str]) -> str:
-        text = found[0]
-        closed = text[0] != '"' or (len(text) > 1 and text[-1] == '"')
-        self.require(closed, "a quoted name is not closed", found.start())
-        closed = not text.startswith("/*") or (len(text) > 3 and text.endswith("*/"))
-        self.require(closed, "a comment is not closed", found.start())
-        return text if text[0] == '"' else " " + "\n" * text.count("\n")
+        what = "a quoted name" if found[2] == '"' else "a comment"
+        self.require(not found[2], f"{what} is not closed", found.start())
+        return found[1] or " " + "\n" * found[0].count("\n")
 
     def error(self, message: str, place: int | None = None) -> ParseError:
         """The error with the line of a place."""
@@ -151,9 +146,9 @@ class _Reader(Source):
         found = _pattern(choices).match(self.text, self.place)
         if found is None:
             token: Any = re.compile(rf"\s*({NAME}|.|\Z)").match(self.text, self.place)
-            other = shown(token[1].strip('"')) if token[1] else "the end of the file"
+            other = text.shown(token[1].strip('"')) if token[1] else "the end of the file"
             more = [EXPECTED[after]] if after in ("NAMES", "NUMBERS") else []
-            expected = either([*more, *(EXPECTED.get(x, f"'{x}'") for x in choices)])
+            expected = text.either([*more, *(EXPECTED.get(x, f"'{x}'") for x in choices)])
             raise self.error(f"expected {expected}, found {other}", token.start(1))
         self.place = found.end()
         return found[1]
@@ -172,7 +167,7 @@ class _Reader(Source):
     def variable(self, place: int) -> None:
         """Read the declaration of a variable."""
         name = self.take("NAME").strip('"')
-        twice = f"variable {shown(name)} is declared twice"
+        twice = f"variable {text.shown(name)} is declared twice"
         self.require(name not in self.variables, twice, place)
         self.take("{")
         while (word := self.take("type", "property", "}")) != "}":
@@ -183,15 +178,15 @@ class _Reader(Source):
             *_, count, _, _, names, _, _ = self.takes("discrete [ NAME ] { NAMES } ;")
             self.variables[name] = place, (states := _names(names))
             good = str(len({*states})) == count and len({*states}) == len(states) > 0
-            what = f"{shown(count)} different states of variable {shown(name)}"
-            self.require(good, f"expected {what}, found {shown(', '.join(states))}", start)
-        self.require(name in self.variables, f"variable {shown(name)} has no type", place)
+            what = f"{text.shown(count)} different states of variable {text.shown(name)}"
+            self.require(good, f"expected {what}, found {text.shown(', '.join(states))}", start)
+        self.require(name in self.variables, f"variable {text.shown(name)} has no type", place)
 
     def probability(self, place: int) -> None:
         """Read the probabilities of a variable."""
         _, name, _, parents, *_ = self.takes("( NAME BAR NAMES ) {")
         child = name.strip('"')
-        twice = f"variable {shown(child)} has probabilities twice"
+        twice = f"variable {text.shown(child)} has probabilities twice"
         self.require(child not in self.families, twice, place)
         entries: Entries = []
         self.families[child] = place, [*_names(parents), child], entries
@@ -199,11 +194,11 @@ class _Reader(Source):
         while word != "}":
             while (entry := ENTRY.match(self.text, self.place)) is not None:
                 words = entry[3].replace(",", " ").split()
-                numbers = numbers_of(words)
+                numbers = text.numbers_of(words)
                 if numbers is None or not (min(numbers, default=0) >= 0 and sum(numbers) < inf):
-                    wrong = (x for x in words if not 0 <= (numbers_of([x]) or [-1])[0] < inf)
+                    wrong = (x for x in words if not 0 <= (text.numbers_of([x]) or [-1])[0] < inf)
                     what = "finite numbers that are not negative"
-                    message = f"expected {what}, found {shown(next(wrong, entry[3]))}"
+                    message = f"expected {what}, found {text.shown(next(wrong, entry[3]))}"
                     raise self.error(message, entry.start(3))
                 entries.append((entry, numbers))
                 self.n_given += len(numbers)
@@ -217,14 +212,14 @@ class _Reader(Source):
     def table(self, place: int, family: list[str], entries: Entries) -> Any:
         """The table of one variable: axes of the parents, then its own."""
         *above, own = (self.variables[name][1] for name in family)
-        shape, n, child = [len(states) for states in above], len(own), shown(family[-1])
+        shape, n, child = [len(states) for states in above], len(own), text.shown(family[-1])
         size = prod(shape)
         self.n_needed += n * size
         self.require(
-            len(family) <= MOST_AXES and self.n_needed <= LARGEST_DEFAULTS + self.n_given,
-            f"the table of {child} has {len(above)} parents, at most {MOST_AXES - 1} can be, and "
-            f"{n * size} numbers. With those before it, {self.n_needed} are needed: the file gives "
-            f"{self.n_given}, and defaults fill up to {LARGEST_DEFAULTS}",
+            len(family) <= text.MOST_AXES and self.n_needed <= LARGEST_DEFAULTS + self.n_given,
+            f"the table of {child} has {len(above)} parents, at most {text.MOST_AXES - 1} can be, "
+            f"and {n * size} numbers. With those before it, {self.n_needed} are needed: the file "
+            f"gives {self.n_given}, and defaults fill up to {LARGEST_DEFAULTS}",
             place,
         )
         rows: dict[int, tuple[int, Any]] = {}  # places and numbers
@@ -267,8 +262,8 @@ class _Reader(Source):
         return table.reshape((*shape, n))
 
 
-def _names(text: str) -> list[str]:
-    return [name.strip('"') for name in re.findall(NAME, text)]
+def _names(listed: str) -> list[str]:
+    return [name.strip('"') for name in re.findall(NAME, listed)]
 
 
 def write_bif(network: BayesianNetwork, path: PathLike) -> None:
@@ -307,7 +302,7 @@ def write_bif(network: BayesianNetwork, path: PathLike) -> None:
     }
     """
     network = converted(network)
-    require_holder(network, ".bif")
+    text.require_holder(network, ".bif")
     cards = network.cardinalities
     names = [_quoted(name) for name in network.names or [f"x{v}" for v in range(len(cards))]]
     known = network.states or [[f"s{state}" for state in range(card)] for card in cards]
@@ -334,3 +329,264 @@ def _quoted(name: str) -> str:
         raise CircuitError(f"{rule} Got {name!r}.")
     plain = re.fullmatch(f"{WORD}+", name) and not re.search("//|/[*]", name)
     return name if plain else f'"{name}"'
+
+
+def read_uai(
+    path: PathLike, *, names: Sequence[str] | None = None, states: Sequence[Labels] | None = None
+) -> FactorGraph:
+    """The model in a `.uai` file, plain or compressed with gzip.
+
+    The file holds, separated by any white space, ``MARKOV`` or ``BAYES``; the number of variables
+    and the number of states of each; the number of factors and the scope of each (its size
+    and its variables, from 0); and the tables (their size and their entries, the last variable of
+    the scope varying fastest). What follows a ``#`` in a line is a comment.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    names, states : sequences, optional
+        The names of the variables and the labels of their states, which the format does not hold.
+
+    Returns
+    -------
+    FactorGraph or BayesianNetwork
+        ``BAYES`` files, where the last variable of a scope is the child, become Bayesian
+        networks.
+
+    Raises
+    ------
+    ParseError
+        If the file does not follow the format, with the line.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "small.uai")
+    ...     write_text(path, ["MARKOV 2 2 2", "1", "2 0 1", "4 1.0 2.0 3.0 4.0"])
+    ...     read_uai(path)
+    <FactorGraph of 2 variables: 1 factors>
+    """
+    tokens = _Tokens(path)
+    kind = "".join(tokens.words[:1]).upper()
+    found = text.shown(tokens.words[0]) if kind else "the end of the file"
+    tokens.require(kind in ("MARKOV", "BAYES"), f"expected 'MARKOV' or 'BAYES', found {found}")
+    tokens.place = 1
+    [n] = tokens.take(1, "the number of variables", low=1, high=text.LARGEST_VARIABLE)
+    cards = tokens.take(n, "a number of states", low=1, high=text.MOST_STATES)
+    scopes = []
+    for _ in range(*tokens.take(1, "the number of factors")):
+        [size] = tokens.take(1, "the size of a scope", high=min(n, text.MOST_AXES))
+        scope = tokens.take(size, "a variable", high=n - 1)
+        tokens.require(len(set(scope)) == size, f"a variable is repeated in the scope {scope}")
+        scopes.append(scope)
+    factors = []
+    for scope in scopes:
+        shape = [cards[v] for v in scope]
+        size = prod(shape)
+        tokens.take(1, f"the size of a table over {shape} states", low=size, high=size)
+        entries = tokens.take(size, "an entry of a table", float, high=float_info.max)
+        factors.append(Factor(scope, np.reshape(entries, shape)))
+    tokens.finish()
+    if kind == "MARKOV":
+        return FactorGraph(cards, factors, names, states)
+    tables = {factor.scope[-1:]: factor for factor in factors}
+    counts = Counter(factor.scope[-1:] for factor in factors)
+    advice = "Write MARKOV in the first line to read plain factors"
+    for child in ((), *((v,) for v in range(n))):
+        rule = "in a BAYES file every variable is the last one in the scope of one table"
+        found = f"{counts[child]} of {child[0]}" if child else "one without variables"
+        tokens.require(counts[child] == len(child), f"{rule}, found {found}. {advice}", 0)
+    ordered = [tables[v,] for v in range(n)]
+    try:
+        parents, cpts = zip(*((f.scope[:-1], f.table) for f in ordered), strict=True)
+        return BayesianNetwork(parents, cpts).with_names(names, states)
+    except CircuitError as error:
+        raise tokens.error(f"{error} {advice}", 0) from None
+
+
+def write_uai(model: FactorGraph, path: PathLike) -> None:
+    """Write a model to a `.uai` file (compressed if its name ends in .gz).
+
+    Bayesian networks become ``BAYES`` files, other models ``MARKOV`` files. Names and labels are
+    not written, as the format has none. Numbers read back exactly.
+
+    Parameters
+    ----------
+    model : FactorGraph
+    path : path
+        Where to write.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from pathlib import Path
+    >>> model = FactorGraph([2, 2], [Factor([0, 1], [[1.0, 2.0], [3.0, 4.0]])])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "small.uai")
+    ...     write_uai(model, path)
+    ...     print(Path(path).read_text())
+    MARKOV
+    2
+    2 2
+    1
+    2 0 1
+    <BLANKLINE>
+    4
+     1.0 2.0 3.0 4.0
+    """
+    model = converted(model)
+    text.require_holder(model, ".uai")
+    lines = ["BAYES" if isinstance(model, BayesianNetwork) else "MARKOV", str(model.n_variables)]
+    lines += [" ".join(map(str, model.cardinalities)), str(len(model.factors))]
+    lines += [" ".join(map(str, (len(f.scope), *f.scope))) for f in model.factors]
+    for factor in model.factors:
+        entries = factor.table.reshape(-1).tolist()
+        lines += ["", str(len(entries)), " " + " ".join(map(repr, entries))]
+    write_text(path, lines)
+
+
+def read_uai_evidence(path: PathLike) -> list[dict[int, int]]:
+    """The sets of observations in a `.uai.evid` file, as one mapping each.
+
+    A set is the number of observed variables, followed by pairs of variable and value. The file
+    may hold one set, or the number of sets followed by so many of them.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Returns
+    -------
+    list of dict
+        From variables to values, as `FactorGraph.condition` takes them.
+
+    Raises
+    ------
+    ParseError
+        If the file does not follow the format, with the line.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "small.uai.evid")
+    ...     write_text(path, ["2 5 0 7 1"])
+    ...     read_uai_evidence(path)
+    [{5: 0, 7: 1}]
+    """
+    tokens = _Tokens(path)
+    if not tokens.words:
+        return []
+    [count] = tokens.take(1, "the number of observations (or of sets)")
+    single = len(tokens.words) == 2 * count + 1
+    alone = len(tokens.text.lstrip().split("\n", 1)[0].split()) == 1
+    if single and not (count and alone and _holds_sets(tokens.words)):
+        return [_observations(tokens, count)]
+    what = "the number of observations"
+    sets = [_observations(tokens, *tokens.take(1, what)) for _ in range(count)]
+    tokens.finish()
+    return sets
+
+
+def _holds_sets(words: list[str]) -> bool:
+    """Whether a file reads as a number of sets and so many sets."""
+    place = 1
+    for _ in range(int(words[0])):
+        count = text.number_or_none(words[place], int) if place < len(words) else None
+        if count is None or count < 0:
+            return False
+        place += 1 + 2 * count
+    return place == len(words)
+
+
+def _observations(tokens: _Tokens, count: int) -> dict[int, int]:
+    """So many pairs of variable and value."""
+    observed: dict[int, int] = {}
+    for _ in range(count):
+        [variable] = tokens.take(1, "a variable", high=text.LARGEST_VARIABLE)
+        tokens.require(variable not in observed, f"variable {variable} is observed twice")
+        [observed[variable]] = tokens.take(1, "a value")
+    return observed
+
+
+def write_uai_evidence(
+    evidence: Mapping[int, int] | Sequence[Mapping[int, int]], path: PathLike
+) -> None:
+    """Write one set of observations, or several, to a `.uai.evid` file.
+
+    Parameters
+    ----------
+    evidence : mapping from variables to values, or a sequence of such mappings
+    path : path
+        Where to write.
+
+    Raises
+    ------
+    CircuitError
+        If it is something else.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "small.uai.evid")
+    ...     write_uai_evidence([{5: 0, 7: 1}, {}], path)
+    ...     read_uai_evidence(path)
+    [{5: 0, 7: 1}, {}]
+    """
+    sets: Any = list(evidence) if isinstance(evidence, Sequence) else [evidence]
+    lines = [str(len(sets))] if not isinstance(evidence, Mapping) else []
+    for observed in sets:
+        if not isinstance(observed, Mapping):
+            kind = f"a {type(observed).__name__}, but mappings"
+            raise CircuitError(f"A .uai.evid file does not hold {kind}. The path comes second.")
+        pairs = [f" {int(variable)} {int(value)}" for variable, value in observed.items()]
+        lines.append(str(len(observed)) + "".join(pairs))
+    write_text(path, lines)
+
+
+class _Tokens(Source):
+    """The words of a file, one after the other, with the lines they stand in."""
+
+    text, place = "", 0
+
+    def __init__(self, path: PathLike):
+        super().__init__(path)
+        self.text = re.sub(r"#[^\n]*", "", self.text)
+        self.words = self.text.split()
+
+    def error(self, message: str, place: int | None = None) -> ParseError:
+        """The error at the word that was read last, or at another one."""
+        place = max(self.place - 1, 0) if place is None else place
+        found = next(islice(re.finditer(r"\S+", self.text), place, None), None)
+        line = None if found is None else self.text.count("\n", 0, found.start()) + 1
+        return super().error(message, line)
+
+    def take(
+        self, n: int, what: str, kind: Any = int, low: int = 0, high: float = inf
+    ) -> list[Any]:
+        """The next words as numbers in a range."""
+        words = self.words[self.place : self.place + n]
+        values = text.numbers_of(words, kind)
+        # sums tell of NaN, which may hide from the others
+        if values is None or (
+            words and not (low <= min(values) and max(values) <= high and sum(values) < inf)
+        ):
+            for i, word in enumerate(words):
+                value = text.number_or_none(word, kind)
+                if value is None or not low <= value <= high:
+                    wanted = "a finite number" if kind is float else "an integer"
+                    limits = f"at least {low}" if high > text.MOST_STATES else f"in {low}..{high}"
+                    message = f"{what} must be {wanted} {limits}, found {text.shown(word)}"
+                    raise self.error(message, self.place + i)
+        self.place += len(words)
+        self.require(len(words) == n, f"expected {what}, found the end of the file")
+        return values or []
+
+    def finish(self) -> None:
+        """Raise if there are more words."""
+        for word in self.words[self.place : self.place + 1]:
+            raise self.error(f"expected the end of the file, found {text.shown(word)}", self.place)
