@@ -130,7 +130,7 @@ def test_signatures_say_what_they_take_and_return():
 
 
 INNER = {
-    "Circuit": "aligned_to deferred from_blocks input matched remembered sharing with_schema",
+    "Circuit": "aligned_to deferred from_blocks input matched remembered with_schema",
     "Empirical": "on",
     "Kernel": "blocks gram is_symmetric factors pairs scaled",
     "PartitionSteinKernel": "site_logs",

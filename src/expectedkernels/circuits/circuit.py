@@ -265,14 +265,6 @@ class Circuit:
         """What all blocks say when they are asked for this."""
         return list(map(attrgetter(name), self.blocks))
 
-    def sharing(self, other: Circuit) -> Self:
-        """The circuit, with the levels of one that differs in numbers only, if that has any."""
-        levels = vars(other).get("levels")
-        found = levels and levels.renumbered(self._each("matrix"), self.operand.bounds)
-        if found is not None:
-            vars(self)["levels"] = found
-        return self
-
     def remembered(self, key: str, make: Callable[[], Made]) -> Made:
         """What `make` makes, kept for the next time."""
         if key not in self._memory:

@@ -42,8 +42,8 @@ class Stack:
     weights : array of shape (nodes, units, products)
     units, products : slices
         Their place among the units and the products of the layer.
-    stored : slice or int array
-        The place of every weight among the stored numbers of the layer; 0: it is zero.
+    stored : slice
+        The place of the weights among the stored numbers of the layer.
     """
 
     weights: Any
@@ -83,11 +83,6 @@ class Edges:
     def units(self) -> IntArray:
         """The unit of every edge."""
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
-
-    @cached_property
-    def most(self) -> int:
-        """How many edges a unit has at most."""
-        return int(np.diff(self.starts).max(initial=0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,11 +297,6 @@ class Levels:
         """Whether numbers are of single precision."""
         return int(self.like.dtype.itemsize) == 4
 
-    @property
-    def lost(self) -> float:
-        """Flow through raised values up to which a row is as good as if none had been raised."""
-        return SINGLE_LOST if self.is_single else LOST
-
     def all_edges(self, number: int) -> Edges:
         """The edges of all units of a layer, where the numbers are."""
         return self.levels[number].all_edges
@@ -474,30 +464,10 @@ class Levels:
                 found[node] = flat[start:stop].reshape(shape)
         return found
 
-    def renumbered(self, matrices: Sequence[Any], bounds: Any) -> Levels | None:
-        """The layers with other weights at the same edges, None if edges differ."""
-        if not all(map(_have_same_edges, self.matrices, matrices)):
-            return None
-        numbers = [None if m is None else stored_numbers(m) for m in matrices]
-        found = self.with_weights(self.by_stack(numbers), None)
-        return replace(found, matrices=matrices, bounds=bounds)
-
 
 def stored_numbers(matrix: Any) -> Any:
     """The numbers of a matrix as they are stored."""
     return matrix.data if sparse.issparse(matrix) else matrix
-
-
-def _have_same_edges(a: Any, b: Any) -> bool:
-    """Whether two matrices are stored alike, and have zeros in the same places."""
-    if a is None or b is None:
-        return a is b
-    if a.shape != b.shape or sparse.issparse(a) != sparse.issparse(b):
-        return False
-    if not sparse.issparse(a):
-        return np.array_equal(a != 0, b != 0)
-    alike = (np.array_equal(getattr(a, x), getattr(b, x)) for x in ("indptr", "indices"))
-    return all(alike) and bool(b.data.all())
 
 
 def kind_of(matrix: Any, node: int = 0) -> tuple[int, tuple[int, ...]]:
@@ -505,11 +475,11 @@ def kind_of(matrix: Any, node: int = 0) -> tuple[int, tuple[int, ...]]:
     if matrix is None:
         return PASSED, ()
     size = matrix.shape[0] * matrix.shape[1]
-    if size >= DENSE_SIZE:
-        filled = matrix.nnz if sparse.issparse(matrix) else np.count_nonzero(matrix)
-        if filled >= DENSE_SHARE * size:
-            return DENSE, (*matrix.shape, node if size > STACKED else -1)
-    return SPARSE, (int(sparse.issparse(matrix)),)
+    if sparse.issparse(matrix):
+        return SPARSE, (1,)
+    if size >= DENSE_SIZE and np.count_nonzero(matrix) >= DENSE_SHARE * size:
+        return DENSE, (*matrix.shape, node if size > STACKED else -1)
+    return SPARSE, (0,)
 
 
 def weight_cost(matrix: Any) -> float:
@@ -561,11 +531,9 @@ def circuit_levels(vtree: Vtree, blocks: Sequence[Any], bounds: Any) -> Levels:
             if kind[0] == DENSE:
                 some = [matrices[node] for node in group]
                 units, products = (slice(*ends[[at, at + len(some)], i].tolist()) for i in (0, 1))
-                dense = [m.toarray() if sparse.issparse(m) else m for m in some]
-                weights = dense[0][None] if len(some) == 1 else np.stack(dense)
-                place, stored = _stored(some, stored)
-                stacks.append(Stack(weights, units, products, place))
-                at += len(some)
+                weights = some[0][None] if len(some) == 1 else np.stack(some)
+                stacks.append(Stack(weights, units, products, slice(stored, stored + weights.size)))
+                at, stored = at + len(some), stored + weights.size
         edges = _edges(
             [matrices[node] for node in nodes[at:]], ends[at:-1, 1] - ends[at, 1], stored
         )
@@ -573,23 +541,6 @@ def circuit_levels(vtree: Vtree, blocks: Sequence[Any], bounds: Any) -> Levels:
         places = (np.asarray(nodes), first, stop, ends[:, 0], ends[:, 1], inputs, passed)
         made.append(Level(*places, tuple(stacks), edges))
     return Levels(vtree, tuple(made), starts, bounds, matrices)
-
-
-def _stored(matrices: Sequence[Any], first: int) -> tuple[Any, int]:
-    """The places of dense entries among stored numbers, counted from the first, and the next."""
-    stop = first + sum(stored_numbers(matrix).size for matrix in matrices)
-    if not any(map(sparse.issparse, matrices)):
-        return slice(first, stop), stop
-    found = []
-    for matrix in matrices:
-        n = stored_numbers(matrix).size
-        places = np.arange(first, first + n, dtype=np.float64)
-        if sparse.issparse(matrix):
-            parts = (places, matrix.indices, matrix.indptr)
-            places = sparse.csr_array(parts, shape=matrix.shape).toarray()
-        found.append(places.reshape(-1))
-        first += n
-    return np.concatenate(found).astype(np.intp), stop
 
 
 def _edges(own: list[Any], first: IntArray, stored: int) -> Edges:

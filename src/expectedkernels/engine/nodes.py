@@ -19,6 +19,7 @@ from expectedkernels.arrays import as_like, detach, namespace, spans, take
 from expectedkernels.data.evidence import Patterns
 from expectedkernels.engine.joint import Operand, applied
 from expectedkernels.engine.layers import EXPONENTS, LARGEST_ROOM
+from expectedkernels.engine.operations import Workspace
 from expectedkernels.engine.scaled import NodeValues, safe_log
 
 CACHED_BYTES = 2**21
@@ -71,7 +72,7 @@ class NodePass:
         self.axis = np.argsort(self.order).tolist()
         self.vtree, self.signed = operands[0].vtree, signed
         self.clamped = False
-        self._kept: dict[Any, Any] | None = None
+        self._work: Workspace | None = None
 
     @cached_property
     def bounds(self) -> Any:
@@ -85,7 +86,7 @@ class NodePass:
 
     def root(self) -> NodeValues:
         """The values of the roots, with axes as they are counted."""
-        self._kept = {}  # products are not kept: their memory is used again
+        self._work = Workspace(np.empty(0))  # products are not kept: their memory is used again
         return self._ordered(deque(self, maxlen=1).pop()[2], self.axis)
 
     def _ordered(self, value: NodeValues, order: Any) -> NodeValues:
@@ -197,12 +198,10 @@ class NodePass:
 
     def _taken(self, array: Any, index: Any, axis: int, key: Any) -> Any:
         """Entries along an axis, in memory that is used again if products are not kept."""
-        if self._kept is None or not isinstance(array, np.ndarray):
+        if self._work is None or not isinstance(array, np.ndarray):
             return take(array, as_like(index, array), axis)
         shape = (*array.shape[:axis], len(index), *array.shape[axis + 1 :])
-        if key not in self._kept or self._kept[key].size < prod(shape):
-            self._kept[key] = np.empty(prod(shape))
-        out = self._kept[key][: prod(shape)].reshape(shape)
+        out = self._work.array(key, shape)
         return np.take(array, index, axis=axis, out=out, mode="clip")
 
     def _sums(self, node: int, products: NodeValues) -> NodeValues:
@@ -213,7 +212,7 @@ class NodePass:
             if op.blocks[node].matrix is not None
         ]
         data, sign = products.data, products.sign
-        if self._kept is not None and not weighted:
+        if self._work is not None and not weighted:
             data, sign = (x.copy() if isinstance(x, np.ndarray) else x for x in (data, sign))
         for _, axis, matrix in sorted(weighted, key=lambda entry: entry[:2]):
             shape = data.shape

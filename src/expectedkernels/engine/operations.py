@@ -165,7 +165,7 @@ def tensor_levels(host: Levels, like: Any) -> TensorLevels:
             weights = _sent(np.concatenate([stack.weights for stack in some]), like).to(like.dtype)
             units = slice(some[0].units.start, some[-1].units.stop)
             products = slice(some[0].products.start, some[-1].products.stop)
-            stored = np.concatenate([np.r_[stack.stored] for stack in some])
+            stored = slice(some[0].stored.start, some[-1].stored.stop)
             stacks.append(Stack(weights, units, products, stored))
         sent = sent_level(level, like)
         new = replace(sent, stacks=tuple(stacks), edges=_sent_edges(level.edges, like))

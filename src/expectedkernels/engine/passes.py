@@ -13,7 +13,7 @@ import numpy as np
 
 from expectedkernels.arrays import as_like, namespace
 from expectedkernels.engine import operations as ops
-from expectedkernels.engine.layers import Edges, Levels
+from expectedkernels.engine.layers import LOST, SINGLE_LOST, Edges, Levels
 from expectedkernels.engine.operations import TensorLevels
 
 CACHED_BYTES = 2**22
@@ -248,7 +248,8 @@ def down(
             lost = lost + _flow(found.atoms.values, sent, found.atoms.raised, exact)
         # a number that is not finite makes the sum so, and then the difference is not zero
         total = (sent if to_atoms else here).sum(axis=0)
-        trusted = (total - total == 0) & (lost <= levels.lost * weights)
+        most = (SINGLE_LOST if levels.is_single else LOST) * weights
+        trusted = (total - total == 0) & (lost <= most)
     return Down(derivatives, sent if to_atoms else None, trusted)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from expectedkernels.arrays import as_like, namespace, spans, to_numpy
 from expectedkernels.engine.layers import Edges, Level, Levels
+from expectedkernels.engine.operations import segment_sums
 
 LONG = 12
 """From so many edges a unit, all of them are looked at together."""
@@ -57,7 +58,8 @@ def descend(levels: Levels, n: int, choose: Callable[[Choice], Any]) -> Any:
 
     `choose` gives the chosen edge of every (node, row), one node after the other.
     """
-    widest = max(len(level.nodes) * level.all_edges.most for level in levels.host.levels)
+    every = ((len(x.nodes), np.diff(x.all_edges.starts)) for x in levels.host.levels)
+    widest = max(n_nodes * int(counts.max(initial=1)) for n_nodes, counts in every)
     parts = spans(n, max(1, CHOICE_BYTES // (48 * widest)))
     found = [_descend(levels, rows, choose) for rows in parts]
     return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
@@ -151,11 +153,7 @@ def draw_alike(edges: Edges, units: Any, terms: Any, uniform: Any) -> Any:
 
     Their shares in their units lie end to end, so that one search finds all.
     """
-    xp = namespace(terms)
-    if xp is np:
-        totals = np.bincount(edges.units, terms, len(edges.starts) - 1)
-    else:
-        totals = terms.new_zeros(len(edges.starts) - 1).index_add_(0, edges.units, terms)
+    xp, totals = namespace(terms), segment_sums(terms, edges.units, len(edges.starts) - 1)
     shares = terms / xp.where(totals > 0, totals, xp.ones_like(totals))[edges.units]
     return _search(shares, edges.starts[:-1], edges.starts[1:], units, uniform)
 

@@ -811,8 +811,7 @@ def maximized(
         return new if len(found) == 1 else _moved(new, found[1], floor)
 
     blocks = tuple(map(fitted, circuit.blocks, counts, floors))
-    new = Circuit(circuit.vtree, blocks, circuit.names, circuit.states)
-    return new.sharing(circuit)
+    return Circuit(circuit.vtree, blocks, circuit.names, circuit.states)
 
 
 def _moved(block: Real, moments: Any, floor: float) -> Real:

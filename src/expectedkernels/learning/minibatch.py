@@ -158,7 +158,7 @@ def _normalised(block: Any, numbers: Any) -> Any:
 
 def with_stored(block: Any, change: Callable[[Any, Any], Any]) -> Any:
     """The block with numbers from a function of the stored ones, and of what sums them by unit."""
-    old = block.numbers
+    old = block.matrix  # counts are of weights that are not zero
     if not sparse.issparse(old):
         return block.with_numbers(change(old, row_sums))
     unit = np.repeat(np.arange(old.shape[0]), np.diff(old.indptr))
