@@ -25,6 +25,7 @@ from expectedkernels.arrays import DEFAULT_MAX_BYTES, Array, RowsLike, VariableL
 from expectedkernels.checks import DataError, check_choice, check_real, public, removed
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.data.chunks import ROWS, StreamLike, is_source, over_chunks, paths_of
+from expectedkernels.estimators import encoding
 from expectedkernels.estimators.circuit_density import CircuitDensity
 from expectedkernels.estimators.densities import (
     MIXTURES,
@@ -38,17 +39,6 @@ from expectedkernels.estimators.densities import (
     means,
     named,
     parts_of,
-)
-from expectedkernels.estimators.encoding import (
-    Encoding,
-    Table,
-    complete_groups,
-    learn_encoding,
-    measure,
-    read_table,
-    read_target,
-    require_scales,
-    require_states,
 )
 from expectedkernels.estimators.kernel_expansion import (
     Expansion,
@@ -292,14 +282,14 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _learn_scale(self, Z: Any, sample_weight: Any = None) -> Any:
         """Learn how to standardise columns of numbers, and how kernels see these; standardised."""
-        self.columns_: Encoding
-        unit, centre, scale = measure(Z, self.columns_.numeric, sample_weight)
+        self.columns_: encoding.Encoding
+        unit, centre, scale = encoding.measure(Z, self.columns_.numeric, sample_weight)
         own = kernel = np.zeros(Z.shape[1]), np.ones(Z.shape[1])
         if self._rescales:
             self.columns_ = replace(self.columns_, unit=unit, centre=centre, scale=scale)
             own = centre * unit, scale * unit
         elif self.standardize:
-            require_scales(self.columns_.number_names, scale * unit)
+            encoding.require_scales(self.columns_.number_names, scale * unit)
         if self.standardize:
             kernel = centre * unit, scale * unit
         self._shift, self._factor = (kernel[0] - own[0]) / own[1], own[1] / kernel[1]
@@ -328,7 +318,7 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
     def _numbers(self, X: Any) -> Any:
         """The columns of numbers of a table like the one in fit."""
         check_is_fitted(self)
-        table = X if isinstance(X, Table) else read_table(X, self, reset=False)
+        table = X if isinstance(X, encoding.Table) else encoding.read_table(X, self, reset=False)
         return self._completed(self.columns_.encode(table, self))
 
     def _read(self, X: Any) -> Any:
@@ -340,7 +330,7 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
         """Columns of numbers without what the density does not know, and with what follows."""
         columns, variables = self.columns_, self.density_.variables
         if columns.groups:
-            require_states(columns.variables(Z, None), Z, columns)
+            encoding.require_states(columns.variables(Z, None), Z, columns)
         if self._unseen.any():  # nothing is known of what their values mean
             Z = np.where(self._unseen, np.nan, Z)
         for i in sorted(group[0] for group in columns.groups if len(group) == 1):
@@ -350,7 +340,7 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
                 bad = variable.unknown(Z[:, at])
                 columns.warn_unseen(i, np.unique(Z[bad, at]).tolist())
                 Z[bad, at] = np.nan
-        return complete_groups(variables, Z)
+        return encoding.complete_groups(variables, Z)
 
     @property
     def _resources(self) -> Resources:
@@ -484,8 +474,10 @@ class KernelMachine(DensityEstimator):
         """
         name, weights = type(self).__name__, None
         self._validate_params()
-        self.columns_, Z = learn_encoding(self, X, known_labels(self.density))
-        targets = read_target(self, X, y, labels=is_classifier(self), several=self._multi_output)
+        self.columns_, Z = encoding.learn_encoding(self, X, known_labels(self.density))
+        targets = encoding.read_target(
+            self, X, y, labels=is_classifier(self), several=self._multi_output
+        )
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, Z)
             if (weights < 0).any():
@@ -563,8 +555,8 @@ class KernelMachine(DensityEstimator):
             return y
         columns = table(y)
         every = np.ones(columns.shape[1], dtype=np.bool_)
-        unit, centre, scale = measure(columns, every, sample_weight)
-        require_scales(["y"] * len(scale), scale * unit)
+        unit, centre, scale = encoding.measure(columns, every, sample_weight)
+        encoding.require_scales(["y"] * len(scale), scale * unit)
         self._target = centre * unit, scale * unit
         return ((columns - self._target[0]) / self._target[1]).reshape(y.shape)
 

@@ -18,15 +18,9 @@ from expectedkernels.circuits.inputs import Real
 from expectedkernels.circuits.operands import CircuitOperand, InputComponents, PointOperand
 from expectedkernels.circuits.queries import atom_shares, log_values, refuse_signed
 from expectedkernels.data.evidence import Column, Evidence
+from expectedkernels.estimators import kernel_expansion
 from expectedkernels.estimators.encoding import Observation, Variable
-from expectedkernels.estimators.kernel_expansion import (
-    Density,
-    Expansion,
-    Prior,
-    Resources,
-    chunks,
-    distinct,
-)
+from expectedkernels.estimators.kernel_expansion import Density, Expansion, Prior, Resources
 from expectedkernels.estimators.variance import low_rank_variance, stable_variance
 from expectedkernels.kernels.gram import (
     CHUNK_BYTES,
@@ -155,11 +149,11 @@ class Rows:
             x = self.Z[:, variable.columns]
             x = x[:, 0] if len(variable.columns) == 1 else x
             n, seen = len(variable.low), own.observed
-            first, number = distinct(x[seen] if exact else own.state[seen])
+            first, number = kernel_expansion.distinct(x[seen] if exact else own.state[seen])
             weights = np.vstack([np.eye(n), np.ones(n)])[own.state[seen][first]]  # -1: no state
             left, which = np.ones((int(not seen.all()), n)), np.zeros(1, dtype=np.intp)
             if own.allowed is not None:
-                some, which = distinct(own.allowed[~seen])
+                some, which = kernel_expansion.distinct(own.allowed[~seen])
                 left = own.allowed[~seen][some]
             codes = np.empty(len(x), dtype=np.intp)
             codes[seen], codes[~seen] = number, len(first) + which
@@ -184,7 +178,7 @@ class Rows:
         """Rows that stand for all that say the same, and for every row the number of its own."""
         order = self.density.circuit.vtree.scope()  # rows that are alike in a subtree come together
         codes = np.stack([self.by_state.column(i).codes for i in order], axis=1)
-        return distinct(codes)
+        return kernel_expansion.distinct(codes)
 
     def members(self, start: int, stop: int) -> Any:
         """The rows that say one of a range of these things, in order."""
@@ -322,7 +316,9 @@ class CircuitDensity(Density):
                     at = np.flatnonzero(missing[span][alone, v])
                     values[alone[at]] = shares[at, start:stop] @ factors[v]
             found = []
-            for at in chunks(rows.members(span.start, span.stop), len(points), max_bytes):
+            for at in kernel_expansion.chunks(
+                rows.members(span.start, span.stop), len(points), max_bytes
+            ):
                 known = at_known(rates, rows.Z[at], rows.known_columns[at], points)
                 known *= values[number[at] - span.start]
                 found.append((at, known if coef is None else known @ coef))
@@ -385,7 +381,7 @@ class CircuitDensity(Density):
         def of_group(group: Any) -> list[tuple[Any, Any, Any]]:
             index, found = rows.distinct[0][group], []
             seen, active = rows.known_columns[index[0]], ~rows.observed[index[0]]
-            first, place = distinct(f.points[:, ~seen])
+            first, place = kernel_expansion.distinct(f.points[:, ~seen])
             ones, shape = np.ones(len(place)), (len(place), len(first))
             merge = sparse.csr_array((ones, (np.arange(len(place)), place)), shape=shape)
             side = evidence_operand(self.real, rows.by_state.rows(index), len(first) ** 2)
@@ -394,7 +390,7 @@ class CircuitDensity(Density):
             for (some, a, b), values in pieces:
                 for number, second in zip(group[some], values, strict=True):
                     members = rows.members(number, number + 1)
-                    for at in chunks(members, len(f.points), max_bytes):
+                    for at in kernel_expansion.chunks(members, len(f.points), max_bytes):
                         known = at_known(f.rates, rows.Z[at], rows.known_columns[at], f.points)
                         merged = [(known * coef) @ merge for coef in f.coef.T]
                         squares = [np.einsum("mi,mi->m", x[:, a] @ second, x[:, b]) for x in merged]
@@ -405,7 +401,7 @@ class CircuitDensity(Density):
                         found.append((at, np.stack(squares, axis=1), forms))
             return found
 
-        _, mask = distinct(rows.observed[rows.distinct[0]])
+        _, mask = kernel_expansion.distinct(rows.observed[rows.distinct[0]])
         order = np.argsort(mask, kind="stable")
         groups = np.split(order, np.flatnonzero(np.diff(mask[order])) + 1)
         for found in resources.map(of_group, groups):
@@ -420,7 +416,7 @@ class CircuitDensity(Density):
             more = 0.0 if form is None else np.einsum("ri,ri->r", gram @ form, gram)
             yield slice(None), (gram @ f.coef) ** 2, more
             return
-        first, inverse = distinct(np.nan_to_num(rows.Z, nan=np.inf))
+        first, inverse = kernel_expansion.distinct(np.nan_to_num(rows.Z, nan=np.inf))
         points, sides = self._sides(f.points, FEW_ROWS), self._sides(rows.Z[first], 1)
         kernel, max_bytes = self.kernel(f.rates), resources.chunk_bytes
         near = np.broadcast_to(

@@ -16,35 +16,14 @@ from sklearn.utils.validation import check_memory
 from expectedkernels.arrays import own_order, spans
 from expectedkernels.checks import DataError, KernelError
 from expectedkernels.circuits.circuit import Circuit, in_order
+from expectedkernels.estimators import encoding
 from expectedkernels.estimators.circuit_density import CircuitDensity, Nodes
-from expectedkernels.estimators.encoding import (
-    MOST_BYTES,
-    Encoding,
-    Variable,
-    check_circuit,
-    require_states,
-)
-from expectedkernels.estimators.kernel_expansion import (
-    Density,
-    Expansion,
-    Prior,
-    Resources,
-    chunks,
-)
+from expectedkernels.estimators.encoding import MOST_BYTES, Encoding, Variable
+from expectedkernels.estimators.kernel_expansion import Density, Expansion, Prior, Resources, chunks
 from expectedkernels.kernels.gram import at_known
+from expectedkernels.learning import normals
 from expectedkernels.learning.chow_liu import content_tree
-from expectedkernels.learning.normals import (
-    Given,
-    NormalMixture,
-    conditional_means,
-    draws,
-    fit_mixture,
-    fit_normal,
-    given,
-    kernel_mixture,
-    log_likelihood,
-    one_thread,
-)
+from expectedkernels.learning.normals import Given, NormalMixture, draws, given, one_thread
 from expectedkernels.learning.strudel import learn_mixture, learn_strudel
 from expectedkernels.models import converted
 from expectedkernels.models.factor_graph import FactorGraph
@@ -121,7 +100,7 @@ class NormalDensity(Density):
     @one_thread
     def means(self, Z: Any) -> Any:
         """The rows with the expected values of what is missing."""
-        return conditional_means(self.mixture, Z)
+        return normals.conditional_means(self.mixture, Z)
 
     @one_thread
     def draws(self, Z: Any, n: int, rng: Any) -> Any:
@@ -137,7 +116,7 @@ class NormalDensity(Density):
         """
         found: list[list[Any]] = [[] for _ in self.variables]
         rows = rows[:, : self.mixture.means.shape[1]]
-        filled = conditional_means(self.mixture, rows)
+        filled = normals.conditional_means(self.mixture, rows)
         for part in given(self.mixture, rows):
             shares = significant(part.responsibilities)
             for nodes, variable in zip(found, self.variables, strict=True):
@@ -555,8 +534,8 @@ def learn_density(
     if isinstance(density, Circuit):
         categories = {i: known.tolist() for i, known in columns.categories.items()}
         density = in_order(density, columns.names, categories)
-        variables = check_circuit(density, columns.variables(Z, None), "The density")
-        require_states(variables, Z, columns)
+        variables = encoding.check_circuit(density, columns.variables(Z, None), "The density")
+        encoding.require_states(variables, Z, columns)
         return CircuitDensity(density, variables)
     name, rng = density if isinstance(density, str) else None, np.random.default_rng(seed)
     if name == "gaussian_mixture":
@@ -573,11 +552,11 @@ def learn_density(
         )
     if name == "gaussian_mixture":
         n = _best_number(Z, rng) if n is None else n
-        return NormalDensity(fit_mixture(Z, n, rng=rng), variables)
-    normal = fit_normal(Z)
+        return NormalDensity(normals.fit_mixture(Z, n, rng=rng), variables)
+    normal = normals.fit_normal(Z)
     parts: dict[str, Density] = {"gaussian": NormalDensity(normal, variables)}
     if name == "kernel" or (name == "auto" and columns.numeric.any()):
-        mixture = kernel_mixture(Z, normal, WIDTH, rng)
+        mixture = normals.kernel_mixture(Z, normal, WIDTH, rng)
         parts[f"kernel({WIDTH})"] = NormalDensity(mixture, variables)
     elif name == "auto":
         parts["chow_liu"] = _learn_circuit("chow_liu", None, columns, variables, Z, rng)
@@ -649,7 +628,7 @@ def _learn_circuit(
         circuit = circuit.with_names([str(i) for i in order])
         circuit = in_order(circuit, [str(i) for i in range(len(cards))])
         circuit = Circuit(circuit.vtree, circuit.blocks)
-    variables = check_circuit(circuit, variables, "The circuit of the density")
+    variables = encoding.check_circuit(circuit, variables, "The circuit of the density")
     return CircuitDensity(circuit, variables)
 
 
@@ -660,7 +639,9 @@ def _best_number(x: Any, rng: Any) -> int:
     choices = [n for n in FULL_COMPONENTS if n == 1 or n * x.shape[1] <= len(rest)]
     if not len(held) or len(choices) == 1:
         return 1
-    fits = [log_likelihood(fit_mixture(rest, n, rng=rng), held).mean() for n in choices]
+    fits = [
+        normals.log_likelihood(normals.fit_mixture(rest, n, rng=rng), held).mean() for n in choices
+    ]
     return choices[int(np.argmax(fits))]
 
 

@@ -14,17 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from expectedkernels import display
+from expectedkernels import checks, display
 from expectedkernels.arrays import Array, RngLike, RowsLike, VariableLike, spans
-from expectedkernels.checks import (
-    DataError,
-    SizeError,
-    check_choice,
-    check_count,
-    check_real,
-    public,
-    rows_numbered,
-)
+from expectedkernels.checks import DataError, SizeError
 from expectedkernels.data.tables import column_number, is_missing
 from expectedkernels.estimators.base import KernelMachine
 from expectedkernels.estimators.circuit_density import CircuitDensity, Nodes
@@ -220,7 +212,7 @@ SHOWN = 10
 """How many players notebooks show."""
 
 
-@public
+@checks.public
 @dataclass(frozen=True, eq=False, repr=False)
 class ShapleyValues:
     """What every player contributes to the predictions of rows.
@@ -320,7 +312,7 @@ class ShapleyValues:
         """
         from expectedkernels import plotting as contributions
 
-        check_choice("plot", "kind", kind, ("bar", "beeswarm", "waterfall"))
+        checks.check_choice("plot", "kind", kind, ("bar", "beeswarm", "waterfall"))
         values, base = (
             x.reshape(*x.shape[:n], -1)[..., output]
             for x, n in ((self.values, 2), (self.base_values, 1))
@@ -436,8 +428,8 @@ def shapley_values(
     True
     """
     methods = ("auto", "exact", "permutations", "independent")
-    check_choice("shapley_values", "method", method, methods)
-    check_count("shapley_values", "n_permutations", n_permutations, FEWEST_PERMUTATIONS)
+    checks.check_choice("shapley_values", "method", method, methods)
+    checks.check_count("shapley_values", "n_permutations", n_permutations, FEWEST_PERMUTATIONS)
     asked = _read(model, X, players)
     known = ~np.isnan(asked.Z)
     active = np.stack([known[:, columns].any(axis=1) for columns in asked.columns], axis=1)
@@ -503,7 +495,7 @@ class Asked:
         found, size = [], max(1, min(CHUNK_ROWS, CHUNK_ENTRIES // self.Z.shape[1]))
         for span in spans(len(rows) * len(shown), size):
             row, coalition = np.divmod(np.arange(span.start, span.stop), len(shown))
-            with rows_numbered(rows[row]):
+            with checks.rows_numbered(rows[row]):
                 found.append(self.f(np.where(hidden[coalition], np.nan, self.Z[rows[row]])))
         return np.concatenate(found).reshape(len(rows), len(shown), -1)
 
@@ -774,7 +766,7 @@ def acquire(
     _require_machine("acquire", model)
     if not callable(ask):
         raise DataError(f"The 'ask' parameter of acquire must be a function. Got {ask!r} instead.")
-    left = check_real("acquire", "budget", budget, 0.0, inf, "[]", DataError)
+    left = checks.check_real("acquire", "budget", budget, 0.0, inf, "[]", DataError)
     columns, entries = model.columns_, _entries(model, row)
     divisor = _costs("acquire", columns, costs)
     options = columns.groups_or_columns()
@@ -873,7 +865,7 @@ def _costs(function: str, columns: Encoding, costs: Any) -> Any:
         found = np.ones(n)
         for name, cost in costs.items():
             place = column_number(name, columns.names, n, "costs")
-            found[place] = check_real(function, "costs", cost, 0.0, inf, "()", DataError)
+            found[place] = checks.check_real(function, "costs", cost, 0.0, inf, "()", DataError)
     else:
         found = np.asarray(costs, dtype=np.float64)
         if found.shape != (n,) or not ((found > 0) & np.isfinite(found)).all():

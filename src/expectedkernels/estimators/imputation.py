@@ -16,19 +16,9 @@ from sklearn.utils._set_output import _get_output_config
 
 from expectedkernels.arrays import Array, RowsLike, spans
 from expectedkernels.checks import DataError, check_count, removed
+from expectedkernels.estimators import circuit_density, densities
 from expectedkernels.estimators.base import GAMMA, DensityEstimator, estimator, scaled_gamma
-from expectedkernels.estimators.circuit_density import (
-    CircuitDensity,
-    filled,
-    first_largest,
-)
-from expectedkernels.estimators.densities import (
-    NORMALS,
-    DensityLike,
-    known_labels,
-    learn_density,
-    named,
-)
+from expectedkernels.estimators.circuit_density import CircuitDensity
 from expectedkernels.estimators.encoding import Encoding, learn_encoding, read_table, shown
 from expectedkernels.estimators.kernel_expansion import read_rows
 
@@ -116,12 +106,12 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         2
         """
         self._validate_params()
-        self.columns_, Z = learn_encoding(self, X, known_labels(self.density))
+        self.columns_, Z = learn_encoding(self, X, densities.known_labels(self.density))
         self._learn_density(self._learn_scale(Z))
         # of categories, of what is most probable, and of samples
         self._of_states, self._units = self.density_, self.columns_
         if isinstance(self.density, str) and self.density == "auto":
-            self._of_states = learn_density("chow_liu", self.columns_, Z, self.n_bins)
+            self._of_states = densities.learn_density("chow_liu", self.columns_, Z, self.n_bins)
             self._units = Encoding([], {}, [])
         self.circuit_ = self._of_states.circuit
         if empty := [self.columns_.names[i] for i in self._empty]:
@@ -170,7 +160,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         if self.strategy == "map":
             rows = density.rows(Z)
             states = self.circuit_.map(rows.states, as_frame=False)
-            return [filled(rows, np.arange(len(Z)), states)]
+            return [circuit_density.filled(rows, np.arange(len(Z)), states)]
         if not isinstance(density, CircuitDensity):
             return [self._as_states(Z, density.means(Z))]
         whole = density.means(Z, [not numeric[v.columns[0]] for v in density.variables])
@@ -230,7 +220,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
     @property
     def _rescales(self) -> bool:
         """Whether the density is one of normals: states are values of the table itself."""
-        return named(self.density)[0] in ("auto", *NORMALS)
+        return densities.named(self.density)[0] in ("auto", *densities.NORMALS)
 
     def _sampled(self, numbers: Any, n: int, random_state: Any) -> list[Any]:
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
@@ -261,7 +251,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
             fits = variable.fits(whole[at])
             if shown.allowed is not None:
                 fits = np.where(shown.allowed[missing], fits, -np.inf)
-            whole[at] = variable.low[first_largest(fits)]
+            whole[at] = variable.low[circuit_density.first_largest(fits)]
         return whole
 
     @property
@@ -355,7 +345,7 @@ class ExpectedKernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     n_components: int = field(default=100, kw_only=False)
     gamma: str | float = "scale"
     normalize: bool = False
-    density: DensityLike = "chow_liu"
+    density: densities.DensityLike = "chow_liu"
     standardize: bool = True
     n_jobs: int | None = None
 
@@ -384,7 +374,7 @@ class ExpectedKernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         2
         """
         self._validate_params()
-        self.columns_, Z = learn_encoding(self, X, known_labels(self.density))
+        self.columns_, Z = learn_encoding(self, X, densities.known_labels(self.density))
         Z = self._learn_scale(Z)
         self._learn_density(Z)
         self.density_.rows(Z)  # raises if a row has probability zero

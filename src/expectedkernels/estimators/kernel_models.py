@@ -29,20 +29,7 @@ from sklearn.utils.multiclass import _ovr_decision_function
 
 from expectedkernels.arrays import Array, RowsLike
 from expectedkernels.checks import DataError, KernelError, check_real
-from expectedkernels.estimators.base import (
-    GAMMA,
-    MULTIPLES,
-    KernelMachine,
-    estimator,
-    scaled_gamma,
-)
-from expectedkernels.estimators.calibration import (
-    CrossValidated,
-    HeldOut,
-    PredictionIntervals,
-    completed,
-    moments,
-)
+from expectedkernels.estimators import base, calibration
 from expectedkernels.estimators.kernel_expansion import Prior, distinct, read_gp_kernel, table
 
 ALPHAS = 10.0 ** np.arange(-3.0, 1.5, 0.5)
@@ -53,7 +40,7 @@ LEAST_SHARE = 0.01
 """The smallest probability of a class, before probabilities are made to sum to one."""
 
 
-class LeastSquares(KernelMachine):
+class LeastSquares(base.KernelMachine):
     """Kernel least squares, with parameters that are best at rows that are left out."""
 
     alpha_: Any
@@ -76,14 +63,14 @@ class LeastSquares(KernelMachine):
             scale = weighted_scale(self._for_kernel(Z[rows]), weights)
             gammas = [rate * scale for rate in RATES]
         else:
-            gammas = [scaled_gamma(self.gamma, self._for_kernel(Z))]
+            gammas = [base.scaled_gamma(self.gamma, self._for_kernel(Z))]
         return self._best(Z, masks, y, rows, weights, (alphas, gammas, shares))
 
     def _make(self, **kernel: Any) -> KernelRidge:
         return KernelRidge(alpha=self.alpha_, **kernel)
 
 
-@estimator()
+@base.estimator()
 class ExpectedKernelClassifier(ClassifierMixin, LeastSquares):  # type: ignore[misc]
     r"""Kernel least squares on classes, whose probabilities are averaged over missing values.
 
@@ -145,7 +132,7 @@ class ExpectedKernelClassifier(ClassifierMixin, LeastSquares):  # type: ignore[m
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **KernelMachine._parameter_constraints,
+        **base.KernelMachine._parameter_constraints,
         "alpha": [StrOptions({"auto"}), Interval(Real, 0.0, None, closed="neither")],
         "gamma": [StrOptions({"auto", "scale"}), Interval(Real, 0.0, None, closed="neither")],
     }
@@ -242,7 +229,7 @@ class ExpectedKernelClassifier(ClassifierMixin, LeastSquares):  # type: ignore[m
 
     def _choose(self, Z: Any, masks: Any, y: Any, sample_weight: Any, gamma: Any = None) -> None:
         """Choose the weight and the rates that are "auto"."""
-        shares = MULTIPLES if self.mask_kernel == "auto" and masks.any() else (0.0,)
+        shares = base.MULTIPLES if self.mask_kernel == "auto" and masks.any() else (0.0,)
         best = self._choose_left_out(Z, masks, y, y.argmax(axis=1), sample_weight, shares)
         self.alpha_, self.gamma_, self.mask_rate_ = best
 
@@ -261,7 +248,7 @@ def weighted_scale(Z: Any, weights: Any) -> float:
         return 1.0
     mean = np.average(entries, weights=shares)
     deviation = np.sqrt(np.average((entries - mean) ** 2, weights=shares))
-    return scaled_gamma("scale", np.tile([[-deviation], [deviation]], Z.shape[1]))
+    return base.scaled_gamma("scale", np.tile([[-deviation], [deviation]], Z.shape[1]))
 
 
 def as_probabilities(values: Any) -> Any:
@@ -276,8 +263,8 @@ def as_probabilities(values: Any) -> Any:
     return positive / positive.sum(axis=1, keepdims=True)
 
 
-@estimator()
-class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
+@base.estimator()
+class ExpectedSVR(RegressorMixin, calibration.PredictionIntervals):  # type: ignore[misc]
     r"""Support vector regression that expects its prediction over missing values, exactly.
 
     The model to start with is `ExpectedKernelRidge`, which chooses its parameters itself; this one
@@ -365,10 +352,10 @@ class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **PredictionIntervals._parameter_constraints,
+        **calibration.PredictionIntervals._parameter_constraints,
         "C": [Interval(Real, 0.0, None, closed="right")],
         "epsilon": [Interval(Real, 0.0, None, closed="left")],
-        "gamma": GAMMA,
+        "gamma": base.GAMMA,
         "tol": [Interval(Real, 0.0, None, closed="neither")],
     }
     _scales_target: ClassVar[bool] = True
@@ -385,8 +372,8 @@ class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
         return 0.5 / self.C, (y - y.mean())[:, None]
 
 
-@estimator()
-class ExpectedKernelRidge(RegressorMixin, LeastSquares, PredictionIntervals):  # type: ignore[misc]
+@base.estimator()
+class ExpectedKernelRidge(RegressorMixin, LeastSquares, calibration.PredictionIntervals):  # type: ignore[misc]
     """Kernel ridge regression that expects its prediction over missing values, exactly.
 
     The model to start with for numbers: it estimates means, so that the average of its predictions
@@ -426,9 +413,9 @@ class ExpectedKernelRidge(RegressorMixin, LeastSquares, PredictionIntervals):  #
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **PredictionIntervals._parameter_constraints,
+        **calibration.PredictionIntervals._parameter_constraints,
         "alpha": [StrOptions({"auto"}), Interval(Real, 0.0, None, closed="left")],
-        "gamma": [*GAMMA, None],
+        "gamma": [*base.GAMMA, None],
     }
     _multi_output: ClassVar[bool] = True
     _scales_target: ClassVar[bool] = True
@@ -496,7 +483,7 @@ def learn_sigmoid(mean: Any, spread: Any, positive: Any) -> tuple[float, float]:
     return float(np.exp(found[0]) / size), float(found[1])
 
 
-def learn_sigmoids(held_out: HeldOut) -> Any:
+def learn_sigmoids(held_out: calibration.HeldOut) -> Any:
     """The slope and the offset of every pair of classes, (pairs, 2)."""
     classes = np.unique(held_out.target)
     found = []
@@ -548,11 +535,11 @@ VOTE_DRAWS = 256
 """How many completions of a row tell how far votes spread over what is missing."""
 
 
-@estimator(
+@base.estimator(
     decision_function_shape="there is one value per class; for pairs of classes use "
     "expected_prediction with an SVC of scikit-learn"
 )
-class ExpectedSVC(ClassifierMixin, CrossValidated):  # type: ignore[misc]
+class ExpectedSVC(ClassifierMixin, calibration.CrossValidated):  # type: ignore[misc]
     """Support vector classification by the expected decision function over missing values.
 
     Complete rows get the class that scikit-learn's SVC predicts. Rows with missing values get the
@@ -596,9 +583,9 @@ class ExpectedSVC(ClassifierMixin, CrossValidated):  # type: ignore[misc]
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **KernelMachine._parameter_constraints,
+        **base.KernelMachine._parameter_constraints,
         "C": [Interval(Real, 0.0, None, closed="right")],
-        "gamma": GAMMA,
+        "gamma": base.GAMMA,
         "tol": [Interval(Real, 0.0, None, closed="neither")],
         "class_weight": [StrOptions({"balanced"}), dict, None],
     }
@@ -670,7 +657,7 @@ class ExpectedSVC(ClassifierMixin, CrossValidated):  # type: ignore[misc]
             return values
         deviations, rng = np.zeros(values.shape), self._training.generator()
         gaps = np.flatnonzero(np.isnan(Z).any(axis=1))
-        for drawn, _, rows in completed(self, Z, gaps, VOTE_DRAWS, rng):
+        for drawn, _, rows in calibration.completed(self, Z, gaps, VOTE_DRAWS, rng):
             found = self._by_class(drawn.reshape(-1, drawn.shape[2]))
             deviations[rows] = found.reshape(*drawn.shape[:2], -1).std(axis=0)
         return values, deviations
@@ -711,13 +698,13 @@ class ExpectedSVC(ClassifierMixin, CrossValidated):  # type: ignore[misc]
         """
         Z = self._read(X)
         slopes, offsets = self._training.learned.T
-        mean, spread = moments(self, Z, self._training.generator())
+        mean, spread = calibration.moments(self, Z, self._training.generator())
         first = expit(logits(mean, spread, slopes, offsets))
         if len(self.classes_) == 2:
             return np.concatenate([1.0 - first, first], axis=1)
         return coupled(first, len(self.classes_))
 
-    def _calibrated(self, held_out: HeldOut) -> Any:
+    def _calibrated(self, held_out: calibration.HeldOut) -> Any:
         return learn_sigmoids(held_out)
 
     def _learn(self, Z: Any, y: Any, sample_weight: Any) -> Self:
@@ -786,8 +773,8 @@ ENOUGH_ROWS = 200
 """So many rows are enough to fit the parameters of a kernel to."""
 
 
-@estimator(n_restarts_optimizer="give a 'kernel' with other parameters to start elsewhere")
-class ExpectedGaussianProcessRegressor(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
+@base.estimator(n_restarts_optimizer="give a 'kernel' with other parameters to start elsewhere")
+class ExpectedGaussianProcessRegressor(RegressorMixin, calibration.PredictionIntervals):  # type: ignore[misc]
     """Gaussian process regression that expects its prediction over missing values, exactly.
 
     The mean is the expectation of the posterior mean over what missing values could be, and the
@@ -841,7 +828,7 @@ class ExpectedGaussianProcessRegressor(RegressorMixin, PredictionIntervals):  # 
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **PredictionIntervals._parameter_constraints,
+        **calibration.PredictionIntervals._parameter_constraints,
         "kernel": [Kernel, None],
         "alpha": [Interval(Real, 0.0, None, closed="neither")],
         "optimizer": [StrOptions({"fmin_l_bfgs_b"}), None],

@@ -12,22 +12,9 @@ from sklearn.utils.validation import _check_feature_names
 from expectedkernels.arrays import DEFAULT_MAX_BYTES, Array, RngLike, RowsLike, as_generator
 from expectedkernels.checks import DataError, check_count, check_real, removed
 from expectedkernels.circuits.circuit import Circuit, in_order
-from expectedkernels.discrepancies.quadrature import (
-    best_weights,
-    candidate_points,
-    embedding_of,
-    gram_columns,
-    sequential_choice,
-)
+from expectedkernels.discrepancies import quadrature
+from expectedkernels.estimators import encoding
 from expectedkernels.estimators.circuit_density import CircuitDensity, filled
-from expectedkernels.estimators.encoding import (
-    Variable,
-    check_circuit,
-    complete_groups,
-    read_table,
-    require_states,
-    states_variable,
-)
 from expectedkernels.estimators.kernel_expansion import Resources, expect, machine_of, read_rows
 from expectedkernels.kernels.empirical import default_kernel
 from expectedkernels.kernels.kernel import Kernel
@@ -44,13 +31,13 @@ def completions_of(
 
     If there are no more than n possible ones, all of them, with their probabilities.
     """
-    embedding = embedding_of(circuit, kernel, evidence, "A set of completions")
-    points = candidate_points(embedding.circuit, n, rng)
+    embedding = quadrature.embedding_of(circuit, kernel, evidence, "A set of completions")
+    points = quadrature.candidate_points(embedding.circuit, n, rng)
     if len(points) <= n and None not in circuit.cardinalities:
         return points, np.exp(embedding.circuit.log_likelihood(points))
-    column, diagonal = gram_columns(kernel, points)
-    points = points[sequential_choice(column, diagonal, n, embedding.at(points))]
-    return points, best_weights(embedding, points, normalize=True)
+    column, diagonal = quadrature.gram_columns(kernel, points)
+    points = points[quadrature.sequential_choice(column, diagonal, n, embedding.at(points))]
+    return points, quadrature.best_weights(embedding, points, normalize=True)
 
 
 def expected_answers(
@@ -222,7 +209,7 @@ def expected_prediction(
             "The circuit and the rows are swapped. The call is expected_prediction(model, circuit, "
             "X)."
         )
-    table = read_table(X, least=0)
+    table = encoding.read_table(X, least=0)
     machine = machine_of(fitted_model)
     answers = answers_of(fitted_model) if machine is None else None
     n_columns = getattr(fitted_model, "n_features_in_", None)
@@ -242,8 +229,8 @@ def expected_prediction(
     if groups is None and names is not None and isinstance(circuit, Circuit):
         circuit = in_order(circuit, list(names))
     density = coded_density(circuit, n_columns, groups)
-    require_states(density.variables, rows)
-    rows = complete_groups(density.variables, rows)
+    encoding.require_states(density.variables, rows)
+    rows = encoding.complete_groups(density.variables, rows)
     if machine is None:
         found = expected_answers(answers, density, rows, n_completions, kernel, as_generator(rng))
         return found if return_std else found[0]
@@ -280,8 +267,11 @@ def coded_density(
             f"The 'groups' parameter must name every column in 0..{n_columns - 1} once. "
             f"Got {used.tolist()}."
         )
-    variables = [states_variable(x, np.eye(len(x))) if len(x) > 1 else Variable(x) for x in places]
-    return CircuitDensity(circuit, check_circuit(circuit, variables, "The circuit"))
+    variables = [
+        encoding.states_variable(x, np.eye(len(x))) if len(x) > 1 else encoding.Variable(x)
+        for x in places
+    ]
+    return CircuitDensity(circuit, encoding.check_circuit(circuit, variables, "The circuit"))
 
 
 def _guessed_groups(cards: Sequence[int | None], n_columns: int) -> list[Any]:

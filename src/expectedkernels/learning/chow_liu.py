@@ -12,23 +12,15 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import minimum_spanning_tree
 
+from expectedkernels import checks
 from expectedkernels.arrays import RngLike, RowsLike, as_generator, column_ranks, require_memory
-from expectedkernels.checks import (
-    CircuitError,
-    DataError,
-    check_callback,
-    check_choice,
-    check_count,
-    check_real,
-    is_int,
-    progress_bar,
-    removed,
-)
+from expectedkernels.checks import CircuitError, DataError, check_callback, check_count, check_real
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Table
 from expectedkernels.data.chunks import StreamLike, WeightsLike, is_stream
 from expectedkernels.data.schema import Schema
 from expectedkernels.engine.blocks import Inner, inner
+from expectedkernels.learning import training_data
 from expectedkernels.learning.em import (
     Phase,
     checked_steps,
@@ -40,16 +32,7 @@ from expectedkernels.learning.em import (
     valid_rows,
 )
 from expectedkernels.learning.minibatch import circuit_of
-from expectedkernels.learning.training_data import (
-    MAX_STATES,
-    MISSING,
-    Data,
-    FloatArray,
-    PairCounts,
-    mutual_information,
-    read_data,
-    shares,
-)
+from expectedkernels.learning.training_data import MAX_STATES, MISSING, Data, FloatArray, PairCounts
 from expectedkernels.vtree import Vtree
 
 SAME = 12
@@ -239,7 +222,7 @@ EM_TOLERANCE = 1e-6
 """or until the mean log-likelihood improves by less than this."""
 
 
-@removed(
+@checks.removed(
     grouping="the vtree groups siblings by halves",
     min_mi="every variable is connected to another; independent ones change nothing",
     rng="nothing is drawn at random; 'root' may be a variable that you draw",
@@ -327,8 +310,10 @@ def learn_chow_liu(
     """
     name = "learn_chow_liu"
     beta, alpha = check_real(name, "pseudocount", pseudocount), check_real(name, "alpha", alpha)
-    check_choice(name, "parameters", parameters, ("flows", "cpt"))
-    data, _, complete = read_data(X, None, cardinalities, sample_weight, max_states, name)
+    checks.check_choice(name, "parameters", parameters, ("flows", "cpt"))
+    data, _, complete = training_data.read_data(
+        X, None, cardinalities, sample_weight, max_states, name
+    )
     tree = tree_of(data.pair_counts(complete), alpha, root)
     if parameters == "cpt":
         blocks = tree_blocks(tree, tree.conditionals(4.0 * alpha))
@@ -366,7 +351,7 @@ class ChowLiuTree:
         """
         parents, pair = enumerate(self.forest.parent), self.counts.pair
         tables = (self.counts.single(v)[None] if u < 0 else pair(u, v) for v, u in parents)
-        return [shares(n, beta / len(n) if per_pair else beta) for n in tables]
+        return [training_data.shares(n, beta / len(n) if per_pair else beta) for n in tables]
 
 
 def tree_of(
@@ -379,12 +364,12 @@ def tree_of(
     leave a choice: then the distribution does not depend on the order of the variables.
     """
     n = len(counts.cardinalities)
-    if root != "center" and not (is_int(root) and root in range(n)):
+    if root != "center" and not (checks.is_int(root) and root in range(n)):
         raise CircuitError(
             "The 'root' parameter of learn_chow_liu must be 'center' or a variable in "
             f"0..{n - 1}. Got {root!r} instead."
         )
-    information = mutual_information(counts, alpha)
+    information = training_data.mutual_information(counts, alpha)
     edges = spanning_edges(information) if ranks is None else decided_edges(information, ranks)
     forest = rooted(n, edges, root, ranks)
     return ChowLiuTree(forest, counts, *tree_vtree(forest))
@@ -602,7 +587,7 @@ def learn_hclt(
         data, valid = Data(start.schema, X, sample_weight, needed), valid_rows(start, X_valid)
     else:
         options = cardinalities, sample_weight, MAX_STATES, name, needed
-        data, beside, complete = read_data(X, X_valid, *options)
+        data, beside, complete = training_data.read_data(X, X_valid, *options)
         valid = None if beside is None else beside.held
         counts = data.pair_counts(complete) if in_chunks else grouped_counts(data)
         forest = tree_of(counts, alpha).forest
@@ -623,7 +608,7 @@ def learn_hclt(
             states: Any = full_passes(first, data, n, beta)
         else:
             states = epoch_states(first, data, phases, beta, (device or "numpy", dtype), generator)
-        bar = progress_bar(n, "HCLT", not progress, "pass")
+        bar = checks.progress_bar(n, "HCLT", not progress, "pass")
         found = fit(first, data, states, bar, valid, callback, patience=patience)
         if best is None or found.score > best.score:
             best = found

@@ -15,23 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from expectedkernels.arrays import (
-    DEFAULT_MAX_BYTES,
-    RngLike,
-    as_generator,
-    check_max_bytes,
-    place_of,
-    spans,
-    to_numpy,
-)
-from expectedkernels.checks import (
-    CircuitError,
-    DataError,
-    check_callback,
-    check_count,
-    check_real,
-    progress_bar,
-)
+from expectedkernels import arrays, checks
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.conditioning import certain, evidence_chunks, levels_of, observed
 from expectedkernels.circuits.graph import Unit
@@ -46,31 +30,9 @@ from expectedkernels.engine.nodes import NodePass
 from expectedkernels.engine.operations import TensorLevels, in_double
 from expectedkernels.engine.passes import EdgeCounts, count, up, workspace
 from expectedkernels.engine.scaled import safe_log
-from expectedkernels.learning.minibatch import (
-    CAPTURED,
-    Batch,
-    Card,
-    Trained,
-    card_of,
-    circuit_of,
-    mean_log_likelihood,
-    sent_weights,
-    start_of,
-    stepped,
-    with_stored,
-)
-from expectedkernels.learning.training_data import (
-    VALID,
-    Data,
-    Result,
-    Rows,
-    Step,
-    require_rows,
-    require_weight,
-    shares,
-    train,
-    used_up,
-)
+from expectedkernels.learning import minibatch, training_data
+from expectedkernels.learning.minibatch import CAPTURED, Batch, Card, Trained, circuit_of, stepped
+from expectedkernels.learning.training_data import VALID, Data, Result, Rows, Step, shares, used_up
 
 NEEDED = "EM needs at least one row of data"
 CHUNK = 2**22
@@ -179,7 +141,7 @@ class Flow:
         step = max(1, CHUNK // max(1, H.shape[1]))
         parts = [
             np.einsum("en,en->e", self._share[unit[some]], H[weights.indices[some]])
-            for some in spans(weights.nnz, step)
+            for some in arrays.spans(weights.nnz, step)
         ]
         return weights.data * np.concatenate(parts)
 
@@ -193,7 +155,7 @@ class Flow:
         with np.errstate(divide="ignore"):
             logs = np.log(np.abs(csr.data))[:, None]
         total, products = np.zeros(csr.nnz), []
-        for few in spans(self.flow.shape[1], max(1, CHUNK // max(1, csr.nnz))):
+        for few in arrays.spans(self.flow.shape[1], max(1, CHUNK // max(1, csr.nnz))):
             below = sums[unit, few]
             with np.errstate(invalid="ignore"):
                 share = np.exp(logs + H[csr.indices, few] - below)
@@ -266,7 +228,7 @@ Counts = list[Any]
 
 
 def expected_counts(
-    circuit: Circuit, rows: Rows, max_bytes: int = DEFAULT_MAX_BYTES
+    circuit: Circuit, rows: Rows, max_bytes: int = arrays.DEFAULT_MAX_BYTES
 ) -> tuple[float, Counts]:
     """The log-likelihood of the data, and how often every parameter is expected to be used.
 
@@ -317,7 +279,7 @@ def layer_counts(trained: Trained, rows: Rows, counts: Any = None) -> tuple[floa
     for some, evidence in evidence_chunks(levels, rows.evidence):
         found = up(levels, observed(trained.circuit, levels, evidence), work)
         own = rows.weights[some]
-        logs = to_numpy(found.log_roots).reshape(-1)
+        logs = arrays.to_numpy(found.log_roots).reshape(-1)
         good = logs > -inf
         if found.has_raised:
             good &= certain(found)
@@ -329,7 +291,7 @@ def layer_counts(trained: Trained, rows: Rows, counts: Any = None) -> tuple[floa
                 continue
             own, logs = own[kept], logs[kept]
             found = up(levels, observed(trained.circuit, levels, evidence.rows(kept)), work)
-        count(found, sent_weights(own, found.values), counts, work)
+        count(found, minibatch.sent_weights(own, found.values), counts, work)
         total += float(own @ logs)
     return total, counts
 
@@ -347,7 +309,7 @@ def _add_lost(trained: Trained, rows: Rows, counts: EdgeCounts) -> float:
 
 
 def pattern_counts(
-    circuit: Circuit, rows: Rows, max_bytes: int = DEFAULT_MAX_BYTES
+    circuit: Circuit, rows: Rows, max_bytes: int = arrays.DEFAULT_MAX_BYTES
 ) -> tuple[float, Counts]:
     """What `expected_counts` gives, by a pass up and down for patterns of rows at every node."""
     total = 0.0
@@ -386,7 +348,7 @@ def _log_likelihood(root: Flow, numbers: Any) -> float:
     if lost.any():
         patterns: Any = root.side.batch
         first = numbers[np.argmax(lost if patterns.rows is None else lost[patterns.rows])]
-        raise DataError(
+        raise checks.DataError(
             f"Row {first} of the data has probability zero under the circuit, whatever its "
             "weights: zeros stay zero in EM. Start from a circuit with larger support, or drop "
             "the row."
@@ -412,10 +374,10 @@ def em(
     step: float | tuple[float, float] | None = None,
     device: str | None = None,
     dtype: str | None = None,
-    rng: RngLike = None,
+    rng: arrays.RngLike = None,
     callback: Callable[[Circuit, float], object] | None = None,
     progress: bool = True,
-    max_bytes: int = DEFAULT_MAX_BYTES,
+    max_bytes: int = arrays.DEFAULT_MAX_BYTES,
     X_valid: EvidenceLike | None = None,
     patience: int = 5,
 ) -> Circuit:
@@ -503,13 +465,13 @@ def em(
     >>> round(float(p.log_likelihood(X).mean()), 3)
     -0.693
     """
-    check_count("em", "iterations", iterations)
-    check_count("em", "patience", patience, 1)
-    check_real("em", "pseudocount", pseudocount)
+    checks.check_count("em", "iterations", iterations)
+    checks.check_count("em", "patience", patience, 1)
+    checks.check_real("em", "pseudocount", pseudocount)
     if tolerance is not None:
-        check_real("em", "tolerance", tolerance)
-    check_max_bytes(max_bytes)
-    check_callback("em", callback, "two arguments")
+        checks.check_real("em", "tolerance", tolerance)
+    arrays.check_max_bytes(max_bytes)
+    checks.check_callback("em", callback, "two arguments")
     steps = checked_steps("em", batch_size, step)
     current = normalized(circuit)
     if device is None:
@@ -521,8 +483,8 @@ def em(
         states: Any = full_passes(current, data, iterations, pseudocount, max_bytes)
     else:
         phases, place = [Phase(iterations, batch_size, steps)], (device or "numpy", dtype)
-        states = epochs(current, data, phases, pseudocount, place, as_generator(rng))
-    bar = progress_bar(iterations, "EM", not progress, "iteration")
+        states = epochs(current, data, phases, pseudocount, place, arrays.as_generator(rng))
+    bar = checks.progress_bar(iterations, "EM", not progress, "iteration")
     stopping: Any = {"patience": patience, "tolerance": tolerance}
     valid = valid_rows(current, X_valid)
     return circuit_of(fit(current, data, states, bar, valid, callback, **stopping).state)
@@ -547,7 +509,7 @@ def fit(
 
     def steps() -> Iterator[Step]:
         for state, mean, begins in states:
-            score = None if valid is None else mean_log_likelihood(state, valid)
+            score = None if valid is None else minibatch.mean_log_likelihood(state, valid)
             yield Step(state, mean, score, begins=begins)
 
     def text(number: int, step: Step) -> str:
@@ -558,7 +520,7 @@ def fit(
         if callback is not None:
             callback(circuit_of(step.state), step.mean if step.valid is None else step.valid)
 
-    return train(steps(), start, bar, callback=tell, text=text, **stopping)
+    return training_data.train(steps(), start, bar, callback=tell, text=text, **stopping)
 
 
 def _place(circuit: Circuit) -> tuple[str | None, str | None]:
@@ -566,31 +528,31 @@ def _place(circuit: Circuit) -> tuple[str | None, str | None]:
     levels = None if None in circuit.cardinalities else levels_of(circuit)
     if not isinstance(levels, TensorLevels):
         return None, None
-    return place_of(levels.like), "float32" if levels.is_single else "float64"
+    return arrays.place_of(levels.like), "float32" if levels.is_single else "float64"
 
 
 def checked_steps(name: str, batch_size: Any, step: Any) -> tuple[float, float]:
     """The first and the last step of EM in batches; raises unless they are steps."""
     if batch_size is not None:
-        check_count(name, "batch_size", batch_size, 1)
+        checks.check_count(name, "batch_size", batch_size, 1)
     if step is None:
         return (1.0, 1.0) if batch_size is None else DEFAULT_STEPS
     pair = step if isinstance(step, (tuple, list)) and len(step) == 2 else (step, step)
-    first, last = (check_real(name, "step", x, 0.0, 1.0, "(]") for x in pair)
+    first, last = (checks.check_real(name, "step", x, 0.0, 1.0, "(]") for x in pair)
     return first, last
 
 
 def full_passes(
-    current: Circuit, data: Data, n: int, beta: float, max_bytes: int = DEFAULT_MAX_BYTES
+    current: Circuit, data: Data, n: int, beta: float, max_bytes: int = arrays.DEFAULT_MAX_BYTES
 ) -> Iterator[tuple[Circuit, float, bool]]:
     """What `fit` takes, where all rows are counted for every update, by workers if in chunks."""
     floors = _variance_floors(current, data)
     for i in range(n):
         found = data.summed(partial(_chunk_counts, current, max_bytes), _added)
         if found is None:
-            used_up() if i else require_rows(0, data.needed)
+            used_up() if i else training_data.require_rows(0, data.needed)
         n_rows, weight, total, counts = found
-        require_weight(weight)
+        training_data.require_weight(weight)
         current = maximized(current, counts, beta * weight / n_rows, floors)
         yield current, total / weight, i == 0
 
@@ -630,7 +592,7 @@ def epochs(
     n_given, weight, largest, sizes = data.totals
     n_rows, in_memory, beta = sum(sizes), data.X is None, pseudocount * weight / n_given
     most = min(phases[-1].size or n_rows, n_rows)
-    trained = start_of(start, *place, beta * most / n_rows, most * largest)
+    trained = minibatch.start_of(start, *place, beta * most / n_rows, most * largest)
     # over a power of two of about their size, weights keep to the range of floats
     unit = 2.0 ** (frexp(weight / n_rows)[1] - 1)
     beta /= unit
@@ -651,7 +613,7 @@ def epochs(
                     else:
                         if card is None or not in_memory:
                             many = in_memory or len(rows.weights) >= CAPTURED * size
-                            card = card_of(trained, rows, size) if many else None
+                            card = minibatch.card_of(trained, rows, size) if many else None
                         options = size, every, beta / n_rows, generator
                         trained, logs = _pass(trained, rows, card, *options)
                 total += logs
@@ -733,7 +695,7 @@ def normalized(circuit: Circuit, what: str = "EM") -> Circuit:
     """
     if not isinstance(circuit, Circuit):
         advice = " Make one with Circuit.from_units." if isinstance(circuit, Unit) else ""
-        raise CircuitError(
+        raise checks.CircuitError(
             "Parameters are fitted for the structure of a Circuit. "
             f"Got {type(circuit).__name__} instead.{advice}"
         )
@@ -753,13 +715,13 @@ def stored_alike(old: Any, new: Any) -> Any:
 
 
 def pattern_chunks(
-    circuit: Circuit, evidence: Evidence, max_bytes: int = DEFAULT_MAX_BYTES
+    circuit: Circuit, evidence: Evidence, max_bytes: int = arrays.DEFAULT_MAX_BYTES
 ) -> Iterator[tuple[slice, Evidence]]:
     """Rows in parts whose values, in a pass up and down, fit into memory, and which these are."""
     units, products = np.array([(b.n_units, b.width) for b in circuit.blocks]).T
     # all values, the flows at one node, and what it takes to list the patterns
     size = 8 * int(units.sum() + (3 * units + 4 * products).max()) + 16 * len(units)
-    for rows in spans(evidence.n_rows, max(1, max_bytes // size)):
+    for rows in arrays.spans(evidence.n_rows, max(1, max_bytes // size)):
         whole = rows.stop - rows.start == evidence.n_rows
         yield rows, evidence if whole else evidence.rows(rows)
 
@@ -807,7 +769,7 @@ def maximized(
     def fitted(block: Any, found: Any, floor: float) -> Any:
         if found is None:
             return block
-        new = with_stored(block, lambda old, sums: shares(found[0], beta, sums, old))
+        new = minibatch.with_stored(block, lambda old, sums: shares(found[0], beta, sums, old))
         return new if len(found) == 1 else _moved(new, found[1], floor)
 
     blocks = tuple(map(fitted, circuit.blocks, counts, floors))

@@ -11,15 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from expectedkernels.arrays import (
-    DEFAULT_MAX_BYTES,
-    RowsLike,
-    as_like,
-    check_max_bytes,
-    is_on_card,
-    place_of,
-    to_numpy,
-)
+from expectedkernels import arrays
 from expectedkernels.checks import DataError, check_count, check_real, progress_bar
 from expectedkernels.circuits.circuit import Circuit, renumbered
 from expectedkernels.circuits.joint_pass import array_in
@@ -98,16 +90,16 @@ class Fitted:
 
 def fit_mmd(
     circuit: Circuit,
-    X: RowsLike,
+    X: arrays.RowsLike,
     kernel: Kernel | None = None,
     *,
     steps: int = 300,
     learning_rate: float = 0.03,
-    X_valid: RowsLike | None = None,
+    X_valid: arrays.RowsLike | None = None,
     device: str | None = None,
     dtype: str | None = None,
     progress: bool = True,
-    max_bytes: int = DEFAULT_MAX_BYTES,
+    max_bytes: int = arrays.DEFAULT_MAX_BYTES,
 ) -> Circuit:
     """The circuit with its weights and tables fitted to data by the smallest exact MMD.
 
@@ -164,14 +156,14 @@ def fit_mmd(
     """
     check_count("fit_mmd", "steps", steps)
     check_real("fit_mmd", "learning_rate", learning_rate)
-    check_max_bytes(max_bytes)
+    arrays.check_max_bytes(max_bytes)
     start = normalized(circuit, "fit_mmd")
     rows = _distinct(X, start, "X")
     held = None if X_valid is None else _distinct(X_valid, start, "X_valid")
     kernel = default_kernel(start, rows.X) if kernel is None else kernel
     require_kernel(kernel)
     if device is None:
-        device = "torch" if circuit.is_on_host else place_of(array_in(circuit))
+        device = "torch" if circuit.is_on_host else arrays.place_of(array_in(circuit))
     refuse_gradients("fit_mmd", kernel)
     blocks = kernel.blocks(start.vtree, start.cardinalities)
     fitted = _fitted(start.to(device, dtype), blocks, max_bytes)
@@ -232,7 +224,7 @@ def _groups(fitted: Fitted, rows: Empirical) -> Points:
     axes = (CircuitOperand(circuit), side)
     for joint, (_, first) in parts(axes, fitted.kernel, fitted.max_bytes):
         points = joint.axes[1]
-        shares = as_like(rows.weights[first : first + points.n_rows], like)
+        shares = arrays.as_like(rows.weights[first : first + points.n_rows], like)
         found.append((points, shares.to(like.dtype)))
     return found
 
@@ -249,7 +241,7 @@ def _steps(
     """The numbers of now and then during n updates, the first and the last ones among them."""
     import torch
 
-    on_card = is_on_card(fitted.logits[0])
+    on_card = arrays.is_on_card(fitted.logits[0])
     optimizer = torch.optim.Adam(fitted.logits, lr=rate, capturable=on_card)
 
     def plain_step() -> Any:
@@ -292,7 +284,7 @@ def _on_host(start: Circuit, fitted: Fitted) -> Circuit:
     """The circuit that was fitted, on the host, stored as the one that it started from."""
     blocks: list[Any] = list(start.blocks)
     for places, logits in zip(fitted.places, fitted.logits, strict=True):
-        for place, rows in zip(places, to_numpy(logits.double().softmax(-1)), strict=True):
+        for place, rows in zip(places, arrays.to_numpy(logits.double().softmax(-1)), strict=True):
             old = blocks[place].numbers
             rows = rows * (old.sum(axis=1) > 0).reshape(-1, 1)
             stored = sparse.csr_array(rows) if sparse.issparse(old) else rows

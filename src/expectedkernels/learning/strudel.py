@@ -13,22 +13,8 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import logsumexp, xlogy
 
-from expectedkernels.arrays import (
-    DEFAULT_MAX_BYTES,
-    RngLike,
-    RowsLike,
-    as_generator,
-    require_memory,
-)
-from expectedkernels.checks import (
-    CircuitError,
-    DataError,
-    check_callback,
-    check_count,
-    check_real,
-    progress_bar,
-    removed,
-)
+from expectedkernels import arrays, checks
+from expectedkernels.checks import CircuitError, DataError, check_count, check_real, progress_bar
 from expectedkernels.circuits.build import blocks_beside, mixture, with_root_weights
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.conditioning import chunks, flat_edges, reached_edges
@@ -37,13 +23,8 @@ from expectedkernels.circuits.queries import deterministic, log_values
 from expectedkernels.data.evidence import as_evidence
 from expectedkernels.data.schema import Schema
 from expectedkernels.engine.blocks import Inner
-from expectedkernels.learning.chow_liu import (
-    EM_ITERATIONS,
-    EM_TOLERANCE,
-    ChowLiuTree,
-    flow_blocks,
-    tree_of,
-)
+from expectedkernels.learning import chow_liu, structure_search
+from expectedkernels.learning.chow_liu import EM_ITERATIONS, EM_TOLERANCE, ChowLiuTree
 from expectedkernels.learning.em import (
     em,
     expected_counts,
@@ -52,16 +33,7 @@ from expectedkernels.learning.em import (
     normalized,
     pattern_chunks,
 )
-from expectedkernels.learning.structure_search import (
-    NOTHING,
-    Level,
-    Logical,
-    Split,
-    best_edge,
-    plan,
-    tree_circuit,
-    weighted_circuit,
-)
+from expectedkernels.learning.structure_search import NOTHING, Logical, Split, weighted_circuit
 from expectedkernels.learning.training_data import (
     MAX_STATES,
     VALID,
@@ -95,7 +67,7 @@ class CompleteSearch:
         self._start = (tree, states, weights, beta)
         self._done: list[tuple[int, int]] = []
         self._torn = False
-        self.circuit, start = tree_circuit(tree)
+        self.circuit, start = structure_search.tree_circuit(tree)
         # small numbers: gathering rows of them is much of the work
         self.states = states.astype(np.min_scalar_type(max(tree.cardinalities)))
         self.weights, self.beta = weights, beta
@@ -178,7 +150,7 @@ class CompleteSearch:
         self._flow, self._open = (_longer(x, n_edges) for x in (self._flow, self._open))
         self._terms = _longer(self._terms, n_units)
 
-    def _move(self, level: Level, rows: IntArray, states: IntArray) -> None:
+    def _move(self, level: structure_search.Level, rows: IntArray, states: IntArray) -> None:
         """Let rows use other edges at one node, and the flow with them."""
         old = np.asarray(level.edges, dtype=np.intp)
         moved = np.asarray(level.moved, dtype=np.intp)
@@ -215,7 +187,7 @@ class CompleteSearch:
         weights = np.zeros(len(self.circuit.sum_of))
         edges, _, found = self._weights_of(self.circuit.sums())
         weights[edges] = found
-        return weighted_circuit(self.circuit, plan(self.circuit), weights)
+        return weighted_circuit(self.circuit, structure_search.plan(self.circuit), weights)
 
 
 def _longer(array: Any, n: int, fill: int = 0) -> Any:
@@ -258,7 +230,7 @@ class IncompleteSearch:
         weights: FloatArray,
         beta: float,
     ) -> None:
-        self.circuit, start = tree_circuit(tree)
+        self.circuit, start = structure_search.tree_circuit(tree)
         self.beta = beta
         self.totals = np.maximum(weights.sum(axis=1), np.finfo(np.float64).tiny).tolist()
         self._theta = np.ones(len(self.circuit.sum_of))
@@ -272,7 +244,7 @@ class IncompleteSearch:
 
     def _refit(self) -> None:
         """One step of EM, which gives flows on the way."""
-        self._plan = plan(self.circuit)
+        self._plan = structure_search.plan(self.circuit)
         model = weighted_circuit(self.circuit, self._plan, self._theta)
         _, counts = expected_counts(model, self.rows)
         flow = np.zeros(len(self.circuit.sum_of))
@@ -428,14 +400,14 @@ def best_variable(search: Search, edge: int, alpha: float) -> int:
 def splits(search: Search, n: int, alpha: float) -> Iterator[Step]:
     """At most n splits of one circuit, each of the edge that most rows use."""
     for _ in range(n):
-        edge = best_edge(search.circuit, *search.candidates)
+        edge = structure_search.best_edge(search.circuit, *search.candidates)
         if edge is None:
             return
         search.split(edge, best_variable(search, edge, alpha))
         yield Step(search.state, *search.log_likelihoods)
 
 
-@removed(
+@checks.removed(
     beam="splits are made one by one",
     edge="the edge that most rows use is split",
     max_units="set 'iterations', or raise KeyboardInterrupt in 'callback' to stop",
@@ -445,8 +417,8 @@ def splits(search: Search, n: int, alpha: float) -> Iterator[Step]:
     variable="the variable that tells most about the others is taken",
 )
 def learn_strudel(
-    X: RowsLike,
-    X_valid: RowsLike | None = None,
+    X: arrays.RowsLike,
+    X_valid: arrays.RowsLike | None = None,
     iterations: int = 100,
     *,
     pseudocount: float = 1.0,
@@ -538,10 +510,10 @@ def learn_strudel(
     beta, alpha = check_real(name, "pseudocount", pseudocount), check_real(name, "alpha", alpha)
     check_count(name, "iterations", iterations)
     check_count(name, "patience", patience, 1, none=True)
-    check_callback(name, callback)
+    checks.check_callback(name, callback)
     data, beside, complete = read_data(X, X_valid, cardinalities, sample_weight, max_states, name)
     sets = [data.in_memory("X"), *([] if beside is None else [beside.held])]
-    tree = tree_of(data.pair_counts(complete), alpha)
+    tree = chow_liu.tree_of(data.pair_counts(complete), alpha)
     rows, weights = distinct_rows(sets, tree.cardinalities)
     given = weights, beta * tree.counts.mean_weight
     search: Search
@@ -550,7 +522,7 @@ def learn_strudel(
     else:
         complete = not np.isnan(sets[0].evidence.values).any()
         search = IncompleteSearch(
-            tree, flow_blocks(tree, data, beta, alpha, complete), rows, *given
+            tree, chow_liu.flow_blocks(tree, data, beta, alpha, complete), rows, *given
         )
     number = count(1)
 
@@ -577,19 +549,19 @@ CERTAINTY = 0.9
 """How sure EM is at the start that a row belongs to the component of its cluster."""
 
 
-@removed(method="components come from EM")
+@checks.removed(method="components come from EM")
 def learn_mixture(
-    X: RowsLike,
+    X: arrays.RowsLike,
     n_components: int,
     *,
     iterations: int = 100,
     splits: int = 100,
     structure: Circuit | None = None,
-    X_valid: RowsLike | None = None,
+    X_valid: arrays.RowsLike | None = None,
     pseudocount: float = 1.0,
     sample_weight: ArrayLike | None = None,
     tolerance: float | None = None,
-    rng: RngLike = None,
+    rng: arrays.RngLike = None,
     progress: bool = True,
     **options: Any,
 ) -> Circuit:
@@ -665,7 +637,7 @@ def learn_mixture(
     check_real(name, "pseudocount", pseudocount)
     if tolerance is not None:
         check_real(name, "tolerance", tolerance)
-    generator = as_generator(rng)
+    generator = arrays.as_generator(rng)
     if structure is None:
         chosen: dict[str, Any] = {
             "pseudocount": pseudocount,
@@ -699,7 +671,9 @@ def learn_mixture(
     try:
         family: _Family = (_ByUses if quick else _ByPasses)(structure, X, beta)
         needed = 8.0 * n_components * len(X)
-        require_memory(needed, f"A mixture of {n_components} components", "Take fewer components.")
+        arrays.require_memory(
+            needed, f"A mixture of {n_components} components", "Take fewer components."
+        )
         R = _clusters(X, weights[0], structure.cardinalities, n_components, generator)
         start = _updated(family, R * weights[0][:, None])
     except KeyboardInterrupt:  # there is no mixture yet
@@ -783,7 +757,7 @@ class _ByUses:
     def __init__(self, structure: Circuit, X: FloatArray, beta: float):
         self.structure, self.beta, self.flat = structure, beta, flat_edges(structure)
         evidence, units, found = as_evidence(X, structure.cardinalities), self.flat.units, []
-        for part in chunks(structure.levels, len(X), DEFAULT_MAX_BYTES):
+        for part in chunks(structure.levels, len(X), arrays.DEFAULT_MAX_BYTES):
             used = reached_edges(structure, evidence.rows(part), alike=False)
             found.append((used.rows + part.start, used.edges))
         row, edge = (np.concatenate(each) for each in zip(*found, strict=True))
