@@ -429,7 +429,7 @@ def test_an_interrupt_returns_the_last_circuit(monkeypatch):
         return step(*arguments)
 
     monkeypatch.setattr(module, "maximized", interrupted)
-    monkeypatch.setattr(module, "progress_bar", Bar)
+    monkeypatch.setattr(module.checks, "progress_bar", Bar)
     same_parameters(em(p, X, 10), expected)
     assert "interrupted" in Bar.last.shown[-1]
     assert Bar.last.closed
@@ -439,7 +439,7 @@ def test_the_bar_shows_the_likelihood(monkeypatch, capsys):
     p = ek.factorized([[0.5, 0.5]])
     em(p, [[0], [1]], 3)
     assert capsys.readouterr() == ("", "")
-    monkeypatch.setattr(module, "progress_bar", Bar)
+    monkeypatch.setattr(module.checks, "progress_bar", Bar)
     em(p, [[0], [1]], 3)
     for shown in Bar.last.shown:
         likelihood, rows = shown.rsplit(", ", 1)
