@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import reduce
+from functools import partial, reduce
 from importlib import import_module
 from itertools import chain, islice
 from os import PathLike
@@ -157,7 +157,8 @@ def each_chunk(
         parallel = Parallel(**options)
         bundles = iter(lambda: list(islice(parts, 4 * workers)), [])
     for some in bundles:
-        work = (delayed(_listed)(function, *part) for part in some)
+        # as one object: arrays among arguments are scattered, and lost with a worker that dies
+        work = (delayed(partial(_listed, function, *part))() for part in some)
         yield from chain.from_iterable(parallel(work))
 
 
