@@ -110,7 +110,7 @@ def test_circuits_in_torch_are_fitted_there(monkeypatch):
         places.append((device, dtype))
         return start_of(circuit, device, dtype, *rest)
 
-    monkeypatch.setattr(sys.modules[ek.em.__module__], "start_of", watched)
+    monkeypatch.setattr(sys.modules[start_of.__module__], "start_of", watched)
     wanted = ek.em(START, X, 2, progress=False).log_likelihood(X)
     for dtype, off in (("float64", 1e-10), ("float32", 1e-4)):
         found = ek.em(START.to("torch", dtype=dtype), X, 2, progress=False)
