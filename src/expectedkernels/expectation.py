@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels import checks
 from expectedkernels.arrays import (
     DEFAULT_MAX_BYTES,
     Array,
@@ -25,30 +26,11 @@ from expectedkernels.arrays import (
     memory_limit,
     place_of,
 )
-from expectedkernels.checks import (
-    CircuitError,
-    DataError,
-    PropertyError,
-    SizeError,
-    check_count,
-    progress_bar,
-    rows_numbered,
-)
+from expectedkernels.checks import CircuitError, DataError, PropertyError, SizeError
+from expectedkernels.circuits import evidence_forms, operands
 from expectedkernels.circuits.circuit import Circuit, align, vtree_for
-from expectedkernels.circuits.evidence_forms import (
-    Choice,
-    ConditionalsOperand,
-    choose,
-    operand_in,
-)
 from expectedkernels.circuits.graph import Sum, Unit
 from expectedkernels.circuits.joint_pass import JointPass, array_in
-from expectedkernels.circuits.operands import (
-    CircuitOperand,
-    PointOperand,
-    Side,
-    check_single_root,
-)
 from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import TOLERANCE, require_normalized, require_possible
 from expectedkernels.data.evidence import (
@@ -64,6 +46,7 @@ from expectedkernels.data.tables import as_floats, as_table, is_frame
 from expectedkernels.display import overview
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.scaled import Place, Scaled
+from expectedkernels.kernels import kernel
 from expectedkernels.kernels.empirical import DistributionLike, Empirical, shared_schema
 from expectedkernels.kernels.gram import (
     CHUNK_BYTES,
@@ -72,14 +55,6 @@ from expectedkernels.kernels.gram import (
     gram,
     parts,
     pieces,
-)
-from expectedkernels.kernels.kernel import (
-    BLOCK,
-    Kernel,
-    finite_rows,
-    refuse_gradients,
-    refuse_infinite,
-    require_kernel,
 )
 from expectedkernels.kernels.points import EVERY, collected
 from expectedkernels.kernels.target import Target
@@ -90,7 +65,7 @@ from expectedkernels.vtree import Vtree
 def expected_kernel(
     p: DistributionLike,
     q: DistributionLike,
-    k: Kernel,
+    k: kernel.Kernel,
     *,
     evidence_p: EvidenceLike | None = None,
     evidence_q: EvidenceLike | None = None,
@@ -159,7 +134,7 @@ def expected_kernel(
     """
     found = prepared(p, q, k, evidence_p, evidence_q, max_bytes)
     if out is not None:
-        refuse_gradients("The 'out' parameter", k)
+        kernel.refuse_gradients("The 'out' parameter", k)
     if isinstance(found, tuple):
         return _between_points(*found, k, log, out)
     sides = (found.sides[0], found.sides[1])
@@ -175,7 +150,7 @@ def expected_kernel(
         else:  # arrays that know their gradients, or cannot be written to, are joined as they are
             yield EVERY, gram(sides, found.blocks, max_bytes, bar)
 
-    with nullcontext() if n_pairs == 1 else progress_bar(n_pairs, "expected kernels") as bar:
+    with nullcontext() if n_pairs == 1 else checks.progress_bar(n_pairs, "expected kernels") as bar:
         shape = (extent_of(sides[0]), extent_of(sides[1]))
         return collected(values(bar), shape, found.logs, found.weights, flat, log, out)
 
@@ -200,20 +175,20 @@ class Prepared:
 
     circuit: Circuit
     blocks: KernelBlocks
-    sides: list[Side]
-    choice: Choice
+    sides: list[operands.Side]
+    choice: evidence_forms.Choice
     logs: list[Any]
     weights: list[Any]
 
 
 def prepared(
-    p: Any, q: Any, k: Kernel, evidence_p: Any, evidence_q: Any, max_bytes: int
+    p: Any, q: Any, k: kernel.Kernel, evidence_p: Any, evidence_q: Any, max_bytes: int
 ) -> Prepared | tuple[Any, Any]:
     """The arguments of `expected_kernel`, checked, in the forms that cost least.
 
     Two sets of points stay as they are: their kernels need no sweep.
     """
-    require_kernel(k)
+    kernel.require_kernel(k)
     check_max_bytes(max_bytes)
     p, q = converted(p), converted(q)
     own = [getattr(x, "schema", None) for x in (p, q)]
@@ -242,27 +217,27 @@ def prepared(
     given = [(p, first), (q, second)]
     logs = [None if evidence is None else require_possible(x, evidence) for x, evidence in given]
     plain = [_side(x, circuit) if evidence is None else (None, None) for x, evidence in given]
-    choice = Choice((None, None), 0.0, {})
+    choice = evidence_forms.Choice((None, None), 0.0, {})
     if first is not None or second is not None:
         one, other = (
             pair if side is None else side for pair, (side, _) in zip(given, plain, strict=True)
         )
-        choice = choose((one, other), max(blocks.operand.units))  # type: ignore[arg-type]
+        choice = evidence_forms.choose((one, other), max(blocks.operand.units))  # type: ignore[arg-type]
     sides = [
-        operand_in(form, *pair) if side is None else side  # type: ignore[arg-type]
+        evidence_forms.operand_in(form, *pair) if side is None else side  # type: ignore[arg-type]
         for form, pair, (side, _) in zip(choice.forms, given, plain, strict=True)
     ]
     if q is p and first is second is not None and choice.forms[0] == choice.forms[1]:
         sides[1] = sides[0]
     logs = [
-        None if isinstance(side, ConditionalsOperand) else own_logs
+        None if isinstance(side, evidence_forms.ConditionalsOperand) else own_logs
         for side, own_logs in zip(sides, logs, strict=True)
     ]
     weights = [share for _, share in plain]
     return Prepared(circuit, blocks, sides, choice, logs, weights)
 
 
-def _warn_of_codes(k: Kernel, schema: Schema, blocks: Any) -> None:
+def _warn_of_codes(k: kernel.Kernel, schema: Schema, blocks: Any) -> None:
     """Warn if a kernel takes the codes of text labels for numbers."""
     for v in schema.unordered:
         if any(factor.square or factor.absolute for factor in blocks.factors[v]):
@@ -395,20 +370,20 @@ def _read_evidence(x: Any, evidence: Any, name: str, own: Schema | None) -> Evid
         return None
     if not isinstance(x, Circuit):
         raise DataError(f"Evidence conditions circuits. Got {name} for a set of points.")
-    check_single_root(x, f"Conditioning ({name})")
+    operands.check_single_root(x, f"Conditioning ({name})")
     if own is not None:
         evidence = matched_evidence(evidence, own, x.schema)
     return as_evidence(evidence, x.schema)
 
 
-def _side(x: Any, circuit: Circuit) -> tuple[Side, Any]:
+def _side(x: Any, circuit: Circuit) -> tuple[operands.Side, Any]:
     """The side of the sweep without evidence, and weights to sum rows with."""
     if isinstance(x, Circuit):
-        return CircuitOperand(x), None
+        return operands.CircuitOperand(x), None
     points, weights, numbers = _weighted(x.merged() if isinstance(x, Empirical) else x)
-    with rows_numbered(numbers):
+    with checks.rows_numbered(numbers):
         points = as_points(points, circuit.schema)
-    return PointOperand(points, circuit.vtree, circuit.cardinalities), weights
+    return operands.PointOperand(points, circuit.vtree, circuit.cardinalities), weights
 
 
 def _weighted(x: Any) -> tuple[Any, Any, Any]:
@@ -418,12 +393,12 @@ def _weighted(x: Any) -> tuple[Any, Any, Any]:
     return x, None, np.arange(len(x))
 
 
-def _between_points(p: Any, q: Any, k: Kernel, log: bool, out: Any) -> Any:
+def _between_points(p: Any, q: Any, k: kernel.Kernel, log: bool, out: Any) -> Any:
     """Points against points: values of the kernel itself."""
     sides, weights, numbers = zip(*map(_weighted, (p, q)), strict=True)
     for points, own in zip(sides, numbers, strict=True):
-        with rows_numbered(own):
-            finite_rows(points)
+        with checks.rows_numbered(own):
+            kernel.finite_rows(points)
     summed = tuple(axis for axis in (0, 1) if weights[axis] is not None)
     # rows of the axis that is not summed first are worked on in groups
     along = 1 if summed == (0,) else 0
@@ -465,7 +440,7 @@ def require_distribution(x: Any, what: str) -> None:
 def monte_carlo_expected_kernel(
     p: DistributionLike,
     q: DistributionLike,
-    k: Kernel,
+    k: kernel.Kernel,
     n: int,
     rng: RngLike = None,
     chunk: int = 100_000,
@@ -504,14 +479,14 @@ def monte_carlo_expected_kernel(
     >>> abs(estimate - ek.expected_kernel(p, p, ek.RBF(0.5))) < 5 * error
     True
     """
-    require_kernel(k)
-    refuse_gradients("monte_carlo_expected_kernel", k, p, q)
-    check_count("monte_carlo_expected_kernel", "n", n, 2, error=DataError)
+    kernel.require_kernel(k)
+    kernel.refuse_gradients("monte_carlo_expected_kernel", k, p, q)
+    checks.check_count("monte_carlo_expected_kernel", "n", n, 2, error=DataError)
     generator = as_generator(rng)
     p, q = sampled_pair(p, q)
     (draw_p, mass_p), (draw_q, mass_q) = _sampler(p, generator), _sampler(q, generator)
     count, mean, squares = 0, 0.0, 0.0
-    with progress_bar(n, "sampling") as bar:
+    with checks.progress_bar(n, "sampling") as bar:
         while count < n:
             size = min(chunk, n - count)
             x, y = draw_p(size), draw_q(size)
@@ -522,7 +497,7 @@ def monte_carlo_expected_kernel(
                 )
             with np.errstate(over="ignore"):
                 values = k.pairs(x, y)
-            refuse_infinite(values)
+            kernel.refuse_infinite(values)
             # merge the moments of this chunk into those so far
             shift = float(values.mean()) - mean
             squares += float(((values - values.mean()) ** 2).sum())
@@ -632,7 +607,7 @@ class Explanation:
 def explain(
     p: DistributionLike,
     q: DistributionLike,
-    k: Kernel,
+    k: kernel.Kernel,
     evidence_p: EvidenceLike | None = None,
     evidence_q: EvidenceLike | None = None,
     *,
@@ -677,12 +652,12 @@ def _of_points(p: Any, q: Any) -> Explanation:
     """The kernels of points: no sweep."""
     X, Y = (_weighted(x)[0] for x in (p, q))
     n, m = len(X), len(Y)
-    blocks = ceil(n / BLOCK) * ceil(m / BLOCK)
+    blocks = ceil(n / kernel.BLOCK) * ceil(m / kernel.BLOCK)
     count = 2 * n * m * X.shape[1]
-    n_bytes = 2 * 8 * min(n, BLOCK) * min(m, BLOCK)
+    n_bytes = 2 * 8 * min(n, kernel.BLOCK) * min(m, kernel.BLOCK)
     lines = [
         f"{n} x {m} values of a kernel at points of {X.shape[1]} variables",
-        f"  {_counted(blocks, 'block')} of at most {BLOCK} x {BLOCK} pairs",
+        f"  {_counted(blocks, 'block')} of at most {kernel.BLOCK} x {kernel.BLOCK} pairs",
         _costs(n_bytes, count),
     ]
     return Explanation("points", (None, None), (n, m), blocks, blocks, n_bytes, count, tuple(lines))
@@ -724,10 +699,10 @@ def _of_sweeps(found: Prepared, max_bytes: int) -> Explanation:
     )
 
 
-def _described(side: Side, form: str | None) -> str:
-    if not isinstance(side, CircuitOperand):
+def _described(side: operands.Side, form: str | None) -> str:
+    if not isinstance(side, operands.CircuitOperand):
         return _counted(side.n_rows, "point")
-    circuit = side.model if isinstance(side, ConditionalsOperand) else side.circuit
+    circuit = side.model if isinstance(side, evidence_forms.ConditionalsOperand) else side.circuit
     text = f"a circuit of {_counted(circuit.n_variables, 'variable')}, {circuit.n_units} units"
     inner = [block for block in circuit.blocks if isinstance(block, Inner)]
     sparse = [block.is_sparse for block in inner if block.weights is not None]

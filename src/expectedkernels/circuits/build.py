@@ -9,14 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from expectedkernels.arrays import (
-    Array,
-    NumbersLike,
-    RngLike,
-    TablesLike,
-    as_generator,
-    require_memory,
-)
+from expectedkernels import arrays
 from expectedkernels.checks import CircuitError, check_count, check_parameter, check_real
 from expectedkernels.circuits.circuit import Circuit, align, host_for, minimize, require_circuits
 from expectedkernels.circuits.inputs import Input, Real, Table, weighted_units
@@ -32,7 +25,7 @@ ONE = Inner(1, 1, None, None, None)
 
 
 def factorized(
-    tables: TablesLike, vtree: Vtree | None = None, *, normalized: bool = True
+    tables: arrays.TablesLike, vtree: Vtree | None = None, *, normalized: bool = True
 ) -> Circuit:
     """The circuit of independent discrete variables, the product of one table per variable.
 
@@ -221,8 +214,8 @@ def blocks_beside(vtree: Vtree, circuits: Sequence[Any]) -> list[Any]:
 
 def hmm(
     initial: ArrayLike,
-    transition: NumbersLike,
-    emission: Array | Sequence[NumbersLike],
+    transition: arrays.NumbersLike,
+    emission: arrays.Array | Sequence[arrays.NumbersLike],
     length: int | None = None,
     *,
     normalized: bool = True,
@@ -296,8 +289,8 @@ def hmm(
 
 def gaussian_mixture(
     weights: ArrayLike,
-    means: NumbersLike,
-    variances: NumbersLike,
+    means: arrays.NumbersLike,
+    variances: arrays.NumbersLike,
     vtree: Vtree | None = None,
     *,
     normalized: bool = True,
@@ -352,7 +345,7 @@ def gaussian_mixture(
 def random_circuit(
     vtree: Vtree | int,
     units: int,
-    rng: RngLike = None,
+    rng: arrays.RngLike = None,
     cardinalities: int | Sequence[int] = 2,
     density: float | None = None,
 ) -> Circuit:
@@ -391,7 +384,7 @@ def random_circuit(
     check_count("random_circuit", "units", units, 1)
     if density is not None:
         check_real("random_circuit", "density", density, 0, 1, "(]")
-    generator = as_generator(rng)
+    generator = arrays.as_generator(rng)
     d = vtree.n_variables
     _over(d, vtree, "cardinalities")
     given = np.asarray(cardinalities)
@@ -399,7 +392,7 @@ def random_circuit(
     wanted = f"a positive int, or one per variable ({d} in all)"
     check_parameter(bool(good), name, "cardinalities", cardinalities, wanted, CircuitError)
     cards = np.broadcast_to(given, (d,)).tolist()
-    require_memory(
+    arrays.require_memory(
         8.0 * units * (units * max(0, d - 2) + sum(cards)), "The circuit", "Take fewer units."
     )
 

@@ -14,27 +14,7 @@ import numpy as np
 from array_api_compat import is_torch_array
 from scipy import sparse
 
-from expectedkernels.arrays import (
-    Array,
-    Place,
-    RngLike,
-    RowsLike,
-    StatesLike,
-    VariableLike,
-    distinct_dense_rows,
-    distinct_pairs,
-    distinct_sparse_rows,
-    is_numpy,
-    namespace,
-)
-from expectedkernels.checks import (
-    CircuitError,
-    DataError,
-    PropertyError,
-    SizeError,
-    check_choice,
-    public,
-)
+from expectedkernels import arrays, checks
 from expectedkernels.circuits import queries
 from expectedkernels.circuits.graph import Unit
 from expectedkernels.circuits.inputs import Input
@@ -53,7 +33,7 @@ Made = TypeVar("Made")
 AnyCircuit = TypeVar("AnyCircuit", bound="Circuit")
 
 
-@public
+@checks.public
 @dataclass(frozen=True, eq=False, repr=False)
 class Circuit:
     """A smooth, structured-decomposable circuit: one block of units per vtree node.
@@ -159,7 +139,7 @@ class Circuit:
         return Schema(self.cardinalities, self.names, self.states)
 
     def with_names(
-        self, names: Sequence[str] | None = None, states: StatesLike | None = None
+        self, names: Sequence[str] | None = None, states: arrays.StatesLike | None = None
     ) -> Self:
         """The circuit with other names of its variables, and labels of their states.
 
@@ -242,7 +222,7 @@ class Circuit:
     def xp(self) -> ModuleType:
         """The array-API namespace of the circuit's arrays."""
         block: Any = self.blocks[0]
-        return namespace(block.numbers)
+        return arrays.namespace(block.numbers)
 
     @property
     def operand(self) -> Operand:
@@ -307,14 +287,14 @@ class Circuit:
         """The arrays of numbers of all blocks."""
         return [x for x in chain.from_iterable(self._each("arrays")) if x is not None]
 
-    def _is_at(self, place: Place) -> bool:
+    def _is_at(self, place: arrays.Place) -> bool:
         """Whether all arrays are there."""
         return all(place.holds(x) for block in map(vars, self.blocks) for x in block.values())
 
     @cached_property
     def is_on_host(self) -> bool:
         """Whether all arrays are NumPy's."""
-        return self._is_at(Place("numpy"))
+        return self._is_at(arrays.Place("numpy"))
 
     @property
     def host(self) -> Self:
@@ -367,8 +347,8 @@ class Circuit:
         >>> ek.factorized([[0.2, 0.8]]).to("numpy").n_units
         1
         """
-        target = Place(where, dtype)
-        known = dtype is None and is_numpy(target.xp)
+        target = arrays.Place(where, dtype)
+        known = dtype is None and arrays.is_numpy(target.xp)
         if self.is_on_host if known else self._is_at(target):
             return self
         blocks = tuple(map(methodcaller("moved", target.move), self.blocks))
@@ -399,7 +379,7 @@ class Circuit:
         roots = "" if self.n_roots == 1 else f", {self.n_roots} roots"
         try:
             size = f"{self.n_units} units, {self.n_edges} edges{roots}"
-        except SizeError:
+        except checks.SizeError:
             size = "too large to be written out"
         return f"<Circuit of {self.n_variables} variables: {size}>"
 
@@ -467,7 +447,7 @@ class Circuit:
             return self
         return type(self)(self.vtree, self.blocks, self.names, self.states)
 
-    def log_likelihood(self, X: EvidenceLike) -> Array:
+    def log_likelihood(self, X: EvidenceLike) -> arrays.Array:
         """The log of the circuit's value at every row of X, shape (n,).
 
         Parameters
@@ -491,7 +471,7 @@ class Circuit:
         """
         return queries.log_likelihood(self, X)
 
-    def site_logs(self, X: RowsLike, variable: int | str) -> Array:
+    def site_logs(self, X: arrays.RowsLike, variable: int | str) -> arrays.Array:
         """The log of the circuit at points with one variable set to each of its states in turn.
 
         Parameters
@@ -518,8 +498,8 @@ class Circuit:
         return queries.site_logs(self, X, variable)
 
     def all_site_logs(
-        self, X: RowsLike, variables: Sequence[VariableLike] | None = None
-    ) -> list[Array]:
+        self, X: arrays.RowsLike, variables: Sequence[arrays.VariableLike] | None = None
+    ) -> list[arrays.Array]:
         """What `site_logs` gives for every variable (or some), by one pass up and one down.
 
         Parameters
@@ -544,7 +524,7 @@ class Circuit:
         """
         return queries.all_site_logs(self, X, variables)
 
-    def log_partition(self) -> Array:
+    def log_partition(self) -> arrays.Array:
         """The log of the sum (or integral) of the circuit over all states; 0 if normalised.
 
         Returns
@@ -634,7 +614,7 @@ class Circuit:
         """
         return queries.condition(host_for(self, "condition"), evidence)
 
-    def map(self, X: EvidenceLike, as_frame: bool | None = None) -> Array:
+    def map(self, X: EvidenceLike, as_frame: bool | None = None) -> arrays.Array:
         """The rows of X with missing entries (NaN) set to their most probable joint values.
 
         Needs a deterministic circuit; for others the problem is NP-hard, and this raises. The
@@ -668,10 +648,10 @@ class Circuit:
     def sample(
         self,
         n: int,
-        rng: RngLike = None,
+        rng: arrays.RngLike = None,
         evidence: EvidenceLike | None = None,
         as_frame: bool = False,
-    ) -> Array:
+    ) -> arrays.Array:
         """Independent samples, shape (n, variables); (rows, n, variables) for rows of evidence.
 
         The array is NumPy's, also if those of the circuit are not.
@@ -739,7 +719,7 @@ def align(p: Circuit, q: Circuit, states: str = "same") -> tuple[Circuit, Circui
     >>> align(p, q)[1].names
     ('rain', 'wet')
     """
-    check_choice("align", "states", states, ("same", "union"))
+    checks.check_choice("align", "states", states, ("same", "union"))
     require_circuits("align", p, q)
     if p is q or p.schema.is_plain or q.schema.is_plain:
         return p, q
@@ -758,7 +738,7 @@ def require_circuits(function: str, *given: Any) -> None:
         how = "Circuit.from_units makes one of a graph of units"
         if hasattr(circuit, "compile"):
             how = "a model becomes one by model.circuit()"
-        raise CircuitError(
+        raise checks.CircuitError(
             f"{function} works on Circuits. Got {type(circuit).__name__} instead; {how}."
         )
 
@@ -793,7 +773,7 @@ def in_order(
         names = tuple(map(str, columns))
         only = [sorted({*a} - {*b}) for a, b in ((names, schema.names), (schema.names, names))]
         if any(only):
-            raise DataError(
+            raise checks.DataError(
                 "A circuit with names is matched with the columns of a table by these. Only the "
                 f"table has {only[0]}, only the circuit {only[1]}; rename one of them, or take the "
                 "names off to match them by position: Circuit(circuit.vtree, circuit.blocks)."
@@ -803,7 +783,7 @@ def in_order(
     labels: list[Any] = [wanted.labels(v) for v in range(schema.n_variables)]
     for v, given in (states or {}).items():
         if labels[v] is not None and len(labels[v]) != len(given):
-            raise DataError(
+            raise checks.DataError(
                 f"The column {columns[v]!r} has the categories {list(given)[:20]}, and the circuit "
                 f"the states {list(labels[v])[:20]}: they must be the same."
             )
@@ -893,7 +873,7 @@ def merge_equal(vtree: Vtree, blocks: Sequence[Any]) -> Blocks:
         left, right = below_left[1][block.index("left")], below_right[1][block.index("right")]
         n_left, n_right = below_left[0].n_units, below_right[0].n_units
         alive = (left >= 0) & (right >= 0)
-        pairs, column = distinct_pairs(left[alive], right[alive], (n_left, n_right))
+        pairs, column = arrays.distinct_pairs(left[alive], right[alive], (n_left, n_right))
         place: Any = None
         if block.weights is None and not is_root:  # every unit is one product
             place = np.full(block.n_products, -1, dtype=np.intp)
@@ -906,9 +886,11 @@ def merge_equal(vtree: Vtree, blocks: Sequence[Any]) -> Blocks:
         if not is_root:  # the first of equal rows stays, and rows of zeros go
             if sparse.issparse(weights):
                 weights = tidy(weights)
-                kept, place = distinct_sparse_rows(weights.indptr, weights.indices, weights.data)
+                kept, place = arrays.distinct_sparse_rows(
+                    weights.indptr, weights.indices, weights.data
+                )
             else:
-                kept, place = distinct_dense_rows(weights)
+                kept, place = arrays.distinct_dense_rows(weights)
             weights = weights if len(kept) == weights.shape[0] else weights[kept]
         return inner(left, right, weights, n_left, n_right), place
 
@@ -928,7 +910,7 @@ def _merge_columns(weights: Any, alive: Any, column: Any, n: int) -> Any:
         with np.errstate(over="ignore"):  # refused below, with words
             np.add.at(merged.T, column, weights.T[alive])
     if not np.isfinite(numbers).all():
-        raise CircuitError(
+        raise checks.CircuitError(
             "Weights of equal products of a sum unit add up to a number that is too large for a "
             "double. Scale the weights down."
         )
@@ -950,7 +932,7 @@ def host_for(circuit: AnyCircuit, what: str) -> AnyCircuit:
     1
     """
     if circuit.has_gradients:
-        raise PropertyError(
+        raise checks.PropertyError(
             f"{what} does not follow gradients, and they are asked for by numbers of this "
             "circuit. Give circuit.to('numpy'), which has none."
         )
@@ -961,12 +943,12 @@ def check_blocks(vtree: Vtree, blocks: Sequence[Input | Inner]) -> None:
     """Raise unless the blocks fit the vtree and hold finite numbers."""
     scope = sorted(vtree.scope().tolist())
     if scope != list(range(vtree.n_variables)):
-        raise CircuitError(
+        raise checks.CircuitError(
             f"The variables of a circuit are 0 to {vtree.n_variables - 1}. "
             f"Got a vtree over {scope}."
         )
     if len(blocks) != vtree.n_nodes:
-        raise CircuitError(
+        raise checks.CircuitError(
             f"A vtree of {vtree.n_nodes} nodes needs as many blocks. Got {len(blocks)}."
         )
     every: Any = blocks
@@ -974,18 +956,18 @@ def check_blocks(vtree: Vtree, blocks: Sequence[Input | Inner]) -> None:
         sides = () if vtree.is_leaf(node) else ("left", "right")
         if not sides and (wrong := block.complaint()) is not None:
             variable = int(vtree.variable[node])
-            raise CircuitError(f"Normal inputs of variable {variable} need {wrong}.")
+            raise checks.CircuitError(f"Normal inputs of variable {variable} need {wrong}.")
         for side in sides:
             index, n = block.index(side), every[getattr(vtree, side)[node]].n_units
             if len(index) and not (index.min() >= 0 and index.max() < n):
-                raise CircuitError(
+                raise checks.CircuitError(
                     f"At vtree node {node}, {side} inputs must be in 0..{n - 1}. "
                     f"Got {int(index.min())}..{int(index.max())}."
                 )
         values = block.numbers
         values = values.data if sparse.issparse(values) else values
         if values is not None and not np.isfinite(values).all():
-            raise CircuitError(
+            raise checks.CircuitError(
                 f"At vtree node {node} (variables {vtree.scope(node).tolist()[:8]}), weights and "
                 "tables must be finite numbers. Got NaN or infinity."
             )

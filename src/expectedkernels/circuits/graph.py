@@ -10,17 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from expectedkernels import checks
 from expectedkernels.arrays import RngLike, RowsLike, as_generator, spans
-from expectedkernels.checks import (
-    CircuitError,
-    DataError,
-    PropertyError,
-    check_count,
-    check_parameter,
-    check_real,
-    is_int,
-    public,
-)
+from expectedkernels.checks import CircuitError, DataError, PropertyError, check_parameter, public
 from expectedkernels.circuits.inputs import log_sizes, log_sum_exp
 from expectedkernels.data.evidence import check_values
 from expectedkernels.data.schema import Schema
@@ -245,7 +237,7 @@ class Unit:
         >>> p.sample(2, rng=0).tolist()
         [[1.0, 2.0], [1.0, 2.0]]
         """
-        check_count("sample", "n", n, error=DataError)
+        checks.check_count("sample", "n", n, error=DataError)
         graph = Graph(self)
         if (reason := graph.has_negative()) is not None:
             raise PropertyError(f"Sampling needs non-negative weights and tables, but {reason}.")
@@ -629,7 +621,7 @@ class Indicator(_Discrete):
     card: int
 
     def __init__(self, variable: int, value: int, card: int):
-        card = check_count("Indicator", "card", card, 1)
+        card = checks.check_count("Indicator", "card", card, 1)
         value = _checked_int("Indicator", "value", value, card)
         checked = _checked_int("Indicator", "variable", variable, MAX_VARIABLES)
         set_attributes(self, variable=checked, value=value, card=card)
@@ -677,8 +669,8 @@ class Gaussian(Leaf):
     variance: float
 
     def __init__(self, variable: int, mean: float, variance: float):
-        mean = check_real("Gaussian", "mean", mean, -np.inf, ends="()")
-        variance = check_real("Gaussian", "variance", variance, ends="()")
+        mean = checks.check_real("Gaussian", "mean", mean, -np.inf, ends="()")
+        variance = checks.check_real("Gaussian", "variance", variance, ends="()")
         checked = _checked_int("Gaussian", "variable", variable, MAX_VARIABLES)
         set_attributes(self, variable=checked, mean=mean, variance=variance)
 
@@ -695,7 +687,7 @@ class Gaussian(Leaf):
 
 
 def _checked_int(owner: str, name: str, value: Any, stop: int) -> int:
-    good = is_int(value) and 0 <= value < stop
+    good = checks.is_int(value) and 0 <= value < stop
     wanted = f"an int in the range [0, {stop})"
     check_parameter(good, owner, name, value, wanted, CircuitError)
     return int(value)

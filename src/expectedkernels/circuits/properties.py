@@ -10,14 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels import checks
 from expectedkernels.arrays import spans
-from expectedkernels.checks import (
-    CircuitError,
-    CompatibilityError,
-    PropertyError,
-    SizeError,
-    Verdict,
-)
+from expectedkernels.checks import CircuitError, CompatibilityError, PropertyError, Verdict
 from expectedkernels.circuits.circuit import Circuit, merge_equal
 from expectedkernels.circuits.graph import (
     CELLS_AT_ONCE,
@@ -181,7 +176,7 @@ def properties(p: Circuit | Unit) -> Properties:
     if isinstance(p, Circuit):
         try:
             determinism = deterministic(p)
-        except SizeError as error:
+        except checks.SizeError as error:
             determinism = Verdict(None, str(error))
         return Properties(
             Verdict(True, "the units of a block, and so the inputs of a sum, share a vtree node"),

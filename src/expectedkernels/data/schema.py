@@ -11,14 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.checks import (
-    CircuitError,
-    CompatibilityError,
-    DataError,
-    EvidenceError,
-    is_int,
-    shown,
-)
+from expectedkernels import checks
+from expectedkernels.checks import CircuitError, CompatibilityError, DataError, EvidenceError
 from expectedkernels.data import tables
 from expectedkernels.data.tables import Columns, FrameColumn, Label
 
@@ -121,8 +115,8 @@ class Schema:
         >>> Schema([2, 2], ["rain", "wet"]).variable("wet")
         1
         """
-        number = self._numbers.get(str(key)) if isinstance(key, str) or is_int(key) else None
-        inside = is_int(key) and 0 <= key < self.n_variables
+        number = self._numbers.get(str(key)) if isinstance(key, str) or checks.is_int(key) else None
+        inside = checks.is_int(key) and 0 <= key < self.n_variables
         if inside and number in (None, key):
             return int(key)
         if inside:
@@ -400,8 +394,8 @@ def _labels(given: Any, n: int | None, what: str, convert: Any) -> tuple[Any, ..
     distinct = {*map(tables.label_key, labels)}
     if any(map(tables.is_missing, values)) or not len(distinct) == len(labels) == n:
         raise CircuitError(
-            f"The {what} must be {n} different labels. Got {shown(list(values) or given)}; give a "
-            "sequence, none of which is missing."
+            f"The {what} must be {n} different labels. Got {checks.shown(list(values) or given)}; "
+            "give a sequence, none of which is missing."
         )
     return labels
 

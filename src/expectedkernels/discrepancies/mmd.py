@@ -9,17 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels import expectation
-from expectedkernels.arrays import (
-    DEFAULT_MAX_BYTES,
-    Array,
-    RowsLike,
-    VariablesLike,
-    as_like,
-    detach,
-    from_logs,
-    on_host,
-)
+from expectedkernels import arrays, expectation
+from expectedkernels.arrays import DEFAULT_MAX_BYTES, Array, VariablesLike, as_like, detach, on_host
 from expectedkernels.checks import DataError, KernelError
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.graph import Unit
@@ -157,7 +148,7 @@ def witness(
     p: DistributionLike,
     q: DistributionLike,
     k: Kernel | None = None,
-    X: RowsLike | None = None,
+    X: arrays.RowsLike | None = None,
     *,
     categorical_features: VariablesLike | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
@@ -292,7 +283,7 @@ def states_of(target: Target) -> tuple[Any, Any]:
     ([[0], [1]], [0.333333, 0.666667])
     """
     states = every_state(target.cardinalities)
-    chances = from_logs(target.log_prob(states))
+    chances = arrays.from_logs(target.log_prob(states))
     if not chances.any():
         raise DataError(f"The target is zero at all of its {len(states)} states.")
     return states, chances / chances.sum()

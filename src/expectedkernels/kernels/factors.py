@@ -9,14 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import (
-    as_like,
-    detach,
-    has_gradient,
-    namespace,
-    require_memory,
-    to_numpy,
-)
+from expectedkernels import arrays
+from expectedkernels.arrays import as_like, detach, has_gradient, namespace, to_numpy
 from expectedkernels.checks import KernelError, Verdict
 from expectedkernels.circuits.inputs import PANEL, log_box, log_boxes, panel_rule
 from expectedkernels.circuits.operands import InputComponents
@@ -145,7 +139,7 @@ class Factor:
     def logs(self, left: InputComponents, right: InputComponents, variable: int) -> tuple[Any, Any]:
         """Logs of the absolute values on pairs of atoms, and signs (None: all non-negative)."""
         self.check(left.cardinality, variable)
-        require_memory(
+        arrays.require_memory(
             24.0 * left.n * right.n,
             f"The kernel between {left.n} and {right.n} states or densities of variable {variable}",
             "Put rare states together, or use fewer components.",

@@ -13,36 +13,16 @@ import numpy as np
 from array_api_compat import is_torch_array
 from scipy import sparse
 
-from expectedkernels.arrays import (
-    DEFAULT_MAX_BYTES,
-    SMALLER_CIRCUITS,
-    as_like,
-    detach,
-    has_gradient,
-    is_on_card,
-    namespace,
-    require_memory,
-    spans,
-    take,
-    to_numpy,
-)
+from expectedkernels import arrays
+from expectedkernels.arrays import as_like, detach, has_gradient, is_on_card, namespace, spans, take
 from expectedkernels.checks import KernelError
 from expectedkernels.circuits.joint_pass import JointPass, array_of
 from expectedkernels.circuits.operands import InputComponents, PointOperand
 from expectedkernels.circuits.queries import log_values
+from expectedkernels.engine import scaled
 from expectedkernels.engine.blocks import Inner, at_nodes, from_leaves, inner, side_by_side
 from expectedkernels.engine.joint import Operand
 from expectedkernels.engine.replay import total_bytes
-from expectedkernels.engine.scaled import (
-    NodeValues,
-    Place,
-    Scaled,
-    concatenated,
-    divided,
-    exponentials,
-    safe_log,
-    times_exp,
-)
 from expectedkernels.kernels.factors import Factor, log_pairs, log_triples, triples
 from expectedkernels.vtree import Vtree
 
@@ -101,7 +81,7 @@ class KernelBlocks:
 
     def table(
         self, variable: int, atoms: tuple[InputComponents, ...], like: Any, mode: str
-    ) -> tuple[NodeValues, bool]:
+    ) -> tuple[scaled.NodeValues, bool]:
         """The values of a variable's factors on all pairs (or triples) of atoms.
 
         Of shape (units, atoms of every axis), without the first axis for a single product; and
@@ -117,7 +97,7 @@ class KernelBlocks:
 
     def _table(
         self, factors: Any, variable: int, atoms: tuple[InputComponents, ...], like: Any, mode: str
-    ) -> tuple[NodeValues, bool]:
+    ) -> tuple[scaled.NodeValues, bool]:
         if len(atoms) == 3 and self.operands:
             raise KernelError(
                 "The product of two values of a kernel needs a kernel that is a product over the "
@@ -132,7 +112,7 @@ class KernelBlocks:
             found = [(*of_factor(f, *atoms, variable), None) for f in factors]
         logs, signs, zeros = zip(*found, strict=True)
         xp = namespace(*logs)
-        value, clamped = exponentials(xp.stack([as_like(x, logs[0]) for x in logs]), mode)
+        value, clamped = scaled.exponentials(xp.stack([as_like(x, logs[0]) for x in logs]), mode)
         if any(sign is not None for sign in signs):
             ones = [np.ones(tuple(logs[0].shape)) if sign is None else sign for sign in signs]
             sign = as_like(np.stack(ones), value.data)
@@ -189,10 +169,10 @@ class Tables:
 
     def table(
         self, variable: int, atoms: tuple[Any, ...], like: Any, mode: str
-    ) -> tuple[NodeValues, bool]:
+    ) -> tuple[scaled.NodeValues, bool]:
         """The numbers of a variable."""
         with np.errstate(divide="ignore"):
-            return exponentials(np.log(self.numbers(variable, atoms)), mode)
+            return scaled.exponentials(np.log(self.numbers(variable, atoms)), mode)
 
 
 @lru_cache(maxsize=16)
@@ -446,7 +426,7 @@ def gram(
     max_bytes: int,
     bar: Any = None,
     symmetric: bool = False,
-) -> Scaled:
+) -> scaled.Scaled:
     """Values for all rows of the axes, in chunks that fit into memory.
 
     Two axes give E k(x, y), three give E k(x, y) k(x, z), with x on the first. With `symmetric`,
@@ -454,7 +434,7 @@ def gram(
     """
     if any(side.n_rows == 0 for side in axes):
         shape = tuple(map(extent_of, axes))
-        return Scaled(as_like(np.zeros(shape), array_of(axes)), None)
+        return scaled.Scaled(as_like(np.zeros(shape), array_of(axes)), None)
     axis, joint = _split(axes, kernel, max_bytes)
     if symmetric and (axis is not None or extent_of(axes[0]) >= SYMMETRIC_ROWS):
         return _symmetric_gram(axes[0], kernel, max_bytes, bar)
@@ -462,7 +442,7 @@ def gram(
     if joint is None or found is None:
         axis = int(np.argmax([side.n_rows or 1 for side in axes])) if axis is None else axis
         halves = [gram(some, kernel, max_bytes, bar) for _, some in _halves(axes, axis)]
-        return concatenated(halves, axis)
+        return scaled.concatenated(halves, axis)
     return _by_rows(joint, found)
 
 
@@ -472,16 +452,16 @@ def expected(axes: Axes, kernel: ProductKernel, max_bytes: int, logs: Any = None
     `logs` are the log probabilities of that of the first axis, if they are known.
     """
     every = (slice(None),) * len(axes)
-    return divided(gram(axes, kernel, max_bytes), _row_logs(axes, logs), every).linear()
+    return scaled.divided(gram(axes, kernel, max_bytes), _row_logs(axes, logs), every).linear()
 
 
 def expected_pieces(
     axes: Axes, kernel: ProductKernel, max_bytes: int, logs: Any = None
-) -> Iterator[tuple[Place, Any]]:
+) -> Iterator[tuple[scaled.Place, Any]]:
     """The same for some rows of the first axis after the other, and which these are."""
     logs = _row_logs(axes, logs)
     for at, piece in pieces(axes, kernel, max_bytes, rows_first=True):
-        yield at, divided(piece, logs, at).linear()
+        yield at, scaled.divided(piece, logs, at).linear()
 
 
 def _row_logs(axes: Axes, known: Any) -> list[Any]:
@@ -501,7 +481,7 @@ def pieces(
     max_bytes: int,
     bar: Any = None,
     rows_first: bool = False,
-) -> Iterator[tuple[Place, Scaled]]:
+) -> Iterator[tuple[scaled.Place, scaled.Scaled]]:
     """Values for some rows of the axes after the other, and which these are.
 
     With `rows_first`, other axes than the first are cut only where it has a single row.
@@ -558,7 +538,9 @@ def _split(
     limit = min(max_bytes, CHUNK_BYTES)
     if is_on_card(joint.like):
         limit = (
-            max_bytes if max_bytes != DEFAULT_MAX_BYTES else total_bytes(joint.like) // DEVICE_SHARE
+            max_bytes
+            if max_bytes != arrays.DEFAULT_MAX_BYTES
+            else total_bytes(joint.like) // DEVICE_SHARE
         )
     elif max(rows) > 1 and joint.by_layers:
         limit = min(limit, LAYER_BYTES)
@@ -574,12 +556,12 @@ def _halves(axes: Axes, axis: int) -> Iterator[tuple[int, Axes]]:
         yield chosen.start, (*axes[:axis], axes[axis].rows(chosen), *axes[axis + 1 :])
 
 
-def _root(joint: JointPass, bar: Any) -> Scaled | None:
+def _root(joint: JointPass, bar: Any) -> scaled.Scaled | None:
     """The values of all roots; None if a few rows are out of range."""
-    require_memory(
+    arrays.require_memory(
         joint.n_bytes,
         "A pass over all pairs of units of the circuits",
-        SMALLER_CIRCUITS,
+        arrays.SMALLER_CIRCUITS,
         total_bytes(joint.like) if is_on_card(joint.like) else None,
     )
     root = joint.values()
@@ -588,7 +570,7 @@ def _root(joint: JointPass, bar: Any) -> Scaled | None:
     return root
 
 
-def _symmetric_gram(side: Any, kernel: ProductKernel, max_bytes: int, bar: Any) -> Scaled:
+def _symmetric_gram(side: Any, kernel: ProductKernel, max_bytes: int, bar: Any) -> scaled.Scaled:
     """The values for all pairs of rows of one side, of which the corner is computed once."""
     n = side.n_rows or 1
     first, second = side.rows(slice(0, n // 2)), side.rows(slice(n // 2, n))
@@ -596,11 +578,11 @@ def _symmetric_gram(side: Any, kernel: ProductKernel, max_bytes: int, bar: Any) 
     mirrored = corner.mapped(namespace(corner.data).matrix_transpose)
     above = gram((first, first), kernel, max_bytes, bar, symmetric=True)
     below = gram((second, second), kernel, max_bytes, bar, symmetric=True)
-    halves = [concatenated([above, corner], 1), concatenated([mirrored, below], 1)]
-    return concatenated(halves, 0)
+    halves = [scaled.concatenated([above, corner], 1), scaled.concatenated([mirrored, below], 1)]
+    return scaled.concatenated(halves, 0)
 
 
-def _by_rows(joint: JointPass, values: Scaled, some: slice = slice(None)) -> Scaled:
+def _by_rows(joint: JointPass, values: scaled.Scaled, some: slice = slice(None)) -> scaled.Scaled:
     """The values of the kernel with one entry per row along every axis, some of the first."""
     kernel, axes = joint.kernel, joint.axes
     if kernel.operands:
@@ -622,43 +604,43 @@ def _by_rows(joint: JointPass, values: Scaled, some: slice = slice(None)) -> Sca
         elif axis == 0:
             values = values.mapped(itemgetter(some))
     logs = [getattr(side, "row_logs", None) for side in axes]
-    values = divided(values, logs, (some, *(slice(None),) * (len(axes) - 1)))
+    values = scaled.divided(values, logs, (some, *(slice(None),) * (len(axes) - 1)))
     like = array_of(axes)
     if isinstance(values.data, np.ndarray) and not isinstance(like, np.ndarray):
         values = _in_range(values).mapped(partial(as_like, like=like))
     return values
 
 
-def _in_range(values: Scaled) -> Scaled:
+def _in_range(values: scaled.Scaled) -> scaled.Scaled:
     """The values without scales, if all are floats."""
     if values.scale is None:
         return values
     with np.errstate(over="ignore", under="ignore"):
-        plain = times_exp(values.data, values.scale)
+        plain = scaled.times_exp(values.data, values.scale)
     size = np.abs(plain)
     inside = (size < inf) & ((size > 1e-290) | (values.data == 0))
-    return Scaled(plain, None) if inside.all() else values
+    return scaled.Scaled(plain, None) if inside.all() else values
 
 
-def _contracted(values: Scaled, kernel: ProductKernel) -> Scaled:
+def _contracted(values: scaled.Scaled, kernel: ProductKernel) -> scaled.Scaled:
     """The sum over the kernel's roots, with their weights."""
     xp, data, scale = namespace(values.data), values.data, values.scale
     weights, top = np.asarray(kernel.weights, dtype=np.float64), 0.0
     if kernel.tensor is not None:
-        weights = kernel.tensor.to(data) if is_torch_array(data) else to_numpy(kernel.tensor)
+        weights = kernel.tensor.to(data) if is_torch_array(data) else arrays.to_numpy(kernel.tensor)
     else:
         top = float(np.log(weights.max()))
         weights = as_like(weights / weights.max(), data)
     weights = weights.reshape(-1, *[1] * (data.ndim - 1))
     if scale is not None:  # that of every root, in logarithms
-        sizes = safe_log(xp.abs(detach(data))) + detach(scale)
+        sizes = scaled.safe_log(xp.abs(detach(data))) + detach(scale)
         most = xp.max(sizes, axis=0, keepdims=True)
         most = xp.where(most > -inf, most, xp.zeros_like(most))
-        data = times_exp(data, scale - most)
+        data = scaled.times_exp(data, scale - most)
         scale = most[0] + top
     elif top:
         scale = xp.full_like(data[0], top)
-    return Scaled(xp.sum(weights * data, axis=0), scale)
+    return scaled.Scaled(xp.sum(weights * data, axis=0), scale)
 
 
 def by_kernel_root(axes: Axes, kernel: ProductKernel, max_bytes: int) -> Any:

@@ -13,25 +13,9 @@ import numpy as np
 from array_api_compat import is_torch_array
 from numpy.typing import ArrayLike
 
-from expectedkernels.arrays import (
-    Array,
-    NumbersLike,
-    RowsLike,
-    TablesLike,
-    detach,
-    has_gradient,
-    on_host,
-    require_memory,
-    spans,
-)
-from expectedkernels.checks import (
-    CompatibilityError,
-    KernelError,
-    PropertyError,
-    Verdict,
-    public,
-    shown,
-)
+from expectedkernels import arrays, checks
+from expectedkernels.arrays import Array, NumbersLike, RowsLike, TablesLike
+from expectedkernels.checks import CompatibilityError, KernelError, PropertyError, Verdict
 from expectedkernels.circuits.build import with_root_weights
 from expectedkernels.circuits.circuit import Circuit, host_for
 from expectedkernels.circuits.graph import Categorical, Graph, Sum, Unit
@@ -63,7 +47,7 @@ ASK_FOR_LOGS = (
 )
 
 
-@public
+@checks.public
 class Kernel:
     """A kernel on pairs of points.
 
@@ -381,7 +365,7 @@ def require_made_for(kernel: Kernel, own: int, n_variables: int) -> None:
 
 def square_table(table: Any, variable: int) -> Any:
     """A kernel on the states of a variable as a new array, checked to be square and finite."""
-    matrix = np.array(as_floats(detach(table), "The tables of a kernel must be arrays"))
+    matrix = np.array(as_floats(arrays.detach(table), "The tables of a kernel must be arrays"))
     if matrix.ndim != 2 or len({*matrix.shape, 0}) != 2 or not np.isfinite(matrix).all():
         raise KernelError(
             f"The table of variable {variable} must be a square matrix of finite numbers. "
@@ -431,7 +415,7 @@ def _two_sets(X: Any, Y: Any) -> tuple[Any, Any]:
             "The points on both sides need as many columns. "
             f"Got {first.shape[1]} and {second.shape[1]}."
         )
-    require_memory(
+    arrays.require_memory(
         8.0 * len(first) * len(second),
         f"The Gram matrix of {len(first)} x {len(second)} points",
         "Take fewer points, or have it written to a file: expected_kernel(X, Y, k, out='k.npy').",
@@ -441,7 +425,7 @@ def _two_sets(X: Any, Y: Any) -> tuple[Any, Any]:
 
 def _blocks(X: Any, Y: Any) -> Iterator[tuple[slice, slice]]:
     """The rows and columns of a matrix in blocks, so that what is made of a block stays small."""
-    return product(spans(len(X), BLOCK), spans(len(Y), BLOCK))
+    return product(arrays.spans(len(X), BLOCK), arrays.spans(len(Y), BLOCK))
 
 
 def finite_rows(X: Any) -> Any:
@@ -464,8 +448,8 @@ class SumKernel(Kernel):
     _definite = "a sum of positive definite kernels is positive definite"
 
     def __init__(self, kernels: Sequence[Kernel], weights: Sequence[Any]):
-        self.kernels, self.weights = list(kernels), [float(on_host(w)) for w in weights]
-        self.scales = [w if has_gradient(w) else float(on_host(w)) for w in weights]
+        self.kernels, self.weights = list(kernels), [float(arrays.on_host(w)) for w in weights]
+        self.scales = [w if arrays.has_gradient(w) else float(arrays.on_host(w)) for w in weights]
         for weight in self.weights:
             if not (weight > 0 and isfinite(weight)):
                 raise KernelError(
@@ -481,7 +465,7 @@ class SumKernel(Kernel):
     @property
     def tensors(self) -> list[Array]:
         """The parameters of all parts, and weights, that gradients are asked for."""
-        return [*super().tensors, *(w for w in self.scales if has_gradient(w))]
+        return [*super().tensors, *(w for w in self.scales if arrays.has_gradient(w))]
 
     def _combined(self, values: Sequence[Any]) -> Any:
         return sum(w * x for w, x in zip(self.weights, values, strict=True))
@@ -549,7 +533,7 @@ class FactorKernel(Kernel):
 
     def pairs(self, X: Array, Y: Array) -> Array:
         """The values k(x_i, y_i)."""
-        X, Y = (np.asarray(on_host(Z), dtype=np.float64) for Z in (X, Y))
+        X, Y = (np.asarray(arrays.on_host(Z), dtype=np.float64) for Z in (X, Y))
         logs, values = np.zeros(len(X)), np.ones(len(X))
         for variable, factor in enumerate(self.factors(X.shape[1])):
             x, y = X[:, variable], Y[:, variable]
@@ -577,7 +561,7 @@ class RateKernel(FactorKernel):
     field = "square"
 
     def __init__(self, gamma: ArrayLike | None = 1.0):
-        given, name = on_host(gamma), type(self).__name__
+        given, name = arrays.on_host(gamma), type(self).__name__
         kind = np.asarray(given).dtype.kind if np.ndim(given) < 2 else "O"
         rates = np.array(given, dtype=np.float64) if kind in "iuf" else np.array(np.nan)
         good = np.isfinite(rates).all() and ((rates >= 0).all() if rates.ndim else rates > 0)
@@ -587,7 +571,7 @@ class RateKernel(FactorKernel):
                 f"non-negative float per variable. Got {given!r} instead."
             )
         self.gamma: Any = None if given is None else rates if rates.ndim else float(rates)
-        self.tensor = gamma if has_gradient(gamma) else None
+        self.tensor = gamma if arrays.has_gradient(gamma) else None
 
     @property
     def tensors(self) -> list[Array]:
@@ -612,7 +596,7 @@ class RateKernel(FactorKernel):
         return f"{type(self).__name__}(gamma={gamma!r})"
 
 
-@public
+@checks.public
 class RBF(RateKernel):
     """The Gaussian kernel ``exp(-gamma |x - x'|^2)`` of the Euclidean distance.
 
@@ -635,7 +619,7 @@ class RBF(RateKernel):
     field = "square"
 
 
-@public
+@checks.public
 class Laplacian(RateKernel):
     """The kernel ``exp(-gamma sum_i |x_i - x_i'|)``.
 
@@ -658,7 +642,7 @@ class Laplacian(RateKernel):
     field = "absolute"
 
 
-@public
+@checks.public
 class ExpHamming(RateKernel):
     """The kernel exp(-gamma h(x, x')), h the number of coordinates in which x and x' differ.
 
@@ -680,7 +664,7 @@ class ExpHamming(RateKernel):
         super().__init__(gamma)
 
 
-@public
+@checks.public
 class Delta(FactorKernel):
     """The Kronecker delta: 1 if x = x', else 0.
 
@@ -701,7 +685,7 @@ class Delta(FactorKernel):
         return "Delta()"
 
 
-@public
+@checks.public
 class TableKernel(FactorKernel):
     """The product of one table per variable, k(x, x') = prod_i K_i[x_i, x_i'].
 
@@ -730,7 +714,7 @@ class TableKernel(FactorKernel):
         tables = list(tables)
         self.tables = [square_table(table, variable) for variable, table in enumerate(tables)]
         self._factors = [
-            Factor(table=table, tensors={"table": given} if has_gradient(given) else None)
+            Factor(table=table, tensors={"table": given} if arrays.has_gradient(given) else None)
             for table, given in zip(self.tables, tables, strict=True)
         ]
 
@@ -781,7 +765,7 @@ def kernel_input(variable: int, table: NumbersLike) -> Unit:
     return Categorical(variable, square_table(table, variable).ravel())
 
 
-@public
+@checks.public
 class KernelCircuit(Kernel):
     """A kernel written as a circuit of sums and products over kernels of one variable each.
 
@@ -859,9 +843,10 @@ class KernelCircuit(Kernel):
         """The kernel as a circuit on a vtree; it must be its own up to swaps."""
         require_made_for(self, len(self.cardinalities), vtree.n_variables)
         if list(domains) != self.cardinalities:
+            made, used = map(checks.shown, (self.cardinalities, list(domains)))
             raise KernelError(
-                f"This kernel circuit is for variables of {shown(self.cardinalities)} states, "
-                f"and used on variables of {shown(list(domains))} states (None: a real variable)."
+                f"This kernel circuit is for variables of {made} states, and used on variables of "
+                f"{used} states (None: a real variable)."
             )
         return _on_vtree(self.circuit, vtree)
 

@@ -14,14 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import (
-    as_like,
-    detach,
-    has_gradient,
-    is_numpy,
-    namespace,
-    require_memory,
-)
+from expectedkernels import arrays
+from expectedkernels.arrays import as_like, detach, has_gradient, is_numpy, namespace
 from expectedkernels.checks import DataError, KernelError
 from expectedkernels.engine.scaled import Place, Scaled, concatenated, contracted, divided
 from expectedkernels.kernels.factors import Factor
@@ -94,7 +88,7 @@ def collected(
     with room_for(out, shape, flat) as room:
         if room is None or axes:
             kept = [n for axis, n in enumerate(shape) if axis not in axes]
-            require_memory(
+            arrays.require_memory(
                 8.0 * prod(kept),
                 f"An array of {' x '.join(map(str, kept))} expected kernels",
                 "Take fewer rows, or have it written to a file: expected_kernel(..., out='k.npy').",

@@ -13,13 +13,7 @@ import numpy as np
 from scipy.special import entr, rel_entr
 
 from expectedkernels import checks
-from expectedkernels.arrays import (
-    DEFAULT_MAX_BYTES,
-    RngLike,
-    as_generator,
-    cumulative,
-    to_numpy,
-)
+from expectedkernels.arrays import DEFAULT_MAX_BYTES, RngLike, as_generator, cumulative, to_numpy
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.data.evidence import EvidenceLike, as_evidence
 from expectedkernels.kernels.target import as_target
