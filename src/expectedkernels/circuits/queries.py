@@ -203,7 +203,7 @@ def log_values(
 def _swept_logs(circuit: Circuit, evidence: Evidence | None, max_bytes: int) -> tuple[Any, Any]:
     """What `log_values` gives, for any weights and values of any range."""
     logs, sign = _joint_logs(circuit, evidence, max_bytes)
-    return logs, sign if bool((detach(sign) < 0).any()) else None
+    return logs, sign if bool(circuit.xp.any(detach(sign) < 0)) else None
 
 
 def _joint_logs(circuit: Circuit, evidence: Any, max_bytes: int) -> tuple[Any, Any]:
