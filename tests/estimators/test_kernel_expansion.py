@@ -15,7 +15,7 @@ from sklearn.svm import SVR
 
 import expectedkernels as ek
 from expectedkernels.circuits.evidence_forms import operand_in
-from expectedkernels.estimators import circuit_density
+from expectedkernels.estimators import circuit_density, kernel_expansion
 from expectedkernels.estimators.circuit_density import Rows
 from expectedkernels.estimators.kernel_expansion import Expansion, Resources
 from expectedkernels.estimators.prediction import coded_density
@@ -169,14 +169,14 @@ def test_blocks_of_complete_rows_do_not_change_kernels(monkeypatch):
     model = ek.ExpectedKernelFeatures(20, gamma=0.5, normalize=True, random_state=0)
     expected = model.fit_transform(X)
     seen = []
-    pieces = circuit_density.chunks
+    pieces = kernel_expansion.chunks
 
     def recorded(index, n_points, max_bytes):
         found = pieces(index, n_points, 96 * max(1, n_points))  # three rows each
         seen.append(len(found))
         return found
 
-    monkeypatch.setattr(circuit_density, "chunks", recorded)
+    monkeypatch.setattr(kernel_expansion, "chunks", recorded)
     np.testing.assert_allclose(model.fit_transform(X), expected, rtol=1e-9, atol=1e-12)
     assert max(seen) > 1
 
