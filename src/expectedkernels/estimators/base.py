@@ -25,31 +25,10 @@ from expectedkernels.arrays import DEFAULT_MAX_BYTES, Array, RowsLike, VariableL
 from expectedkernels.checks import DataError, check_choice, check_real, public, removed
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.data.chunks import ROWS, StreamLike, is_source, over_chunks, paths_of
-from expectedkernels.estimators import encoding
+from expectedkernels.estimators import densities, encoding, kernel_expansion
 from expectedkernels.estimators.circuit_density import CircuitDensity
-from expectedkernels.estimators.densities import (
-    MIXTURES,
-    NAMES,
-    REMOVED,
-    DensityLike,
-    gram,
-    kept,
-    known_labels,
-    learn_density,
-    means,
-    named,
-    parts_of,
-)
-from expectedkernels.estimators.kernel_expansion import (
-    Expansion,
-    Machine,
-    Prior,
-    Resources,
-    coefficients,
-    expect,
-    masks_of,
-    table,
-)
+from expectedkernels.estimators.densities import MIXTURES, NAMES, gram
+from expectedkernels.estimators.kernel_expansion import Machine, table
 from expectedkernels.kernels.gram import at_known
 from expectedkernels.learning.normals import moments
 
@@ -201,7 +180,7 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
         With which weights.
     """
 
-    density: DensityLike = "auto"
+    density: densities.DensityLike = "auto"
     n_bins: int = 10
     categorical_features: str | ArrayLike | None = "from_dtype"
     groups: Sequence[Sequence[VariableLike]] | None = None
@@ -243,7 +222,7 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
         name = self.density[0] if isinstance(self.density, tuple) and self.density else self.density
         if isinstance(name, str):
             estimator = type(self).__name__
-            check_choice(estimator, "density", name, NAMES, DataError, removed=REMOVED)
+            check_choice(estimator, "density", name, NAMES, DataError, removed=densities.REMOVED)
         for name, constraints in self._parameter_constraints.items():
             value = getattr(self, name, None)
             if isinstance(value, (bool, np.bool_)) and "boolean" not in constraints:
@@ -272,13 +251,13 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
         # objects that learn a circuit may do so in another way each time: theirs are not kept
         keeps = self.memory is not None and not hasattr(self.density, "fit")
         self._key = joblib.hash(recipe) if keeps else None
-        self.density_ = kept(self.memory, self._key, learn_density, **recipe)
+        self.density_ = densities.kept(self.memory, self._key, densities.learn_density, **recipe)
         self.circuit_ = self.density_.circuit
-        self.densities_, self.density_weights_ = parts_of(self.density_, self.density)
+        self.densities_, self.density_weights_ = densities.parts_of(self.density_, self.density)
 
     def _kept(self, function: Any, **given: Any) -> Any:
         """What a function of the density gives, from memory if it was asked before."""
-        return kept(self.memory, self._key, function, density=self.density_, **given)
+        return densities.kept(self.memory, self._key, function, density=self.density_, **given)
 
     def _learn_scale(self, Z: Any, sample_weight: Any = None) -> Any:
         """Learn how to standardise columns of numbers, and how kernels see these; standardised."""
@@ -343,8 +322,8 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
         return encoding.complete_groups(variables, Z)
 
     @property
-    def _resources(self) -> Resources:
-        return Resources(self.n_jobs, self.max_bytes)
+    def _resources(self) -> kernel_expansion.Resources:
+        return kernel_expansion.Resources(self.n_jobs, self.max_bytes)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -474,7 +453,7 @@ class KernelMachine(DensityEstimator):
         """
         name, weights = type(self).__name__, None
         self._validate_params()
-        self.columns_, Z = encoding.learn_encoding(self, X, known_labels(self.density))
+        self.columns_, Z = encoding.learn_encoding(self, X, densities.known_labels(self.density))
         targets = encoding.read_target(
             self, X, y, labels=is_classifier(self), several=self._multi_output
         )
@@ -512,16 +491,16 @@ class KernelMachine(DensityEstimator):
         Z = self._learn_scale(Z, sample_weight)
         self._learn_density(Z)
         y = self._learn_target(y, sample_weight)
-        masks, self.fit_missing_ = masks_of(self.density_.variables, Z), None
+        masks, self.fit_missing_ = kernel_expansion.masks_of(self.density_.variables, Z), None
         if masks.any():
             self.density_.rows(Z)  # raises if a row has probability zero
             # expected kernels between rows take long under mixtures, no better under normals
-            mixed = named(self.density)[0] in MIXTURES
+            mixed = densities.named(self.density)[0] in MIXTURES
             many = mixed or not isinstance(self.density_, CircuitDensity)
             auto = "mean" if many else "expected"
             self.fit_missing_ = auto if self.fit_missing == "auto" else self.fit_missing
         if self.fit_missing_ == "mean":
-            Z = self._kept(means, Z=Z)
+            Z = self._kept(densities.means, Z=Z)
         known = 0.0 if isinstance(self.mask_kernel, str) else self.mask_kernel
         self.mask_rate_ = float(known or 0.0)
         self._choose(Z, masks, y, sample_weight)
@@ -532,7 +511,7 @@ class KernelMachine(DensityEstimator):
             Z = np.column_stack([Z, masks])
         coef, intercept, prior = self._fit_model(Z, masks, y, sample_weight)
         (centre, scale), rates = self._target, self._rates(self.gamma_, Z.shape[1])
-        f = Expansion(rates, Z, coef * scale, intercept * scale + centre)
+        f = kernel_expansion.Expansion(rates, Z, coef * scale, intercept * scale + centre)
         # kernels with all rows can be kept, for other coefficients; those with some are quicker
         self._whole = f if self._key is not None and prior is None else None
         flat = y.ndim == 1 and coef.shape[1] == 1
@@ -545,7 +524,7 @@ class KernelMachine(DensityEstimator):
 
     def _with_masks(self, Z: Any) -> Any:
         """Rows with their masks behind them, if these count."""
-        masks = [masks_of(self.density_.variables, Z)] if self.mask_rate_ else []
+        masks = [kernel_expansion.masks_of(self.density_.variables, Z)] if self.mask_rate_ else []
         return np.column_stack([Z, *masks])
 
     def _learn_target(self, y: Any, sample_weight: Any) -> Any:
@@ -562,7 +541,7 @@ class KernelMachine(DensityEstimator):
 
     def _fit_model(
         self, Z: Any, masks: Any, y: Any, sample_weight: Any
-    ) -> tuple[Any, Any, Prior | None]:
+    ) -> tuple[Any, Any, kernel_expansion.Prior | None]:
         """Fit the model, to expected kernels between rows if these are incomplete or masks count.
 
         The coefficients of all rows, (rows, outputs), the constants, and what a process adds.
@@ -574,7 +553,7 @@ class KernelMachine(DensityEstimator):
         else:
             self.model_ = self._make(kernel="rbf", gamma=self.gamma_)
             self.model_.fit(self._near_zero(Z), y, **weights)
-        coef, intercept = coefficients(self.model_)
+        coef, intercept = kernel_expansion.coefficients(self.model_)
         if hasattr(self.model_, "support_"):
             some, coef = coef, np.zeros((len(Z), coef.shape[1]))
             coef[self.model_.support_] = some
@@ -643,7 +622,7 @@ class KernelMachine(DensityEstimator):
     def _expected(self, Z: Any, return_std: bool, std_tol: float = 0.0) -> Any:
         f, resources = self._whole, replace(self._resources, std_tol=std_tol)
         if f is None or return_std or 8 * len(Z) * len(f.points) > self.max_bytes:
-            return expect(self._machine, self.density_, Z, resources, return_std)
+            return kernel_expansion.expect(self._machine, self.density_, Z, resources, return_std)
         self.density_.rows(Z)  # raises if a row has probability zero
         kernels = self._kept(gram, rates=f.rates, A=Z, B=f.points, resources=resources)
         mean = kernels @ f.coef + f.intercept
@@ -652,7 +631,7 @@ class KernelMachine(DensityEstimator):
     def _answers(self, Z: Any) -> Any:
         """What is explained of columns of numbers: expectations, (rows,) or (rows, outputs)."""
         # not kept: explanations ask for many rows, and once
-        return expect(self._machine, self.density_, Z, self._resources)
+        return kernel_expansion.expect(self._machine, self.density_, Z, self._resources)
 
     def _rate(self, Z: Any) -> Any:
         """The rate of the kernel for data that may be incomplete."""

@@ -22,15 +22,7 @@ from expectedkernels.estimators import kernel_expansion
 from expectedkernels.estimators.encoding import Observation, Variable
 from expectedkernels.estimators.kernel_expansion import Density, Expansion, Prior, Resources
 from expectedkernels.estimators.variance import low_rank_variance, stable_variance
-from expectedkernels.kernels.gram import (
-    CHUNK_BYTES,
-    Tables,
-    at_known,
-    expected,
-    expected_pieces,
-    gaussian,
-    on_atoms,
-)
+from expectedkernels.kernels import gram
 
 FARTHEST = 1e100
 """Deviations beyond this are as good as this, of values of real variables."""
@@ -243,11 +235,11 @@ class CircuitDensity(Density):
                 blocks[self.circuit.vtree.leaf(i)] = Real(weights, mean, np.zeros_like(mean), half)
         return Circuit(self.circuit.vtree, tuple(blocks))
 
-    def kernel(self, rates: Any, without_observed: bool = False) -> Tables:
+    def kernel(self, rates: Any, without_observed: bool = False) -> gram.Tables:
         """The kernel between rows, or rows and points, or that without what rows observe."""
         parts = [rates[variable.columns] for variable in self.variables]
         widths = [self.real.input(i).width for i in range(len(parts))]
-        return gaussian(self.circuit.vtree, parts, widths if without_observed else None)
+        return gram.gaussian(self.circuit.vtree, parts, widths if without_observed else None)
 
     def point_axis(self, points: Any, active: Any = None) -> PointOperand:
         """Points as an axis of a sweep."""
@@ -309,7 +301,7 @@ class CircuitDensity(Density):
             if len(several):
                 side = evidence_operand(self.real, rows.by_state.rows(index[several]), len(points))
                 logs = rows.logs[span][several]
-                values[several] = expected((side, axis), kernel, max_bytes, logs)
+                values[several] = gram.expected((side, axis), kernel, max_bytes, logs)
             if len(alone):  # the shares of one variable's states are all that is asked for
                 shares = atom_shares(self.circuit, rows.states.rows(index[alone]))
                 for v, start, stop in self.circuit.atom_slices:
@@ -319,13 +311,13 @@ class CircuitDensity(Density):
             for at in kernel_expansion.chunks(
                 rows.members(span.start, span.stop), len(points), max_bytes
             ):
-                known = at_known(rates, rows.Z[at], rows.known_columns[at], points)
+                known = gram.at_known(rates, rows.Z[at], rows.known_columns[at], points)
                 known *= values[number[at] - span.start]
                 found.append((at, known if coef is None else known @ coef))
             return found
 
         found = np.empty((len(rows), len(points) if coef is None else coef.shape[1]))
-        most = min(resources.max_bytes, CHUNK_BYTES) // (32 * max(1, len(points)))
+        most = min(resources.max_bytes, gram.CHUNK_BYTES) // (32 * max(1, len(points)))
         for part in resources.map(section, spans(len(missing), max(1, min(SPAN_ROWS, most)))):
             for at, values in part:
                 found[at] = values
@@ -340,7 +332,7 @@ class CircuitDensity(Density):
             InputComponents(None, *block.beside_points(())),
             InputComponents(None, values, np.zeros_like(values)),
         )
-        return on_atoms(rates[columns], *atoms)
+        return gram.on_atoms(rates[columns], *atoms)
 
     def between(self, rates: Any, A: Any, B: Any, resources: Resources) -> Any:
         """The expected kernels between incomplete rows, (rows of A, rows of B)."""
@@ -353,7 +345,7 @@ class CircuitDensity(Density):
 
         def meeting(task: tuple[int, int]) -> Any:
             sides = first[task[0]], second[task[1]]
-            return expected(sides, self.kernel(rates), resources.chunk_bytes)
+            return gram.expected(sides, self.kernel(rates), resources.chunk_bytes)
 
         for task, values in zip(tasks, resources.map(meeting, tasks), strict=True):
             i, j = (slice(CHUNK_ROWS * k, CHUNK_ROWS * (k + 1)) for k in task)
@@ -386,12 +378,12 @@ class CircuitDensity(Density):
             merge = sparse.csr_array((ones, (np.arange(len(place)), place)), shape=shape)
             side = evidence_operand(self.real, rows.by_state.rows(index), len(first) ** 2)
             axis = self.point_axis(f.points[first], active)
-            pieces = expected_pieces((side, axis, axis), kernel, max_bytes, rows.logs[group])
+            pieces = gram.expected_pieces((side, axis, axis), kernel, max_bytes, rows.logs[group])
             for (some, a, b), values in pieces:
                 for number, second in zip(group[some], values, strict=True):
                     members = rows.members(number, number + 1)
                     for at in kernel_expansion.chunks(members, len(f.points), max_bytes):
-                        known = at_known(f.rates, rows.Z[at], rows.known_columns[at], f.points)
+                        known = gram.at_known(f.rates, rows.Z[at], rows.known_columns[at], f.points)
                         merged = [(known * coef) @ merge for coef in f.coef.T]
                         squares = [np.einsum("mi,mi->m", x[:, a] @ second, x[:, b]) for x in merged]
                         forms = np.zeros(len(at))
@@ -412,9 +404,9 @@ class CircuitDensity(Density):
     ) -> Squares:
         """The same for points with missing values."""
         if not np.isnan(rows.Z).any():  # products of expectations, one row at a time
-            gram = self.gram(f.rates, rows.Z, f.points, resources)
-            more = 0.0 if form is None else np.einsum("ri,ri->r", gram @ form, gram)
-            yield slice(None), (gram @ f.coef) ** 2, more
+            kernels = self.gram(f.rates, rows.Z, f.points, resources)
+            more = 0.0 if form is None else np.einsum("ri,ri->r", kernels @ form, kernels)
+            yield slice(None), (kernels @ f.coef) ** 2, more
             return
         first, inverse = kernel_expansion.distinct(np.nan_to_num(rows.Z, nan=np.inf))
         points, sides = self._sides(f.points, FEW_ROWS), self._sides(rows.Z[first], 1)
@@ -428,7 +420,7 @@ class CircuitDensity(Density):
             parts = spans(len(f.coef), FEW_ROWS)
             for m, a in enumerate(parts):
                 for n, b in enumerate(parts[: m + 1]):
-                    second = expected((sides[row], points[m], points[n]), kernel, max_bytes)[0]
+                    second = gram.expected((sides[row], points[m], points[n]), kernel, max_bytes)[0]
                     second = near[row, a, None] * second * near[row, b]
                     twice = 1.0 if m == n else 2.0
                     squares += twice * np.einsum("io,ij,jo->o", f.coef[a], second, f.coef[b])

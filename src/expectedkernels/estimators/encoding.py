@@ -17,15 +17,8 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 
 from expectedkernels.checks import DataError
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.data.tables import (
-    column_number,
-    column_numbers,
-    is_frame,
-    is_missing,
-    look_numeric,
-    match_labels,
-    refuse_rowless,
-)
+from expectedkernels.data import tables
+from expectedkernels.data.tables import is_frame, match_labels
 
 ADVICE = "Convert it, or name the column in categorical_features."
 NAMELESS = (
@@ -65,7 +58,7 @@ class Table:
             return "number"
         if dtype in (nw.Categorical, nw.Enum, nw.Boolean):
             return "category"
-        present = [x for x in self.entries(i) if not is_missing(x)]
+        present = [x for x in self.entries(i) if not tables.is_missing(x)]
         is_text = present and all(isinstance(x, (str, bool, np.bool_)) for x in present)
         return "date" if dtype.is_temporal() else "text" if is_text else "object"
 
@@ -99,7 +92,7 @@ class Table:
         found = np.empty(len(column))
         for row, entry in enumerate(self.entries(i)):
             try:
-                found[row] = np.nan if is_missing(entry) else entry
+                found[row] = np.nan if tables.is_missing(entry) else entry
             except (TypeError, ValueError) as error:
                 is_time = hasattr(entry, "isoformat") or hasattr(entry, "start_time")
                 if isinstance(error, TypeError) and not is_time:
@@ -124,7 +117,7 @@ def read_table(
     if isinstance(X, np.ma.MaskedArray):
         X = np.where(np.ma.getmaskarray(X), np.nan, X.data)
     if not hasattr(X, "shape"):  # some sparse matrices are mappings
-        refuse_rowless(X, "X must be a data frame, or an array")
+        tables.refuse_rowless(X, "X must be a data frame, or an array")
     if hasattr(kind, "to_frame") and not hasattr(kind, "columns"):
         raise DataError(
             f"Expected 2D array, got 1D array instead: a {kind.__name__} of {len(X)} entries. "
@@ -160,7 +153,7 @@ def read_target(
         y = np.where(np.ma.getmaskarray(y), np.nan, y.data.astype(object))
     entries: Any = np.asarray(y)
     if entries.dtype.kind in "fO" and entries.ndim in (1, 2):
-        flat = [is_missing(entry) for entry in entries.reshape(-1).tolist()]
+        flat = [tables.is_missing(entry) for entry in entries.reshape(-1).tolist()]
         missing: Any = np.array(flat, dtype=np.bool_).reshape(len(entries), -1).any(axis=1)
         if missing.any():
             raise DataError(
@@ -484,7 +477,7 @@ class Encoding:
             Z[:, [index[i][0] for i in numeric]] = table.numbers(numeric, advice, estimator)
         for i, categories in self.categories.items():
             entries = table.entries(i)
-            present = [x for x in dict.fromkeys(entries) if not is_missing(x)]
+            present = [x for x in dict.fromkeys(entries) if not tables.is_missing(x)]
             number = dict(zip(present, match_labels(categories.tolist(), present), strict=True))
             self.warn_unseen(i, [x for x in present if number[x] < 0])
             codes = np.fromiter((number.get(x, -1) for x in entries), np.intp, len(entries))
@@ -623,7 +616,7 @@ def learn_encoding(
     by_type, categorical = isinstance(chosen, str), list[int]()
     if not by_type and chosen is not None:
         known = names if table.is_frame else None
-        categorical = column_numbers(chosen, known, len(names), "categorical_features")
+        categorical = tables.column_numbers(chosen, known, len(names), "categorical_features")
     elif by_type and table.is_frame:
         categorical = [i for i, kind in enumerate(kinds) if kind in ("category", "text")]
     _warn_of_missing_bits(table, kinds)
@@ -642,7 +635,7 @@ def learn_encoding(
 
 def _categories(column: list[Any], name: Any, labels: Sequence[Any] | None) -> Any:
     """The categories of a column: the labels, if they are more than what is there."""
-    present = {entry for entry in column if not is_missing(entry)}
+    present = {entry for entry in column if not tables.is_missing(entry)}
     if any(isinstance(entry, (float, np.floating)) and np.isinf(entry) for entry in present):
         raise DataError(f"The categories of column {name!r} contain infinity.")
     try:
@@ -663,7 +656,7 @@ def _groups(groups: Any, names: list[Any], categories: dict[int, Any]) -> list[l
     seen = set(categories)
     for group in [] if groups is None else groups:
         members = [group] if isinstance(group, (str, int, np.integer)) else list(group)
-        columns = [column_number(x, names, len(names), "groups") for x in members]
+        columns = [tables.column_number(x, names, len(names), "groups") for x in members]
         if seen & set(columns) or not columns:
             raise DataError(
                 "The 'groups' parameter must name columns that are not categorical, each once. "
@@ -676,8 +669,8 @@ def _groups(groups: Any, names: list[Any], categories: dict[int, Any]) -> list[l
 
 def _warn_of_free_text(name: Any, column: list[Any], categories: list[Any]) -> None:
     """Warn if text that nobody called categorical is different in most rows."""
-    present = sum(not is_missing(entry) for entry in column)
-    numeric = isinstance(categories[0], str) and look_numeric(categories)
+    present = sum(not tables.is_missing(entry) for entry in column)
+    numeric = isinstance(categories[0], str) and tables.look_numeric(categories)
     most = FEW_CATEGORIES if numeric else max(FEW_CATEGORIES, present / 2)
     if len(categories) <= most or not isinstance(categories[0], str):
         return

@@ -18,26 +18,11 @@ from expectedkernels import checks, display
 from expectedkernels.arrays import Array, RngLike, RowsLike, VariableLike, spans
 from expectedkernels.checks import DataError, SizeError
 from expectedkernels.data.tables import column_number, is_missing
+from expectedkernels.estimators import encoding, kernel_expansion
 from expectedkernels.estimators.base import KernelMachine
 from expectedkernels.estimators.circuit_density import CircuitDensity, Nodes
-from expectedkernels.estimators.encoding import (
-    Encoding,
-    Table,
-    Variable,
-    complete_groups,
-    read_table,
-    shown,
-)
-from expectedkernels.estimators.kernel_expansion import (
-    Density,
-    Expansion,
-    Resources,
-    chunks,
-    distinct,
-    expect,
-    read_rows,
-    table,
-)
+from expectedkernels.estimators.encoding import shown
+from expectedkernels.estimators.kernel_expansion import Density, Expansion, chunks, table
 from expectedkernels.kernels.gram import at_known
 
 if TYPE_CHECKING:
@@ -66,7 +51,7 @@ def by_coalitions(
     values, base = np.zeros((n, m, n_outputs)), np.zeros((n, n_outputs))
     total, errors = base.copy(), None if half is None else values.copy()
     pairs = np.zeros((n, m, m, n_outputs)) if interactions else None
-    first, number = distinct(active)
+    first, number = kernel_expansion.distinct(active)
     for group, row in enumerate(first):
         members, who = np.flatnonzero(number == group), np.flatnonzero(active[row])
         k = len(who)
@@ -84,7 +69,7 @@ def by_coalitions(
             rank = rng.permuted(np.tile(np.arange(k), (half, 1)), axis=1)
             rank = np.stack([rank, k - 1 - rank], axis=1).reshape(-1, k)
             before = (rank[:, None, :] < np.arange(k + 1)[None, :, None]).reshape(-1, k)
-            some, place = distinct(before)
+            some, place = kernel_expansion.distinct(before)
             steps = asked.value(rows, who, before[some])[:, place]
             steps = steps.reshape(len(rows), 2 * half, k + 1, -1)
             gains = np.take_along_axis(np.diff(steps, axis=2), rank[None, :, :, None], axis=2)
@@ -165,7 +150,7 @@ def if_independent(asked: Asked) -> Result:
     return values, base, total, None, None
 
 
-def _owners(variables: Sequence[Variable], players: Sequence[Any]) -> list[int]:
+def _owners(variables: Sequence[encoding.Variable], players: Sequence[Any]) -> list[int]:
     """The player of every variable; the number of players for those of none."""
     owners = []
     for variable in variables:
@@ -182,10 +167,10 @@ def _owners(variables: Sequence[Variable], players: Sequence[Any]) -> list[int]:
 
 
 def _factors(
-    expansion: Expansion, density: Density, at: Any, Z: Any, resources: Resources
+    expansion: Expansion, density: Density, at: Any, Z: Any, resources: kernel_expansion.Resources
 ) -> tuple[Any, Any]:
     """The kernels between rows and points in some columns, and what is expected of them."""
-    first, number = distinct(expansion.points[:, at])
+    first, number = kernel_expansion.distinct(expansion.points[:, at])
     rates, points = np.zeros_like(expansion.rates), np.zeros((len(first), Z.shape[1]))
     rates[at], points[:, at] = expansion.rates[at], expansion.points[np.ix_(first, at)]
     rows = np.full((len(Z) + 1, Z.shape[1]), np.nan)
@@ -509,7 +494,7 @@ def _read(model: Any, X: Any, players: Sequence[Any] | None) -> Asked:
         f: Callable[[Any], Any] = partial(_expected, model)
         default, categories = model.columns_.groups_or_columns(), model.columns_.categories
     elif callable(model):
-        table = read_table(X)
+        table = encoding.read_table(X)
         Z = numbers = table.numbers(range(len(table.columns)), "Encode it.")
         names = table.names
         places, f = [np.array([i]) for i in range(Z.shape[1])], _checked_answers(model)
@@ -531,7 +516,7 @@ def _read(model: Any, X: Any, players: Sequence[Any] | None) -> Asked:
 
 def _expected(model: KernelMachine, Z: Any) -> Any:
     """What a model expects of rows in which some bits of a group may be hidden."""
-    return model._answers(complete_groups(model.density_.variables, Z))
+    return model._answers(encoding.complete_groups(model.density_.variables, Z))
 
 
 def _checked_answers(model: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -808,7 +793,7 @@ def _require_machine(function: str, model: Any) -> None:
 def _gains(model: KernelMachine, Z: Any) -> Any:
     """The gains of what is known or missing as a whole, (rows, options); NaN where observed."""
     density = model.density_
-    incomplete, _ = read_rows(density, Z)
+    incomplete, _ = kernel_expansion.read_rows(density, Z)
     gains = np.full((len(Z), len(density.variables)), np.nan)
     # of the bits of a category, which normal densities take for numbers
     embedded = model._machine.expansion.is_embedded
@@ -839,15 +824,15 @@ def _explained(model: KernelMachine, Z: Any, nodes: Nodes, row: Any, filled: Any
     """The variances of rows less those that are expected once a category is known, (rows,)."""
     machine = replace(model._machine, prior=None, flat=False)
     # parts of an average have the same categories
-    first, number = distinct(np.column_stack([row, nodes.values]))
+    first, number = kernel_expansion.distinct(np.column_stack([row, nodes.values]))
     rows = np.concatenate([Z, filled[first]])
-    std = expect(machine, model.density_, rows, model._resources, True)[1]
+    std = kernel_expansion.expect(machine, model.density_, rows, model._resources, True)[1]
     variance = (std**2).sum(axis=1)
     left = np.bincount(row, nodes.weights * variance[len(Z) :][number], minlength=len(Z))
     return variance[: len(Z)] - left
 
 
-def _by_column(columns: Encoding, gains: Any, Z: Any) -> Any:
+def _by_column(columns: encoding.Encoding, gains: Any, Z: Any) -> Any:
     """The gains of columns of the table; NaN where these are observed."""
     every = np.empty((len(Z), len(columns.names)))
     for i, group in enumerate(columns.groups_or_columns()):
@@ -856,7 +841,7 @@ def _by_column(columns: Encoding, gains: Any, Z: Any) -> Any:
     return np.where(known, np.nan, every)
 
 
-def _costs(function: str, columns: Encoding, costs: Any) -> Any:
+def _costs(function: str, columns: encoding.Encoding, costs: Any) -> Any:
     """The costs of what is known or missing as a whole."""
     n = len(columns.names)
     if costs is None:
@@ -886,7 +871,7 @@ def _entries(model: KernelMachine, row: Any) -> list[Any]:
         for name, entry in row.items():
             entries[column_number(name, names, len(names), "row")] = entry
         return entries
-    found = read_table([row] if np.ndim(row) == 1 else row, model, reset=False)
+    found = encoding.read_table([row] if np.ndim(row) == 1 else row, model, reset=False)
     n = len(found.columns[0])
     if n != 1:
         raise DataError(f"The 'row' parameter of acquire must be a single row. Got {n} rows.")
@@ -896,10 +881,10 @@ def _entries(model: KernelMachine, row: Any) -> list[Any]:
 def _row(model: KernelMachine, entries: list[Any]) -> Any:
     """Entries as standardised columns of numbers, (1, columns)."""
     columns = list(np.array([*entries, None], dtype=object)[:-1, None])
-    return model._read(Table(model.columns_.names, columns, False))
+    return model._read(encoding.Table(model.columns_.names, columns, False))
 
 
-def _enter(columns: Encoding, entries: list[Any], group: list[int], answer: Any) -> None:
+def _enter(columns: encoding.Encoding, entries: list[Any], group: list[int], answer: Any) -> None:
     """Put what was answered into a row."""
     several = isinstance(answer, Sequence | np.ndarray) and not isinstance(answer, str)
     found = list(answer) if len(group) > 1 and several else [answer]

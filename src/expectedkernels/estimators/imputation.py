@@ -174,10 +174,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         "expected_prediction, for a few points that stand for a distribution 'herd'"
     )
     def sample(
-        self,
-        X: RowsLike,
-        n: int = 1,
-        random_state: int | np.random.RandomState | None = None,
+        self, X: RowsLike, n: int = 1, random_state: int | np.random.RandomState | None = None
     ) -> list[Array]:
         """Several completions of the rows of X: multiple imputation.
 

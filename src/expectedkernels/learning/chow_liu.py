@@ -20,17 +20,7 @@ from expectedkernels.circuits.inputs import Input, Table
 from expectedkernels.data.chunks import StreamLike, WeightsLike, is_stream
 from expectedkernels.data.schema import Schema
 from expectedkernels.engine.blocks import Inner, inner
-from expectedkernels.learning import training_data
-from expectedkernels.learning.em import (
-    Phase,
-    checked_steps,
-    em,
-    epochs as epoch_states,
-    fit,
-    full_passes,
-    normalized,
-    valid_rows,
-)
+from expectedkernels.learning import em, training_data
 from expectedkernels.learning.minibatch import circuit_of
 from expectedkernels.learning.training_data import MAX_STATES, MISSING, Data, FloatArray, PairCounts
 from expectedkernels.vtree import Vtree
@@ -433,7 +423,7 @@ def flow_blocks(
     blocks = tree_blocks(tree, tree.conditionals(4.0 * (alpha or 1.0)))
     start = Circuit(tree.vtree, tuple(blocks)).with_schema(data.schema)
     options: Any = {"X": data, "iterations": EM_ITERATIONS, "tolerance": EM_TOLERANCE}
-    return list(em(start, **options, pseudocount=beta, progress=False).blocks)
+    return list(em.em(start, **options, pseudocount=beta, progress=False).blocks)
 
 
 SPREAD = 4.0
@@ -573,7 +563,7 @@ def learn_hclt(
     beta, alpha = check_real(name, "pseudocount", pseudocount), check_real(name, "alpha", alpha)
     check_count(name, "batch_size", batch_size, 1, none=True, auto=True)
     size: Any = None if batch_size == "auto" else batch_size
-    steps = checked_steps(name, size, step)
+    steps = em.checked_steps(name, size, step)
     in_chunks = is_stream(X)
     if in_chunks and (X_valid is not None or restarts > 1):
         what = "'X_valid'" if X_valid is not None else "'restarts'"
@@ -583,8 +573,8 @@ def learn_hclt(
         )
     generator, needed = as_generator(rng), f"{name} needs at least one row of data"
     if start is not None:
-        start = normalized(start, name)
-        data, valid = Data(start.schema, X, sample_weight, needed), valid_rows(start, X_valid)
+        start = em.normalized(start, name)
+        data, valid = Data(start.schema, X, sample_weight, needed), em.valid_rows(start, X_valid)
     else:
         options = cardinalities, sample_weight, MAX_STATES, name, needed
         data, beside, complete = training_data.read_data(X, X_valid, *options)
@@ -592,24 +582,24 @@ def learn_hclt(
         counts = data.pair_counts(complete) if in_chunks else grouped_counts(data)
         forest = tree_of(counts, alpha).forest
 
-    phases = [Phase(EPOCHS if epochs is None else epochs, size, steps)]
+    phases = [em.Phase(EPOCHS if epochs is None else epochs, size, steps)]
     if batch_size == "auto" and not in_chunks:
         size = automatic_size(data.held.weights)
         if size < len(data.held.weights):
             n = AUTO_EPOCHS if epochs is None else epochs
-            last = Phase(n - n // 3, size, AUTO_STEPS if step is None else steps)
-            phases = [Phase(n // 3, None, (1.0, 1.0)), last]
+            last = em.Phase(n - n // 3, size, AUTO_STEPS if step is None else steps)
+            phases = [em.Phase(n // 3, None, (1.0, 1.0)), last]
     plain = in_chunks and all(x is None for x in (phases[0].size, device, dtype, step))
     best: Any = None
     for _ in range(restarts):
         first = hidden_tree(forest, data.schema, n_latent, generator) if start is None else start
         n = sum(phase.n for phase in phases)
         if plain:
-            states: Any = full_passes(first, data, n, beta)
+            states: Any = em.full_passes(first, data, n, beta)
         else:
-            states = epoch_states(first, data, phases, beta, (device or "numpy", dtype), generator)
+            states = em.epochs(first, data, phases, beta, (device or "numpy", dtype), generator)
         bar = checks.progress_bar(n, "HCLT", not progress, "pass")
-        found = fit(first, data, states, bar, valid, callback, patience=patience)
+        found = em.fit(first, data, states, bar, valid, callback, patience=patience)
         if best is None or found.score > best.score:
             best = found
         if found.interrupted:

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from expectedkernels import arrays
-from expectedkernels.checks import DataError, check_count, check_real, progress_bar
+from expectedkernels import arrays, checks
 from expectedkernels.circuits.circuit import Circuit, renumbered
 from expectedkernels.circuits.joint_pass import array_in
 from expectedkernels.circuits.operands import CircuitOperand, PointOperand
@@ -154,8 +153,8 @@ def fit_mmd(
     >>> bool(ek.mmd(p, X) < ek.mmd(start, X))
     True
     """
-    check_count("fit_mmd", "steps", steps)
-    check_real("fit_mmd", "learning_rate", learning_rate)
+    checks.check_count("fit_mmd", "steps", steps)
+    checks.check_real("fit_mmd", "learning_rate", learning_rate)
     arrays.check_max_bytes(max_bytes)
     start = normalized(circuit, "fit_mmd")
     rows = _distinct(X, start, "X")
@@ -174,7 +173,7 @@ def fit_mmd(
     result = train(
         _steps(fitted, points, beside, steps, learning_rate),
         fitted.numbers(),
-        progress_bar(steps, "fit_mmd", not progress, "step"),
+        checks.progress_bar(steps, "fit_mmd", not progress, "step"),
         patience=None if held is None else PATIENCE,
         text=lambda number, step: f"squared MMD {-step.mean:.4g} and a constant",
     )
@@ -186,7 +185,7 @@ def _distinct(X: Any, circuit: Circuit, name: str) -> Empirical:
     """The distinct rows of data, as points of the circuit, and their shares."""
     given = X if isinstance(X, Empirical) else Empirical(X)
     if not abs(float(given.weights.sum()) - 1.0) <= 1e-6 or (given.weights < 0).any():
-        raise DataError(
+        raise checks.DataError(
             f"A circuit is fitted to a distribution: the weights of {name} must not be negative, "
             f"and sum to one. They sum to {float(given.weights.sum()):.6g}."
         )
@@ -194,7 +193,7 @@ def _distinct(X: Any, circuit: Circuit, name: str) -> Empirical:
     missing = np.argwhere(given.X != given.X)
     if len(missing):
         row, column = missing[0].tolist()
-        raise DataError(
+        raise checks.DataError(
             f"A discrepancy is to complete rows. Got NaN in row {row}, column {column} of {name}. "
             "em fits circuits to rows with missing values."
         )

@@ -23,35 +23,10 @@ from expectedkernels.circuits.queries import deterministic, log_values
 from expectedkernels.data.evidence import as_evidence
 from expectedkernels.data.schema import Schema
 from expectedkernels.engine.blocks import Inner
-from expectedkernels.learning import chow_liu, structure_search
+from expectedkernels.learning import chow_liu, em, structure_search, training_data
 from expectedkernels.learning.chow_liu import EM_ITERATIONS, EM_TOLERANCE, ChowLiuTree
-from expectedkernels.learning.em import (
-    em,
-    expected_counts,
-    flow_at,
-    maximized,
-    normalized,
-    pattern_chunks,
-)
 from expectedkernels.learning.structure_search import NOTHING, Logical, Split, weighted_circuit
-from expectedkernels.learning.training_data import (
-    MAX_STATES,
-    VALID,
-    Data,
-    FloatArray,
-    IntArray,
-    PairCounts,
-    Rows,
-    Step,
-    as_rows,
-    as_states,
-    distinct_rows,
-    group_sums,
-    mutual_information,
-    read_data,
-    shares,
-    train,
-)
+from expectedkernels.learning.training_data import VALID, Data, FloatArray, IntArray, shares, train
 
 
 class CompleteSearch:
@@ -174,7 +149,7 @@ class CompleteSearch:
         edges = [self.circuit.edges[unit] for unit in sums]
         every = np.asarray([edge for part in edges for edge in part], dtype=np.intp)
         unit = np.repeat(np.arange(len(sums)), [len(part) for part in edges])
-        return every, unit, shares(self._flow[0, every], self.beta, group_sums(unit))
+        return every, unit, shares(self._flow[0, every], self.beta, training_data.group_sums(unit))
 
     def _update_terms(self, sums: list[int]) -> None:
         """What sums add to the log-likelihoods: flow times log weight, over their edges."""
@@ -246,13 +221,13 @@ class IncompleteSearch:
         """One step of EM, which gives flows on the way."""
         self._plan = structure_search.plan(self.circuit)
         model = weighted_circuit(self.circuit, self._plan, self._theta)
-        _, counts = expected_counts(model, self.rows)
+        _, counts = em.expected_counts(model, self.rows)
         flow = np.zeros(len(self.circuit.sum_of))
         for part, found in zip(self._plan, counts, strict=True):
             if found is not None:
                 flow[part.edges] = found[0][part.place]
         edges = np.concatenate([part.edges for part in self._plan])
-        sums = group_sums(np.asarray(self.circuit.sum_of)[edges])
+        sums = training_data.group_sums(np.asarray(self.circuit.sum_of)[edges])
         self._theta = np.ones(len(flow))
         self._theta[edges] = shares(flow[edges], self.beta, sums)
         self._model = weighted_circuit(self.circuit, self._plan, self._theta)
@@ -271,9 +246,9 @@ class IncompleteSearch:
         node = self.circuit.node[self.circuit.sum_of[edge]]
         column = int(np.flatnonzero(self._plan[node].edges == edge)[0])
         states, weights = [], []
-        for part, chunk in pattern_chunks(self._model, self.rows.evidence):
-            found, first = flow_at(self._model, chunk, self.rows.weights[part], node)
-            states.append(as_states(chunk.values[first]))
+        for part, chunk in em.pattern_chunks(self._model, self.rows.evidence):
+            found, first = em.flow_at(self._model, chunk, self.rows.weights[part], node)
+            states.append(training_data.as_states(chunk.values[first]))
             weights.append(found.products[column])
         return np.concatenate(states), np.concatenate(weights)
 
@@ -296,7 +271,7 @@ class IncompleteSearch:
         if not len(weights):
             return state
         options: Any = {"X": self._sets[0], "pseudocount": self.beta / float(weights.mean())}
-        return em(
+        return em.em(
             state, **options, iterations=EM_ITERATIONS, tolerance=EM_TOLERANCE, progress=False
         )
 
@@ -392,19 +367,19 @@ def best_variable(search: Search, edge: int, alpha: float) -> int:
         return int(variables[0])
     rows, weights = search.rows_through(edge)
     cards = np.asarray(search.circuit.cardinalities)[variables]
-    counts = PairCounts(rows[:, variables], cards, weights)
-    scores = mutual_information(counts, alpha).sum(axis=1)
+    counts = training_data.PairCounts(rows[:, variables], cards, weights)
+    scores = training_data.mutual_information(counts, alpha).sum(axis=1)
     return int(variables[np.argmax(scores >= scores.max() - SAME_SCORE)])
 
 
-def splits(search: Search, n: int, alpha: float) -> Iterator[Step]:
+def splits(search: Search, n: int, alpha: float) -> Iterator[training_data.Step]:
     """At most n splits of one circuit, each of the edge that most rows use."""
     for _ in range(n):
         edge = structure_search.best_edge(search.circuit, *search.candidates)
         if edge is None:
             return
         search.split(edge, best_variable(search, edge, alpha))
-        yield Step(search.state, *search.log_likelihoods)
+        yield training_data.Step(search.state, *search.log_likelihoods)
 
 
 @checks.removed(
@@ -426,7 +401,7 @@ def learn_strudel(
     patience: int | None = 100,
     sample_weight: ArrayLike | None = None,
     cardinalities: int | Sequence[int] | None = None,
-    max_states: int = MAX_STATES,
+    max_states: int = training_data.MAX_STATES,
     minimize: bool = True,
     callback: Callable[[StrudelStep], object] | None = None,
     progress: bool = True,
@@ -511,14 +486,16 @@ def learn_strudel(
     check_count(name, "iterations", iterations)
     check_count(name, "patience", patience, 1, none=True)
     checks.check_callback(name, callback)
-    data, beside, complete = read_data(X, X_valid, cardinalities, sample_weight, max_states, name)
+    data, beside, complete = training_data.read_data(
+        X, X_valid, cardinalities, sample_weight, max_states, name
+    )
     sets = [data.in_memory("X"), *([] if beside is None else [beside.held])]
     tree = chow_liu.tree_of(data.pair_counts(complete), alpha)
-    rows, weights = distinct_rows(sets, tree.cardinalities)
+    rows, weights = training_data.distinct_rows(sets, tree.cardinalities)
     given = weights, beta * tree.counts.mean_weight
     search: Search
     if complete:
-        search = CompleteSearch(tree, as_states(rows), *given)
+        search = CompleteSearch(tree, training_data.as_states(rows), *given)
     else:
         complete = not np.isnan(sets[0].evidence.values).any()
         search = IncompleteSearch(
@@ -526,7 +503,7 @@ def learn_strudel(
         )
     number = count(1)
 
-    def tell(step: Step) -> None:
+    def tell(step: training_data.Step) -> None:
         if callback is not None:
             n_sums, n_products, *few = search.circuit.sizes()
             n_units = n_sums + n_products + search.circuit.n_indicators
@@ -654,7 +631,7 @@ def learn_mixture(
                 "Options of learn_strudel mean nothing when the structure is given. "
                 f"Got {', '.join(sorted(options))}."
             )
-        structure = normalized(structure)
+        structure = em.normalized(structure)
         sets = _read(structure, X, X_valid, sample_weight)
         for rows, what in zip(sets, ("X", "X_valid"), strict=False):
             impossible = structure.log_likelihood(rows.evidence) == -inf
@@ -665,7 +642,7 @@ def learn_mixture(
                     "with larger support, or drop the row."
                 )
         is_deterministic = bool(deterministic(structure))
-    X, weights = distinct_rows(sets, structure.cardinalities)
+    X, weights = training_data.distinct_rows(sets, structure.cardinalities)
     beta = pseudocount * float(weights[0].sum()) / sets[0].n_given
     quick = is_deterministic and not np.isnan(X).any()
     try:
@@ -685,7 +662,7 @@ def learn_mixture(
     return family.mixed(parameters, np.exp(log_weights)).with_schema(structure.schema)
 
 
-def _read(structure: Circuit, X: Any, X_valid: Any, sample_weight: Any) -> list[Rows]:
+def _read(structure: Circuit, X: Any, X_valid: Any, sample_weight: Any) -> list[training_data.Rows]:
     """The rows to learn from, and those for validation if there are any."""
     cards = structure.cardinalities
     if None in cards:
@@ -694,9 +671,11 @@ def _read(structure: Circuit, X: Any, X_valid: Any, sample_weight: Any) -> list[
             f"{cards.index(None)}; see `em` for circuits with normal inputs."
         )
     needed = "A mixture needs at least one row of data"
-    sets = [Data(structure.schema, as_rows(X, "X"), sample_weight, needed).held]
+    sets = [Data(structure.schema, training_data.as_rows(X, "X"), sample_weight, needed).held]
     if X_valid is not None:
-        sets.append(Data(structure.schema, as_rows(X_valid, "X_valid"), None, VALID).held)
+        sets.append(
+            Data(structure.schema, training_data.as_rows(X_valid, "X_valid"), None, VALID).held
+        )
     return sets
 
 
@@ -729,16 +708,18 @@ class _ByPasses:
     """
 
     def __init__(self, structure: Circuit, X: FloatArray, beta: float):
-        self.structure, self.beta = normalized(structure), beta
+        self.structure, self.beta = em.normalized(structure), beta
         every = np.arange(len(X))
-        self.rows = Rows(as_evidence(X, structure.cardinalities), every, every, len(X))
+        self.rows = training_data.Rows(
+            as_evidence(X, structure.cardinalities), every, every, len(X)
+        )
 
     def update(self, parameters: Any, weights: FloatArray) -> Any:
         vtree, self.rows.weights = self.structure.vtree, weights
         if parameters is None:
             copies = [self.structure] * weights.shape[1]
             parameters = Circuit(vtree, tuple(blocks_beside(vtree, copies)))
-        return maximized(parameters, expected_counts(parameters, self.rows)[1], self.beta)
+        return em.maximized(parameters, em.expected_counts(parameters, self.rows)[1], self.beta)
 
     def logs(self, parameters: Any) -> FloatArray:
         found: FloatArray = log_values(parameters, self.rows.evidence)[0]
@@ -802,7 +783,9 @@ def _updated(family: _Family, R: FloatArray, old: Any = None) -> tuple[FloatArra
         return np.log(R.sum(axis=0) / R.sum()), family.update(old, R)
 
 
-def _steps(state: Any, family: _Family, weights: FloatArray, iterations: int) -> Iterator[Step]:
+def _steps(
+    state: Any, family: _Family, weights: FloatArray, iterations: int
+) -> Iterator[training_data.Step]:
     """The mixture to start from, and those after every iteration of EM."""
     for number in range(iterations + 1):
         log_weights, parameters = state
@@ -814,7 +797,7 @@ def _steps(state: Any, family: _Family, weights: FloatArray, iterations: int) ->
             float(own @ possible / own.sum()) if (total > -inf)[own > 0].all() else -inf
             for own in weights
         ]
-        yield Step(state, *means, size=min(number, 1))
+        yield training_data.Step(state, *means, size=min(number, 1))
         if number < iterations:
             R = np.exp(joint - possible[:, None]) * weights[0][:, None]
             state = _updated(family, R, parameters)

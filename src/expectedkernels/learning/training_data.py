@@ -17,18 +17,11 @@ from scipy.special import xlogy
 
 from expectedkernels.arrays import namespace
 from expectedkernels.checks import DataError, SizeError, check_count, is_int
+from expectedkernels.data import tables
 from expectedkernels.data.chunks import each_chunk, is_stream, summed
 from expectedkernels.data.evidence import Evidence, as_evidence
 from expectedkernels.data.schema import Schema, frame_schema, joint_column
-from expectedkernels.data.tables import (
-    Columns,
-    FrameColumn,
-    as_floats,
-    as_table,
-    column_names,
-    frame_columns,
-    is_frame,
-)
+from expectedkernels.data.tables import FrameColumn, is_frame
 
 IntArray = np.ndarray[Any, np.dtype[np.intp]]
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
@@ -281,10 +274,10 @@ def read_data(
 
 def as_rows(X: Any, what: str) -> Any:
     """A data frame as it is, everything else as a matrix of numbers."""
-    X = as_table(X)
+    X = tables.as_table(X)
     if is_frame(X):
         return X
-    rows = as_floats(X.toarray() if sparse.issparse(X) else X)
+    rows = tables.as_floats(X.toarray() if sparse.issparse(X) else X)
     if rows.ndim != 2 or rows.shape[1] == 0:
         raise DataError(
             f"{what} must be a matrix of shape (rows, variables), one column per variable. "
@@ -302,7 +295,7 @@ def _seen(X: Any, what: str) -> _Seen:
     """What the columns of a data frame, or of a matrix, hold; raises if some are no states."""
     framed, complete, distinct = is_frame(X), True, []
     columns = (
-        frame_columns(X)
+        tables.frame_columns(X)
         if framed
         else [FrameColumn(str(v), "number", x) for v, x in enumerate(np.ascontiguousarray(X.T))]
     )
@@ -315,7 +308,7 @@ def _seen(X: Any, what: str) -> _Seen:
             )
         complete &= not column.missing.any()
         distinct.append(_distinct(column))
-    return _Seen(distinct, column_names(X) if framed else None, framed, complete)
+    return _Seen(distinct, tables.column_names(X) if framed else None, framed, complete)
 
 
 def _distinct(column: FrameColumn) -> FrameColumn:
@@ -491,7 +484,7 @@ def weighed(sample_weight: str | Callable[[Any], Any] | None, chunk: Any) -> tup
     >>> rows.names, weights.tolist()
     (('a',), [2.0, 0.5])
     """
-    chunk = as_table(chunk)
+    chunk = tables.as_table(chunk)
     if sample_weight is None:
         return chunk, None
     if callable(sample_weight):
@@ -501,13 +494,13 @@ def weighed(sample_weight: str | Callable[[Any], Any] | None, chunk: Any) -> tup
             f"The weights of rows are in the column {sample_weight!r}, and arrays have no names of "
             "columns. Give data frames, or a function from a chunk to weights as 'sample_weight'."
         )
-    columns, names = frame_columns(chunk), column_names(chunk)
+    columns, names = tables.frame_columns(chunk), tables.column_names(chunk)
     rest = tuple(column for column in columns if column.name != sample_weight)
     if len(rest) == len(columns):
         found = ", ".join(repr(column.name) for column in columns[:20])
         raise DataError(f"There is no column {sample_weight!r} of weights. Columns are {found}.")
     kept = None if names is None else tuple(column.name for column in rest)
-    return Columns(rest, kept), next(x.values for x in columns if x.name == sample_weight)
+    return tables.Columns(rest, kept), next(x.values for x in columns if x.name == sample_weight)
 
 
 def distinct_rows(
