@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
-from benchmarks import cards, expected_kernels, learning, quality, streams
+from benchmarks import cards, compiling, expected_kernels, learning, quality, streams
 
-MODULES = (expected_kernels, cards, learning, streams, quality)
+MODULES = (expected_kernels, cards, learning, streams, quality, compiling)
 BENCHMARKS = {f.__name__: f for module in MODULES for f in module.ALL}
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 import expectedkernels as ek
 from benchmarks.learning import data_rows
-from benchmarks.timing import best_of, seconds, show
+from benchmarks.timing import alternating, best_of, seconds, show
 from expectedkernels.data.schema import Schema
 from expectedkernels.learning.chow_liu import grouped_counts, spanning_edges
 from expectedkernels.learning.em import Phase, epochs
@@ -30,10 +30,37 @@ def on_a_card() -> None:
     if not torch.cuda.is_available():
         print("\n(no CUDA card here: the benchmark of the card is left out)")
         return
+    dense_products(torch)
     evidence_and_points(torch)
     questions("cuda")
     training("cuda")
     totals("cuda")
+
+
+def dense_products(torch: Any) -> None:
+    """Dense circuits, beside the GPU's own rate of matrix products."""
+    rows = []
+    for units in (32, 128, 1024):
+        vtree = ek.Vtree.balanced(256)
+        p, q = (ek.random_circuit(vtree, units, rng=i).to("cuda") for i in range(2))
+        a = torch.rand(128, units, units, dtype=torch.float64, device="cuda")
+
+        def products(a=a):
+            for _ in range(4):  # about 2 * 255 products
+                torch.matmul(a, a)
+            torch.cuda.synchronize()
+
+        def ours(p=p, q=q):
+            ek.expected_kernel(p, q, KERNEL)
+            torch.cuda.synchronize()
+
+        mine, limit = alternating(ours, products, rounds=5)
+        limit *= 510 / 512
+        rows.append(
+            (f"K = {units}", seconds(mine), f"{seconds(limit)} matmul",
+             f"{100 * limit / mine:.0f} %")
+        )  # fmt: skip
+    show(f"Dense circuits of 256 variables on {torch.cuda.get_device_name()}, float64", rows)
 
 
 def evidence_and_points(torch: Any) -> None:
