@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import compress
 from math import isfinite
 from numbers import Real
 from typing import Any, Literal, overload
@@ -20,7 +21,7 @@ from scipy import sparse
 from expectedkernels.arrays import VariablesLike, distinct_pairs, require_memory, spans
 from expectedkernels.checks import CircuitError, PropertyError, check_parameter, is_int
 from expectedkernels.circuits.build import stack, with_root_weights
-from expectedkernels.circuits.circuit import Circuit, align, host_for, require_circuits
+from expectedkernels.circuits.circuit import Circuit, align, host_for, minimize, require_circuits
 from expectedkernels.circuits.conditioning import log_up, normalized_blocks
 from expectedkernels.circuits.inputs import (
     Input,
@@ -99,8 +100,13 @@ def marginalize(f: Circuit, variables: VariablesLike) -> Circuit:
     if np.abs(sizes[np.isfinite(sizes)]).max(initial=0.0) < FAR:
         found = Circuit.from_blocks(*_projected(f, kept)).with_schema(f.schema.subset(kept))
     else:  # sums of some units leave the range of doubles, those of normalised ones do not
-        logs = [log_sizes(block.flat[0]) for block in f.blocks]
-        blocks, totals = normalized_blocks(f.vtree, f.blocks, logs)
+        units = minimize(f.vtree, f.blocks)
+        logs = [log_sizes(block.flat[0]) for block in units]
+        blocks, totals = normalized_blocks(f.vtree, units, logs)
+        stays = from_leaves(f.vtree, lambda _, v: v not in gone, lambda _, a, b: a or b)
+        for block, sizes in compress(zip(blocks, logs, strict=True), stays):
+            numbers = block.flat[0]
+            require_range(numbers, (sizes > -np.inf).sum(), np.abs(numbers), *MARGINAL)
         with np.errstate(over="ignore", under="ignore"):
             roots = np.exp(totals)
         require_range(roots, len(roots), roots, *MARGINAL)

@@ -10,7 +10,7 @@ from math import log
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 import expectedkernels as ek
 from oracles import Inner, Table
@@ -233,6 +233,7 @@ def test_sums(seed, n, reach):
 
 
 @given(seeds, st.integers(2, 5), st.sampled_from([50, 150, 300]))
+@example(362881, 2, 150)
 def test_marginals(seed, n, reach):
     rng = np.random.default_rng(seed)
     f = random_far(rng, n, reach)
