@@ -56,10 +56,8 @@ def require_graph(graph: Any) -> Graph:
     """The graph, after checking that it is one: the neighbours of every variable, as sets."""
     if hasattr(graph, "cardinalities") or not isinstance(graph, Sequence):
         of_model = " Give model.graph." if hasattr(graph, "graph") else ""
-        raise CircuitError(
-            "A graph is a sequence with the set of neighbours of every variable. "
-            f"Got {type(graph).__name__} instead.{of_model}"
-        )
+        what = "A graph is a sequence with the set of neighbours of every variable"
+        raise CircuitError(f"{what}. Got {type(graph).__name__} instead.{of_model}")
     return graph
 
 
@@ -389,10 +387,8 @@ def _elimination(
         return best_elimination(graph, cardinalities, for_pairs)
     order = [int(v) for v in order]
     if sorted(order) != list(range(n)):
-        raise CircuitError(
-            f"An elimination order holds each of the variables 0..{n - 1} once. "
-            f"Got {order[:20]}{' ...' if len(order) > 20 else ''}."
-        )
+        what = f"An elimination order holds each of the variables 0..{n - 1} once"
+        raise CircuitError(f"{what}. Got {order[:20]}{' ...' if len(order) > 20 else ''}.")
     return elimination(graph, order)
 
 

@@ -248,10 +248,8 @@ def choose_kernel(
         raise DataError(f"{why}, so that at least four are needed. Got {min(map(len, sets))}.")
     halves = ([points[half : 2 * MOST_ROWS : 2] for points in sets] for half in (0, 1))
     if not parameters(best, n_variables)[0]:
-        raise KernelError(
-            f"{best!r}, the best kernel here, has no rate and no weight for gradients to change. "
-            "Choose among kernels that have, or with method='list'."
-        )
+        what = f"{best!r}, the best kernel here, has no rate and no weight for gradients to change"
+        raise KernelError(f"{what}. Choose among kernels that have, or with method='list'.")
     if len(sets) == 1:
         ratio = partial(_model_ratio, replace(given, circuit=given.circuit.to("torch")))
     return ascended(best, n_variables, *(ratio(*half) for half in halves))

@@ -412,10 +412,9 @@ def check_samples(points: Any, weights: Any, of: str = "") -> None:
             "are missing at random; rows that were filled in are no samples of a model."
         )
     if weights is not None and not np.allclose(weights, weights[0], rtol=1e-9, atol=0.0):
-        raise DataError(
-            "A test is of samples that count alike, and these have different weights. Give their "
-            "rows alone, or ask kdsd or mmd2 for their weighted discrepancy."
-        )
+        what = "A test is of samples that count alike, and these have different weights"
+        advice = "Give their rows alone, or ask kdsd or mmd2 for their weighted discrepancy"
+        raise DataError(f"{what}. {advice}.")
 
 
 def distinct_places(samples: Any) -> tuple[Any, Any]:
@@ -845,16 +844,12 @@ def _checked_null(null: Any, change: Any, refit: Any) -> str:
         checks.check_real("kdsd_test", "change", change, 0, 0.5, "(]", error=DataError)
         if refit is not None or null in ("model", "gibbs"):
             other = "refit" if refit is not None else f"null={null!r}"
-            raise DataError(
-                f"'change' is for the random signs of dependent samples. Got {other} as well, "
-                "which is for independent ones."
-            )
+            what = "'change' is for the random signs of dependent samples"
+            raise DataError(f"{what}. Got {other} as well, which is for independent ones.")
         return "signs"
     if refit is not None and null in ("gibbs", "signs"):
-        raise DataError(
-            f"Models are fitted anew to draws of the model. Got null={null!r} beside 'refit'; "
-            "use null='model'."
-        )
+        what = "Models are fitted anew to draws of the model"
+        raise DataError(f"{what}. Got null={null!r} beside 'refit'; use null='model'.")
     return str(null) if refit is None else "model"
 
 
@@ -987,10 +982,8 @@ def two_sets(X: Any, Y: Any) -> tuple[Any, Any, Schema | None]:
     given = mmd.as_distribution(X), mmd.as_distribution(Y)
     for x in given:
         if not isinstance(x, Empirical):
-            raise DataError(
-                f"A two-sample test is between two sets of samples. Got a {type(x).__name__}; "
-                "mmd_test(samples, model) tests samples against a model."
-            )
+            what = f"A two-sample test is between two sets of samples. Got a {type(x).__name__}"
+            raise DataError(f"{what}; mmd_test(samples, model) tests samples against a model.")
     both = two_distributions(*given)
     for x in both:
         check_samples(x.X, x.weights, " of each")

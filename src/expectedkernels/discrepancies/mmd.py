@@ -259,10 +259,9 @@ def mean_embedding(model: Any, what: str = "A test") -> MeanEmbedding:
     if hasattr(model, "compile"):
         model = model.circuit()
     if not isinstance(model, Circuit):
-        raise DataError(
-            "The model must be a Circuit, a FactorGraph, a Target, or a model of another library. "
-            f"Got {type(model).__name__}; mmd_two_sample_test compares two sets of samples."
-        )
+        rule = "The model must be a Circuit, a FactorGraph, a Target, or a model of another library"
+        found = f"Got {type(model).__name__}; mmd_two_sample_test compares two sets of samples"
+        raise DataError(f"{rule}. {found}.")
     check_single_root(model, what)
     require_normalized(model, what)
     return MeanEmbedding(model.to("numpy"))

@@ -128,10 +128,9 @@ def embedding_of(p: Any, k: Any, evidence: Any, what: str) -> MeanEmbedding:
     refuse_gradients(what, kernel, p)
     definite = kernel.is_positive_definite(circuit.cardinalities)
     if not definite:
-        raise KernelError(
-            f"{what} needs a positive definite kernel, but {definite.reason}. ExpHamming() is one "
-            "for discrete variables, RBF() for real ones."
-        )
+        rule = f"{what} needs a positive definite kernel, but {definite.reason}"
+        advice = "ExpHamming() is one for discrete variables, RBF() for real ones"
+        raise KernelError(f"{rule}. {advice}.")
     return MeanEmbedding(circuit, model.wide, kernel)
 
 
@@ -153,10 +152,9 @@ def best_weights(
     try:
         factor = cho_factor(gram, lower=True, overwrite_a=True)
     except np.linalg.LinAlgError as error:
-        raise KernelError(
-            f"The kernels of the {n} points are linearly dependent up to rounding. Leave out those "
-            f"that are nearly equal, or give more than jitter={jitter:g}."
-        ) from error
+        what = f"The kernels of the {n} points are linearly dependent up to rounding"
+        advice = f"Leave out those that are nearly equal, or give more than jitter={jitter:g}"
+        raise KernelError(f"{what}. {advice}.") from error
     weights, ones = cho_solve(factor, np.stack([embedding.at(points), np.ones(n)], axis=1)).T
     if normalize:
         weights = weights + ones * (1.0 - weights.sum()) / ones.sum()

@@ -802,10 +802,8 @@ def require_room(needed: int, max_bytes: int, what: str, why: str, advice: str) 
     """Raise if something needs more memory than there is."""
     check_max_bytes(max_bytes)
     if needed > max_bytes:
-        raise SizeError(
-            f"{what} needs about {needed / 2**30:.3g} GiB, more than max_bytes={max_bytes}: {why}. "
-            f"{advice}, or allow more memory."
-        )
+        rule = f"{what} needs about {needed / 2**30:.3g} GiB, more than max_bytes={max_bytes}"
+        raise SizeError(f"{rule}: {why}. {advice}, or allow more memory.")
     require_memory(needed, what, f"{advice}.")
 
 

@@ -350,10 +350,8 @@ def _read_starts(model: SampledModel, chains: int, start: Any) -> Any:
     n, table = model.schema.n_variables, as_table(start)
     rows = np.array(model.schema.read_frame(table) if is_frame(table) else as_floats(table))
     if rows.shape not in ((n,), (chains, n)):
-        raise DataError(
-            f"The 'start' must be one state, of shape ({n},), or one per chain, ({chains}, {n}). "
-            f"Got shape {rows.shape}."
-        )
+        what = f"The 'start' must be one state, of shape ({n},), or one per chain, ({chains}, {n})"
+        raise DataError(f"{what}. Got shape {rows.shape}.")
     rows = np.broadcast_to(rows, (chains, n)).copy()
     rows[:, sorted(set(range(n)) - set(model.sampled))] = 0.0
     X = as_points(rows, model.schema.cardinalities, "The 'start'").astype(np.int64)
@@ -559,10 +557,9 @@ def sampled_model(given: Any, collapsed: Any, evidence: Any, what: str) -> Sampl
     if evidence is not None:
         observed = _observed(evidence, schema)
         for v in sorted(hidden & observed.keys()):
-            raise checks.EvidenceError(
-                f"V{schema.call(v)[1:]} is observed and collapsed at once. Leave it out of the "
-                "evidence or out of the collapsed variables."
-            )
+            rule = f"V{schema.call(v)[1:]} is observed and collapsed at once"
+            advice = "Leave it out of the evidence or out of the collapsed variables"
+            raise checks.EvidenceError(f"{rule}. {advice}.")
         fixed |= observed
     if isinstance(target, FactorGraph):
         parts = _of_factors(target, hidden, evidence, fixed)
@@ -890,10 +887,8 @@ def determined_variables(target: FactorGraph) -> list[int]:
     ['either']
     """
     if not isinstance(target, FactorGraph):
-        raise PropertyError(
-            "Variables that others determine are found by the tables of a FactorGraph. Got "
-            f"{type(target).__name__}; name them in 'collapsed'."
-        )
+        what = "Variables that others determine are found by the tables of a FactorGraph"
+        raise PropertyError(f"{what}. Got {type(target).__name__}; name them in 'collapsed'.")
     chosen: set[int] = set()
     for factor in target.factors:
         table = factor.table

@@ -210,10 +210,8 @@ def smoothed_weights(weights: ArrayLike, amount: float = 0.01) -> Floats:
     """
     w = _floats(weights, "The 'weights' parameter of smoothed_weights must be a vector of numbers")
     if w.ndim != 1 or w.size == 0 or not np.isclose(w.sum(), 1.0, atol=1e-8):
-        raise DataError(
-            "The 'weights' parameter of smoothed_weights must be a vector with sum 1. Got shape "
-            f"{w.shape} with sum {w.sum()!r} instead."
-        )
+        what = "The 'weights' parameter of smoothed_weights must be a vector with sum 1"
+        raise DataError(f"{what}. Got shape {w.shape} with sum {w.sum()!r} instead.")
     check_real("smoothed_weights", "amount", amount, error=DataError)
     return np.asarray((w + amount) / (1.0 + amount * len(w)))
 
@@ -278,10 +276,8 @@ def check_gram(K: ArrayLike, name: str, parameter: str = "K") -> Floats:
     require_memory(24.0 * gram.size, "To check a Gram matrix and its copies", "Take fewer samples.")
     if not np.all(np.isfinite(gram)):
         i, j = np.argwhere(~np.isfinite(gram))[0]
-        raise KernelError(
-            f"{what} finite. Got {gram[i, j]} in row {i}, column {j}; a target with zeros gives "
-            "infinite ratios."
-        )
+        rule = f"{what} finite. Got {gram[i, j]} in row {i}, column {j}"
+        raise KernelError(f"{rule}; a target with zeros gives infinite ratios.")
     exponent = _exponent(gram)
     scaled = np.ldexp(gram, -exponent)  # entries are at most one
     apart = scaled - scaled.T
@@ -306,10 +302,9 @@ def check_gram(K: ArrayLike, name: str, parameter: str = "K") -> Floats:
     except np.linalg.LinAlgError:
         lowest = scipy.linalg.eigvalsh(scaled, subset_by_index=[0, 0])[0]
         lowest, size = np.ldexp([lowest, size], exponent).tolist()
-        raise KernelError(
-            f"{what} positive semidefinite, as a Gram matrix is. Its smallest eigenvalue is "
-            f"{lowest:.3g}, its largest entry {size:.3g}."
-        ) from None
+        rule = f"{what} positive semidefinite, as a Gram matrix is"
+        found = f"Its smallest eigenvalue is {lowest:.3g}, its largest entry {size:.3g}"
+        raise KernelError(f"{rule}. {found}.") from None
     return gram
 
 
@@ -334,10 +329,8 @@ def _groups(gram: Floats, groups: ArrayLike | None) -> tuple[NDArray[Any], NDArr
     else:
         labels = np.asarray(groups)
         if labels.shape != (n,):
-            raise DataError(
-                "The 'groups' parameter of simplex_weights must have one label for each sample: "
-                f"shape ({n},). Got shape {labels.shape} instead."
-            )
+            what = "The 'groups' parameter of simplex_weights must have one label for each sample"
+            raise DataError(f"{what}: shape ({n},). Got shape {labels.shape} instead.")
     _, first, member = np.unique(labels, return_index=True, return_inverse=True)
     return first, member
 
@@ -565,10 +558,8 @@ def default_weights(
     """
     gram, ratios = check_gram(G, "default_weights", "G"), check_gram(K, "default_weights")
     if gram.shape != ratios.shape:
-        raise KernelError(
-            "The 'K' and 'G' parameters of default_weights must belong to the same samples. Got "
-            f"{len(ratios)} and {len(gram)} of them."
-        )
+        what = "The 'K' and 'G' parameters of default_weights must belong to the same samples"
+        raise KernelError(f"{what}. Got {len(ratios)} and {len(gram)} of them.")
     n, z, balanced = len(gram), z_score(gram), _balance(gram)
     rule, ridge, target, note = "exact", 0.0, "", ""
     if log_weights is not None:

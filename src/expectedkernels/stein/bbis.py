@@ -60,10 +60,8 @@ def stein_problem(
     require_kernel(kernel, "ExpHamming()")
     definite = kernel.is_positive_definite(cardinalities)
     if not definite:
-        raise checks.KernelError(
-            f"Stein weights need a positive definite kernel, but {definite.reason}. "
-            "ExpHamming() is one."
-        )
+        what = f"Stein weights need a positive definite kernel, but {definite.reason}"
+        raise checks.KernelError(f"{what}. ExpHamming() is one.")
     strict = stein_kernel.is_strictly_positive_definite(kernel, cardinalities)
     if not strict:
         warnings.warn(
@@ -101,10 +99,8 @@ def plan_zeros(
     """
     if zeros == "smooth":
         if not isinstance(target, FactorGraph):
-            raise checks.PropertyError(
-                "Only the tables of a FactorGraph can be smoothed. Got "
-                f"{type(target).__name__}; learn or compile the circuit of a smoothed model."
-            )
+            what = f"Only the tables of a FactorGraph can be smoothed. Got {type(target).__name__}"
+            raise checks.PropertyError(f"{what}; learn or compile the circuit of a smoothed model.")
         target = target if target.is_positive else target.smoothed(epsilon)
     if zeros == "collapse":
         return ZerosPlan(target, tuple(determined_variables(target)), "raise", operator)
@@ -282,10 +278,8 @@ class SteinSamples(WeightedSamples):
             logs = np.concatenate([self.log_weights, as_log_weights(log_weights, len(added))])
         added[:, list(self.hidden)] = np.nan
         if np.isnan(added[some]).any() and isinstance(self.stein, SteinKernel):
-            raise DataError(
-                "These samples have no collapsed variables, so new ones cannot have NaN. "
-                "Use collapsed_bbis for all of them."
-            )
+            what = "These samples have no collapsed variables, so new ones cannot have NaN"
+            raise DataError(f"{what}. Use collapsed_bbis for all of them.")
         now = np.arange(self.n) if self.used is None else self.used
         known, used = self.rows[now], np.append(now, self.n + some)
         grams: Any = {}

@@ -208,10 +208,9 @@ def _check_proposal(proposal: Any, target: Any) -> None:
     check_single_root(proposal, "A proposal")
     require_normalized(proposal, "A proposal")
     if tuple(proposal.cardinalities) != tuple(target.cardinalities):
-        raise PropertyError(
-            "The proposal must have the variables of the target, with as many states. Got "
-            f"{list(proposal.cardinalities)} for {list(target.cardinalities)}."
-        )
+        what = "The proposal must have the variables of the target, with as many states"
+        found = f"Got {list(proposal.cardinalities)} for {list(target.cardinalities)}"
+        raise PropertyError(f"{what}. {found}.")
 
 
 def _bridge(ours: Any, weights: Any, theirs: Any, equal_ratios: bool = False) -> PartitionEstimate:

@@ -177,10 +177,9 @@ def cis(
             )
         return _from_circuit(target, n, collapse_budget, generator, select, evidence, safe)
     if query is None and select in ("mi", "rbvar"):
-        raise checks.CircuitError(
-            f"The rule select={select!r} of cis asks what sampling does to a query. Give one as "
-            "query=..., or use select='frontier' for all marginals."
-        )
+        what = f"The rule select={select!r} of cis asks what sampling does to a query"
+        advice = "Give one as query=..., or use select='frontier' for all marginals"
+        raise checks.CircuitError(f"{what}. {advice}.")
     if collapse_budget is None and max_size is None:
         max_size = DEFAULT_MAX_SIZE
     chosen = None if query is None else target.variable(query)
@@ -193,10 +192,9 @@ def cis(
             bar.update(1)
     top = logs.max()
     if top == -np.inf:
-        raise checks.PropertyError(
-            f"All {n} samples have the weight zero: later factors show them to be impossible. "
-            "Draw more, allow a larger collapse_budget or max_size, or check the model's zeros."
-        )
+        what = f"All {n} samples have the weight zero: later factors show them to be impossible"
+        advice = "Draw more, allow a larger collapse_budget or max_size, or check the model's zeros"
+        raise checks.PropertyError(f"{what}. {advice}.")
     weights = np.exp(logs - top)
     found: Any = {"rule": "cis", "log_weights": logs, "log_z": float(top + np.log(weights.mean()))}
     if graph.plan().n_bytes > DEFAULT_MAX_BYTES:
@@ -209,10 +207,8 @@ def _from_circuit(
 ) -> WeightedSamples:
     """Exact samples of a circuit, of which some variables are forgotten again."""
     if select not in ("frontier", "rand"):
-        raise checks.CircuitError(
-            f"The rule select={select!r} of cis needs the factors of a FactorGraph. For a circuit "
-            "use 'rand'."
-        )
+        what = f"The rule select={select!r} of cis needs the factors of a FactorGraph"
+        raise checks.CircuitError(f"{what}. For a circuit use 'rand'.")
     log_z, known = float(to_numpy(target.log_partition())), np.full(target.n_variables, np.nan)
     if evidence is not None:
         given = as_evidence(evidence, target.cardinalities)

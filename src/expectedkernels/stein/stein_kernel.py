@@ -253,10 +253,8 @@ class PairwiseKernel:
         old, later = self._read(rows), self._read(new)
         n = len(old[0])
         if np.shape(gram) != (n, n):
-            raise DataError(
-                f"The Gram matrix of {n} samples must be square with as many rows. "
-                f"Got shape {np.shape(gram)}."
-            )
+            what = f"The Gram matrix of {n} samples must be square with as many rows"
+            raise DataError(f"{what}. Got shape {np.shape(gram)}.")
         corner = self._between(later, old)
         return np.block([[np.asarray(gram), corner.T], [corner, self._between(later, later)]])
 
@@ -1087,10 +1085,9 @@ def _between_models(q: Any, p: Any, k: Kernel, operator: str, max_bytes: int) ->
     """The discrepancy of a model from another."""
     expectation.refuse_functions(q, p)
     if operator != "shift":
-        raise KernelError(
-            "Between models the operators of a discrepancy are shifts. Compare samples of q with "
-            f"p: kdsd(q.sample(1000), p, k, operator={operator!r})."
-        )
+        what = "Between models the operators of a discrepancy are shifts"
+        advice = f"Compare samples of q with p: kdsd(q.sample(1000), p, k, operator={operator!r})"
+        raise KernelError(f"{what}. {advice}.")
     for model in (q, p):
         if not isinstance(model, Unit):
             discrete_cardinalities(model)
@@ -1128,10 +1125,8 @@ def _of_samples(
     squares = np.bincount(empirical.distinct_rows(q.X)[1], q.weights**2)
     total = float(q.weights.sum()) ** 2 - float(squares.sum())
     if not total > 0:
-        raise DataError(
-            "An unbiased discrepancy needs at least two points with positive weights. "
-            f"Got {len(q.X)}."
-        )
+        what = "An unbiased discrepancy needs at least two points with positive weights"
+        raise DataError(f"{what}. Got {len(q.X)}.")
     return (w @ matrix @ w - as_like(squares, matrix) @ matrix.diagonal()) / total
 
 

@@ -372,10 +372,8 @@ class WeightedSamples:
                 values = expected_kernel(self._compiled, f.to("numpy"), Delta(), evidence_p=rows)
             return float(weights @ np.asarray(values).reshape(len(rows)))
         if not callable(f):
-            raise CircuitError(
-                "The expectation is that of a function of points, or of a Circuit. "
-                f"Got {type(f).__name__} instead."
-            )
+            rule = "The expectation is that of a function of points, or of a Circuit"
+            raise CircuitError(f"{rule}. Got {type(f).__name__} instead.")
         total: Any = 0.0
         for points, shares in self._completions(self._scope(scope)):
             total = total + shares @ values_of(f, points, "The function", vectorized, several=True)
