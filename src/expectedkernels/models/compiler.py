@@ -265,9 +265,7 @@ def refuse_large(plan: CompilationPlan, needed: int, max_bytes: int, what: str) 
     messages.require_room(needed, max_bytes, what, f"{why} vtree", advice)
 
 
-def written_blocks(
-    plan: CompilationPlan, shares: Sequence[Scaled | None]
-) -> tuple[Input | Inner, ...]:
+def written_blocks(plan: CompilationPlan, shares: Sequence[Any]) -> tuple[Input | Inner, ...]:
     """The blocks of all nodes; warns of shares that are too small for a double."""
     logs = [table.logs for table in shares if table is not None and table.is_log]
     lost = sum(np.count_nonzero((x > -np.inf) & (x < LEAST_LOG)) for x in logs)
@@ -454,6 +452,5 @@ def by_contexts(vtree: Vtree, stages: MessagePlan, max_bytes: int) -> tuple[Circ
         shares.append(replace(stage, factors=(found.conditional.tightened(),)))
     tables = Tensors(MessagePlan(tuple(shares), 0.0, is_normalized=True), max_bytes)
     cards = {stage.variable: stage.shape[0] for stage in shares}
-    return of_tables(
-        Circuit, vtree, Schema(tuple(map(cards.get, range(len(cards))))), tables
-    ), log_z
+    schema = Schema(tuple(map(cards.get, range(len(cards)))))
+    return of_tables(Circuit, vtree, schema, tables), log_z

@@ -13,15 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from expectedkernels import arrays, checks, vtrees
-from expectedkernels.arrays import (
-    Array,
-    Labels,
-    NumbersLike,
-    RngLike,
-    RowsLike,
-    TablesLike,
-    VariableLike,
-)
+from expectedkernels.arrays import Array, Labels, NumbersLike, RngLike, RowsLike
 from expectedkernels.checks import CircuitError, check_parameter, check_real, public, public_in
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.queries import Marginals, check_samples
@@ -668,11 +660,9 @@ class FactorGraph:
         (7.0, [0.428571, 0.571429])
         """
         read = as_evidence(evidence, self.schema)
-        if read.n_rows != 1:
+        if (n := read.n_rows) != 1:
             rule = "Evidence on a factor graph is a mapping or one row with an entry per variable"
-            raise checks.EvidenceError(
-                f"{rule}, {self.n_variables} in all. Got {read.n_rows} rows."
-            )
+            raise checks.EvidenceError(f"{rule}, {self.n_variables} in all. Got {n} rows.")
         factors, values = [], {}
         for v in range(self.n_variables):
             weights = read.column(v).weights[0]
@@ -690,7 +680,7 @@ class FactorGraph:
             plugged.append(factor)
         return FactorGraph(self.cardinalities, plugged + factors, self._names, self._states)
 
-    def variable(self, key: VariableLike) -> int:
+    def variable(self, key: arrays.VariableLike) -> int:
         """The number of a variable given by its number or its name.
 
         Parameters
@@ -728,9 +718,8 @@ class FactorGraph:
         return self.schema.state(variable, key)
 
     def __repr__(self) -> str:
-        return (
-            f"<{type(self).__name__} of {self.n_variables} variables: {len(self.factors)} factors>"
-        )
+        name, n = type(self).__name__, len(self.factors)
+        return f"<{name} of {self.n_variables} variables: {n} factors>"
 
     def _repr_html_(self) -> str:
         return model_html(self)
@@ -780,7 +769,7 @@ class BayesianNetwork(FactorGraph):
     def __init__(
         self,
         parents: Sequence[Sequence[int]],
-        cpts: TablesLike,
+        cpts: arrays.TablesLike,
         names: Sequence[str] | None = None,
         states: Sequence[Labels] | None = None,
     ):
@@ -819,9 +808,7 @@ class BayesianNetwork(FactorGraph):
         return np.where(zero, epsilon, left * factor.table)
 
 
-def forward_samples(
-    network: BayesianNetwork, n: int, rng: np.random.Generator, fixed: Mapping[int, int]
-) -> Array:
+def forward_samples(network: BayesianNetwork, n: int, rng: Any, fixed: Mapping[int, int]) -> Array:
     """Samples of a network from its roots down, with some variables held at their values.
 
     It needs no circuit. With variables held, samples are not those of the conditional distribution.

@@ -727,9 +727,7 @@ def _labelled_tables(
     states = model.states or [list(range(card)) for card in model.cardinalities]
     if isinstance(model, BayesianNetwork):
         return names, states, [(factor.scope, factor.table) for factor in model.factors]
-    tables: dict[tuple[int, ...], Any] = {
-        (v,): np.ones(c) for v, c in enumerate(model.cardinalities)
-    }
+    tables: dict[Any, Any] = {(v,): np.ones(c) for v, c in enumerate(model.cardinalities)}
     for factor in model.factors:
         scope = tuple(sorted(factor.scope))
         table = np.transpose(factor.table, [factor.scope.index(v) for v in scope])

@@ -176,9 +176,7 @@ class Potential:
         return [self.tables[scope].placed(scope, axes) for scope in scopes]
 
     @classmethod
-    def of(
-        cls, cardinalities: Sequence[int], factors: Sequence[tuple[Sequence[int], Any]]
-    ) -> Potential:
+    def of(cls, cards: Sequence[int], factors: Sequence[tuple[Sequence[int], Any]]) -> Potential:
         """The product of (scope, table) pairs; equal scopes are multiplied, constants collected.
 
         Variables with one state are left out of the scopes: they interact with nothing.
@@ -187,10 +185,10 @@ class Potential:
         constant = 0.0
         for scope, table in factors:
             axes = sorted(scope)
-            kept = tuple(v for v in axes if cardinalities[v] > 1)
+            kept = tuple(v for v in axes if cards[v] > 1)
             numbers, top = scaled(np.asarray(table, dtype=np.float64))
             constant += top
-            numbers = numbers.placed(scope, axes).shaped([cardinalities[v] for v in kept])
+            numbers = numbers.placed(scope, axes).shaped([cards[v] for v in kept])
             found.setdefault(kept, []).append(numbers)
         found.pop((), None)
         tables = {}
@@ -199,7 +197,7 @@ class Potential:
             if len(parts) > 1:
                 tables[scope], top = rescaled(product(parts, parts[0].data.shape))
                 constant += top
-        return cls(tuple(cardinalities), tables, constant)
+        return cls(tuple(cards), tables, constant)
 
 
 @dataclass(frozen=True, eq=False)
@@ -423,11 +421,9 @@ class Solved(NamedTuple):
         return Scaled(np.ascontiguousarray(data), table.low - log(len(data)))
 
 
-def inverse(sums: Any) -> Any:
+def inverse(x: Any) -> Any:
     """One over numbers, zero where they are zero."""
-    return (
-        1.0 / sums if sums.all() else np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0)
-    )
+    return 1.0 / x if x.all() else np.divide(1.0, x, out=np.zeros_like(x), where=x > 0)
 
 
 def _log_tops(weights: Weights) -> float:

@@ -275,9 +275,8 @@ def _run(what: str, target: Any, collapsed: Any, *settings: Any) -> tuple[Any, l
     connectivity = model.connectivity()
     connectivity.warn()
     shape = (n, chains, model.schema.n_variables)
-    arrays.require_memory(
-        8.0 * prod(shape), f"An array of {n * chains} samples", "Record fewer: raise 'thin'."
-    )
+    size = f"An array of {n * chains} samples"
+    arrays.require_memory(8.0 * prod(shape), size, "Record fewer: raise 'thin'.")
     recorded = np.empty(shape, dtype=np.int64)
     sites: list[Any] = model.sites
     steps, due = burn_in + n * thin if n and sites else 0, burn_in + thin
@@ -306,9 +305,7 @@ def _run(what: str, target: Any, collapsed: Any, *settings: Any) -> tuple[Any, l
     return found, model.sampled
 
 
-def _draws(
-    generator: Any, steps: int, n_sites: int, chains: int, scan: str, bar: Any
-) -> Iterator[tuple[int, Any]]:
+def _draws(rng: Any, steps: int, n_sites: int, chains: int, scan: str, bar: Any) -> Iterator[Any]:
     """For every step the site it visits, and a number in [0, 1) for each chain.
 
     Numbers of a step lie side by side in the stream, so that more steps do not change the first
@@ -318,7 +315,7 @@ def _draws(
     size = max(1, BLOCK // (chains + shuffled))
     for first in range(0, steps, size):
         last = min(first + size, steps)
-        numbers = generator.random((last - first, chains + shuffled))
+        numbers = rng.random((last - first, chains + shuffled))
         if shuffled:
             visits = (numbers[:, 0] * n_sites).astype(np.intp)
         else:
@@ -436,9 +433,8 @@ class TableSite:
         logs = sum_tables(self._terms, axes, self._cards)
         logs = np.moveaxis(logs, axes.index(self.variable), -1)
         strides = np.cumprod([1, *logs.shape[-2:0:-1]])[::-1][: len(self.blanket)]
-        edges: Any = np.ascontiguousarray(
-            arrays.cumulative(from_logs(logs.reshape(-1, logs.shape[-1])))
-        )
+        chances = from_logs(logs.reshape(-1, logs.shape[-1]))
+        edges: Any = np.ascontiguousarray(arrays.cumulative(chances))
         width, flat = edges.shape[1], memoryview(edges.reshape(-1))
         steps = list(zip(self.blanket, (strides * width).tolist(), strict=True))
         return edges, strides.astype(np.intp), (flat, steps, width)
@@ -805,9 +801,7 @@ def connectivity_of(
     strict = [term for term in terms if (term.logs == -np.inf).any()]
     scopes = [term.scope for term in strict]
     parts = components(scopes, dict.fromkeys(v for scope in scopes for v in scope))
-    groups = [
-        [term for term in strict if part.intersection(term.scope)] for part in map(set, parts)
-    ]
+    groups = [[t for t in strict if part.intersection(t.scope)] for part in map(set, parts)]
     cards = schema.cardinalities
     counts = [_count_group(group, collapsed, cards) for group in groups]
     apart = [group for group, count in zip(groups, counts, strict=True) if count != 1]

@@ -270,9 +270,8 @@ def check_gram(K: ArrayLike, name: str, parameter: str = "K") -> Floats:
     gram = _floats(K, f"The '{parameter}' parameter of {name} must be a matrix of numbers")
     what = f"The '{parameter}' parameter of {name} must be"
     if gram.ndim != 2 or gram.shape[0] != gram.shape[1] or gram.size == 0:
-        raise KernelError(
-            f"{what} a square matrix with at least one row. Got shape {gram.shape} instead."
-        )
+        rule = f"{what} a square matrix with at least one row"
+        raise KernelError(f"{rule}. Got shape {gram.shape} instead.")
     require_memory(24.0 * gram.size, "To check a Gram matrix and its copies", "Take fewer samples.")
     if not np.all(np.isfinite(gram)):
         i, j = np.argwhere(~np.isfinite(gram))[0]

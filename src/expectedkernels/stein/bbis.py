@@ -29,12 +29,7 @@ from expectedkernels.sampling.weights import (
     smoothed_weights,
 )
 from expectedkernels.stein import stein_kernel
-from expectedkernels.stein.stein_kernel import (
-    CollapsedSteinKernel,
-    PartitionSteinKernel,
-    SteinKernel,
-    ZerosMet,
-)
+from expectedkernels.stein.stein_kernel import CollapsedSteinKernel, SteinKernel, ZerosMet
 from expectedkernels.stein.weighted_samples import WeightedSamples
 
 RULES = ("default", "raw", "smoothed", "signed", "uniform")
@@ -86,15 +81,13 @@ class ZerosPlan(NamedTuple):
     note: str = ""  # the same in words, empty if nothing had to be done
 
 
-def plan_zeros(
-    target: Any, rows: Any, zeros: str, operator: str, epsilon: float = 0.01
-) -> ZerosPlan:
+def plan_zeros(target: Any, rows: Any, zeros: str, operator: str, epsilon: float) -> ZerosPlan:
     """What to do about the zeros of a target, by what is known of it before it is asked.
 
     Examples
     --------
     >>> import expectedkernels as ek
-    >>> plan_zeros(ek.asia(), np.zeros((1, 8)), "auto", "shift").note
+    >>> plan_zeros(ek.asia(), np.zeros((1, 8)), "auto", "shift", 0.01).note
     "The target has zeros: 'either' is summed out, and Gibbs updates take the place of shifts."
     """
     if zeros == "smooth":
@@ -136,10 +129,8 @@ def warn_of_classes(target: Any, rows: Any, option: str = "") -> None:
         own = "zeros='collapse'" if isinstance(target, FactorGraph) else "collapsed_bbis"
         reason = verdict.reason
         advice = f"Sum out the variables that others determine ({option or own})."
-    warnings.warn(
-        f"Gibbs updates may not tell what the parts of the support weigh: {reason}. {advice}",
-        stacklevel=4,
-    )
+    what = "Gibbs updates may not tell what the parts of the support weigh"
+    warnings.warn(f"{what}: {reason}. {advice}", stacklevel=4)
 
 
 def stein_kernels(
@@ -167,7 +158,7 @@ def stein_kernels(
             hidden = np.flatnonzero(masks[0]).tolist()
             model = CollapsedModel(target, hidden, shared=False, max_bytes=max_bytes)
             circuit, conditionals = None, model.marginals
-            make = partial(PartitionSteinKernel, model, kernel, zeros, max_bytes)
+            make = partial(stein_kernel.PartitionSteinKernel, model, kernel, zeros, max_bytes)
     shifts, updates = (make(operator=kind) for kind in stein_kernel.OPERATORS)
     return shifts, updates, circuit, conditionals
 
@@ -353,9 +344,8 @@ def check_memory(rows: Any, rule: str, operator: str, max_bytes: int) -> None:
             f"matrices, more than max_bytes={max_bytes}. Take fewer samples, such as every tenth "
             f"of a chain, or allow more memory: max_bytes={needed}."
         )
-    arrays.require_memory(
-        needed, f"To weigh {n} samples", "Take fewer, such as every tenth of a chain."
-    )
+    advice = "Take fewer, such as every tenth of a chain."
+    arrays.require_memory(needed, f"To weigh {n} samples", advice)
 
 
 def weighted(draft: Any) -> SteinSamples:
@@ -385,9 +375,8 @@ def weighted(draft: Any) -> SteinSamples:
         weights = signed_weights(gram)
     elif draft.rule == "default":
         exact = shift and (stein.zeros == "raise" or has_no_zeros(draft.target))
-        exact &= bool(
-            stein_kernel.is_strictly_positive_definite(stein.kernel, draft.target.cardinalities)
-        )
+        cards = draft.target.cardinalities
+        exact &= bool(stein_kernel.is_strictly_positive_definite(stein.kernel, cards))
         logs = None if draft.log_weights is None else np.asarray(draft.log_weights)[numbers]
         options: Any = {"groups": groups, "exact": exact, "log_weights": logs}
         found = default_weights(gram, draft.updates_gram, **options)
@@ -424,7 +413,7 @@ def _by_conditionals(target: Any, whole: Any, rows: Any) -> Any:
         model = CollapsedModel(target, collapsed, shared=False, max_bytes=whole.max_bytes)
     except SizeError:
         return whole
-    return PartitionSteinKernel(model, *settings, operator="gibbs")
+    return stein_kernel.PartitionSteinKernel(model, *settings, operator="gibbs")
 
 
 def bbis(

@@ -202,9 +202,8 @@ def _require_possible(logs: Any, numbers: Any) -> None:
 def _check_proposal(proposal: Any, target: Any) -> None:
     """Raise unless draws and exact likelihoods of the proposal are those of the target's states."""
     if not isinstance(proposal, Circuit):
-        raise PropertyError(
-            f"The proposal must be a Circuit. Got {type(proposal).__name__} instead."
-        )
+        found = type(proposal).__name__
+        raise PropertyError(f"The proposal must be a Circuit. Got {found} instead.")
     check_single_root(proposal, "A proposal")
     require_normalized(proposal, "A proposal")
     if tuple(proposal.cardinalities) != tuple(target.cardinalities):

@@ -164,9 +164,8 @@ def cis(
             f"cannot be summed over exactly. Got {type(target).__name__} instead."
         )
     if isinstance(protected, str) or not np.iterable(protected):
-        raise checks.CircuitError(
-            f"The 'protected' parameter of cis must be a list of variables. Got {protected!r}."
-        )
+        rule = "The 'protected' parameter of cis must be a list of variables"
+        raise checks.CircuitError(f"{rule}. Got {protected!r}.")
     keys = [*protected] if query is None else [*protected, query]
     safe = frozenset(target.schema.variables(keys))
     if isinstance(target, Circuit):
@@ -393,10 +392,8 @@ def by_frontier(sampler: CollapsedSampler, state: State) -> list[float]:
             if u not in distance:
                 distance[u] = distance[v] + 1
                 queue.append(u)
-    return [
-        -float(distance.get(v, np.inf)) or float(order.coming(v, state.place))
-        for v in sampler.candidates(state)
-    ]
+    pairs = ((distance.get(v, np.inf), v) for v in sampler.candidates(state))
+    return [-float(steps) or float(order.coming(v, state.place)) for steps, v in pairs]
 
 
 def by_information(sampler: CollapsedSampler, state: State) -> list[float]:
@@ -405,10 +402,8 @@ def by_information(sampler: CollapsedSampler, state: State) -> list[float]:
         return by_frontier(sampler, state)
     found = marginals(state.tables, state.inside, sampler.cardinalities, sampler.query)
     weights = found[sampler.query][0]
-    return [
-        float(weights @ rel_entr(found[v][1:], found[v][0]).sum(axis=1))
-        for v in sampler.candidates(state)
-    ]
+    tables = (found[v] for v in sampler.candidates(state))
+    return [float(weights @ rel_entr(x[1:], x[0]).sum(axis=1)) for x in tables]
 
 
 def by_variance(sampler: CollapsedSampler, state: State) -> list[float]:

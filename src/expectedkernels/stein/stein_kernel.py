@@ -27,28 +27,16 @@ from expectedkernels.circuits.queries import require_possible, states_with_gradi
 from expectedkernels.data.evidence import Column, Evidence, as_evidence, as_points
 from expectedkernels.engine.blocks import Inner, at_nodes, from_leaves
 from expectedkernels.engine.scaled import Scaled
-from expectedkernels.kernels import empirical
+from expectedkernels.kernels import empirical, kernel as kernels
 from expectedkernels.kernels.empirical import check_roles, sample_rows
 from expectedkernels.kernels.factors import Factor
 from expectedkernels.kernels.gram import KernelBlocks, gram, is_parallel, kernel_operand, kronecker
-from expectedkernels.kernels.kernel import (
-    CHUNK,
-    ExpHamming,
-    Kernel,
-    factor_matrix,
-    refuse_gradients,
-    require_kernel,
-)
+from expectedkernels.kernels.kernel import ExpHamming, Kernel, factor_matrix, refuse_gradients
 from expectedkernels.kernels.points import in_tensors, scaled_products
 from expectedkernels.kernels.target import HasSiteLogs, Target, TargetLike, as_target
 from expectedkernels.models import converted
 from expectedkernels.models.factor_graph import CollapsedModel
-from expectedkernels.sampling.gibbs import (
-    conditional_logs,
-    is_positive,
-    require_target,
-    support_size,
-)
+from expectedkernels.sampling import gibbs
 from expectedkernels.vtree import Vtree
 
 CHUNK_ROWS = 4096
@@ -430,7 +418,7 @@ class SteinKernel(PairwiseKernel):
         features = None if self._terms is None else [x.toarray() for x in _features(*second)]
         wide = max(self.cardinalities, default=1) ** 2 if features is None else 1
         parts = [np.zeros((0, len(second[0])))]
-        for chunk in spans(len(first[0]), max(1, CHUNK // max(1, wide * len(second[0])))):
+        for chunk in spans(len(first[0]), max(1, kernels.CHUNK // max(1, wide * len(second[0])))):
             some = first[0][chunk], [moves[chunk] for moves in first[1]]
             parts.append(self._block(some, second, features))
         return np.concatenate(parts)
@@ -512,14 +500,14 @@ def site_tables(target: HasSiteLogs, points: Any) -> list[Any]:
 
 def check_choices(kernel: Any, zeros: str, operator: str) -> None:
     """Raise unless these are what Stein kernels are made of."""
-    require_kernel(kernel, "ExpHamming()")
+    kernels.require_kernel(kernel, "ExpHamming()")
     checks.check_choice("a Stein kernel", "zeros", zeros, ZEROS, KernelError)
     checks.check_choice("a Stein kernel", "operator", operator, OPERATORS, KernelError)
 
 
 def discrete_cardinalities(target: Any) -> list[int]:
     """The number of states of every variable of a target; raises if it is no such thing."""
-    require_target(target)
+    gibbs.require_target(target)
     for v, n in enumerate(target.cardinalities):
         if n is None:
             raise PropertyError(f"Targets are discrete here. Variable {v} of the target is real.")
@@ -633,9 +621,8 @@ def _product_diagonal(terms: Any, points: Any, moves: list[Any]) -> Any:
     total: Any = 0.0
     for weight, matrices in terms:
         own = [np.diag(m)[x] for x, m in zip(points.T, matrices, strict=True)]
-        inside = sum(
-            ((w @ m) * w).sum(axis=1) / k for w, m, k in zip(moves, matrices, own, strict=True)
-        )
+        parts = zip(moves, matrices, own, strict=True)
+        inside = sum(((w @ m) * w).sum(axis=1) / k for w, m, k in parts)
         total = total + weight * np.prod(own, axis=0) * inside
     return total
 
@@ -697,11 +684,9 @@ def is_strictly_positive_definite(kernel: Kernel, cardinalities: Sequence[int]) 
         np.asarray([is_strict(factor_matrix(f, n, v)) for f in blocks.factors[v]])
         for v, n in enumerate(cardinalities)
     ]
-    for variable in vtree.scope().tolist():
-        if not strict[variable].any():
-            return Verdict(
-                False, f"the kernels of variable {variable} are not strictly positive definite"
-            )
+    for v in vtree.scope().tolist():
+        if not strict[v].any():
+            return Verdict(False, f"the kernels of variable {v} are not strictly positive definite")
 
     def inner(node: int, left: Any, right: Any) -> Any:
         block: Any = blocks.operand.blocks[node]
@@ -790,7 +775,7 @@ class CollapsedSteinKernel(PairwiseKernel):
         self.kernel, self.zeros, self.operator, self.max_bytes = kernel, zeros, operator, max_bytes
         shifts = operator == "shift"
         self._marked = marked(self.circuit, lambda t: np.roll(t, -1, axis=1) if shifts else t)
-        known = is_positive(self.circuit) if shifts and positive is None else positive
+        known = gibbs.is_positive(self.circuit) if shifts and positive is None else positive
         self._positive = not shifts or bool(known)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -839,14 +824,14 @@ class CollapsedSteinKernel(PairwiseKernel):
         """The logs of the probabilities of rows, and the marked circuit given these."""
         values = sample_rows(self.circuit, rows, least=0)
         logs = np.asarray(require_possible(self.circuit, as_evidence(values, self.cardinalities)))
-        gibbs = self.operator == "gibbs"
-        tables = self.circuit.all_site_logs(values) if gibbs or not self._positive else []
+        updates = self.operator == "gibbs"
+        tables = self.circuit.all_site_logs(values) if updates or not self._positive else []
         columns = []
         for v, n in enumerate(self.cardinalities):
             seen = np.flatnonzero(~np.isnan(values[:, v]))
             here = np.eye(n)[values[seen, v].astype(np.intp)]
             moves = here - np.roll(here, -1, axis=1)
-            if gibbs:
+            if updates:
                 # a sum of rounded numbers may be less than one of its terms by rounding
                 log_sums, _ = log_sum_exp(tables[v][seen], 1)
                 log_chance = np.minimum(logs[seen] - log_sums, 0.0)[:, None]
@@ -921,7 +906,7 @@ class PartitionSteinKernel(PairwiseKernel):
     def site_logs(self, X: Array, variable: int) -> Array:
         """The logs of the marginal of the sampled variables, one of them set to each state."""
         card = self.cardinalities[variable]
-        return conditional_logs(self.model.log_marginal, variable, card, X)
+        return gibbs.conditional_logs(self.model.log_marginal, variable, card, X)
 
     def _read(self, rows: Any) -> tuple[Any, Any]:
         values = sample_rows(self.model.model, rows, least=0)
@@ -935,10 +920,8 @@ class PartitionSteinKernel(PairwiseKernel):
                 row=row,
             )
         kind = self.operator, self.zeros
-        return values, {
-            v: operator_weights(self.site_logs(values, v), values, v, *kind)
-            for v in self.model.sampled
-        }
+        tables = ((v, self.site_logs(values, v)) for v in self.model.sampled)
+        return values, {v: operator_weights(logs, values, v, *kind) for v, logs in tables}
 
     def _gram(self, first: Any, second: Any) -> Any:
         total = np.zeros((len(first[0]), len(second[0])))
@@ -1105,19 +1088,15 @@ def _between_models(q: Any, p: Any, k: Kernel, operator: str, max_bytes: int) ->
     return gram((side, side), kernel, max_bytes).linear("The discrepancy", TOO_RARE_BETWEEN)[0, 0]
 
 
-def _of_samples(
-    samples: Any, target: Any, k: Kernel, zeros: str, operator: str, unbiased: bool
-) -> Any:
+def _of_samples(samples: Any, p: Any, k: Kernel, zeros: str, operator: str, unbiased: bool) -> Any:
     """The discrepancy of samples, as a V- or U-statistic."""
-    target = as_target(target)
-    discrete_cardinalities(target)
-    q = empirical.Empirical(
-        sample_rows(target, samples), empirical.sample_weights(samples)
-    ).counted()
+    p = as_target(p)
+    discrete_cardinalities(p)
+    q = empirical.Empirical(sample_rows(p, samples), empirical.sample_weights(samples)).counted()
     expectation.require_distribution(q, "A discrepancy")
     points = q.merged()
     with checks.rows_numbered(points.numbers):
-        matrix = SteinKernel(target, k, zeros, operator)(points.X)
+        matrix = SteinKernel(p, k, zeros, operator)(points.X)
     w = as_like(points.weights, matrix)
     if not unbiased:
         return w @ matrix @ w
@@ -1182,7 +1161,7 @@ def require_positive(p: Circuit) -> None:
     The sizes of supports multiply at products and add up at deterministic sums, so they are
     counted exactly, in integers of any size.
     """
-    count = support_size(p)
+    count = gibbs.support_size(p)
     n_states = prod(int(c) for c in p.cardinalities if c is not None)
     if count < n_states:
         found = "not all of its" if n_states > 10**15 else f"{count} of its {n_states}"
