@@ -953,12 +953,11 @@ def group_discrepancies(
     >>> found.mmd.round(3).tolist()
     [0.093, 0.093, 0.591]
     """
-    p = _distribution("group_discrepancies", p)
-    checks.check_real(
-        "group_discrepancies", "min_probability", min_probability, 0, 1, error=DataError
-    )
+    name = "group_discrepancies"
+    p = _distribution(name, p)
+    checks.check_real(name, "min_probability", min_probability, 0, 1, error=DataError)
     k = default_kernel(p) if k is None else k
-    kernels = _group_kernels("group_discrepancies", k, p, max_bytes)
+    kernels = _group_kernels(name, k, p, max_bytes)
     rows, enumerated = _group_rows(p, groups)
     chances = np.exp(p.log_likelihood(rows))
     kept = chances > 0
@@ -1041,9 +1040,8 @@ def _group_rows(p: Circuit, groups: Any) -> tuple[Any, bool]:
     if checks.is_int(groups):
         discrete = [v for v, card in enumerate(p.cardinalities) if card is not None]
         if not 1 <= groups <= len(discrete):
-            raise DataError(
-                f"Groups are made by 1 to {len(discrete)} discrete variables. Got {groups}."
-            )
+            what = f"Groups are made by 1 to {len(discrete)} discrete variables"
+            raise DataError(f"{what}. Got {groups}.")
         sets = list(combinations(discrete, groups))
     elif listed and all(are_names) and all(names):
         sets = [tuple(p.schema.variables(keys)) for keys in names]

@@ -24,15 +24,8 @@ from expectedkernels.vtree import Vtree
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "plot",
-    "plot_circuit",
-    "plot_gram",
-    "plot_intervals",
-    "plot_model",
-    "plot_vtree",
-    "plot_witness",
-]
+__all__ = ["plot", "plot_circuit", "plot_gram", "plot_intervals", "plot_model", "plot_vtree"]
+__all__ += ["plot_witness"]
 
 try:
     import matplotlib.pyplot as plt
@@ -438,17 +431,15 @@ def plot_intervals(
     return ax
 
 
-def _draw_rows(
-    ax: Any, measured: Any, predicted: Any, low: Any, high: Any, label: str
-) -> tuple[Any, Any]:
+def _draw_rows(ax: Any, y: Any, predicted: Any, low: Any, high: Any, label: str) -> tuple[Any, Any]:
     """Rows side by side: dashes for targets, dots with bars for predictions; their order."""
     order = np.argsort(predicted)
     middle, low, high = (np.asarray(v)[order] for v in (predicted, low, high))
     places = np.arange(len(order))
-    if measured is not None:
+    if y is not None:
         ends = places - 0.35, places + 0.35
-        y = np.asarray(measured)[order]
-        ax.hlines(y, *ends, color="black", linewidth=2, zorder=5, label="measured")
+        heights = np.asarray(y)[order]
+        ax.hlines(heights, *ends, color="black", linewidth=2, zorder=5, label="measured")
     style: Any = {"fmt": "o", "markersize": 5, "color": EXACT, "ecolor": (*to_rgb(EXACT), 0.3)}
     bars = (middle - low, high - middle)
     ax.errorbar(places, middle, bars, elinewidth=5, zorder=4, label=label, **style)

@@ -32,9 +32,7 @@ MOST_CONTEXTS = 32
 """More contexts than this are joined in a row, without looking for the best pair."""
 
 
-def interaction_graph(
-    n_variables: int, scopes: Iterable[Sequence[int]]
-) -> tuple[frozenset[int], ...]:
+def interaction_graph(n: int, scopes: Iterable[Sequence[int]]) -> tuple[frozenset[int], ...]:
     """The neighbours of every variable: those it shares a factor with.
 
     Parameters
@@ -48,7 +46,7 @@ def interaction_graph(
     >>> [sorted(found) for found in interaction_graph(4, [(0, 1), (1, 2)])]
     [[1], [0, 2], [1], []]
     """
-    near = neighbours(scopes, range(n_variables))
+    near = neighbours(scopes, range(n))
     return tuple(frozenset(found - {v}) for v, found in near.items())
 
 
@@ -132,9 +130,7 @@ def min_fill_order(graph: Graph) -> list[int]:
     return list(found.order)
 
 
-def best_elimination(
-    graph: Graph, cardinalities: Sequence[int], for_pairs: bool = False
-) -> Elimination:
+def best_elimination(graph: Graph, cards: Sequence[int], for_pairs: bool = False) -> Elimination:
     """The best of several greedy eliminations: the one whose tables cost least.
 
     The first is in min-fill order. Where its tables are large, others follow, by four scores: edges
@@ -148,7 +144,7 @@ def best_elimination(
     ----------
     graph : sequence of sets
         The neighbours of every variable.
-    cardinalities : sequence of int
+    cards : sequence of int
     for_pairs : bool
         Whether the cost is that of an expected kernel between two circuits.
 
@@ -159,10 +155,10 @@ def best_elimination(
     """
     n = len(graph)
     best: Any
-    best, lowest, _ = _greedy(graph, cardinalities, "fill", range(n), for_pairs)
+    best, lowest, _ = _greedy(graph, cards, "fill", range(n), for_pairs)
     if lowest < SMALL // 2 and not for_pairs:  # joins add less than the tables
         return best
-    cost, score, n_steps = elimination_cost(best, cardinalities, for_pairs), SCORES[0], 0
+    cost, score, n_steps = elimination_cost(best, cards, for_pairs), SCORES[0], 0
     rng = np.random.default_rng(0)
     for number in count():
         if cost < SMALL or n_steps >= min(MOST_STEPS, cost // (STEP_ENTRIES * SHARE)):
@@ -170,17 +166,15 @@ def best_elimination(
         # once every score has had its turn, every second try goes by the one that did best
         tried = SCORES[number % len(SCORES)] if number < len(SCORES) or number % 2 else score
         ranks = rng.permutation(n).tolist()
-        found, _, steps = _greedy(graph, cardinalities, tried, ranks, for_pairs, cost)
+        found, _, steps = _greedy(graph, cards, tried, ranks, for_pairs, cost)
         n_steps += steps
-        its_cost = cost if found is None else elimination_cost(found, cardinalities, for_pairs)
+        its_cost = cost if found is None else elimination_cost(found, cards, for_pairs)
         if its_cost < cost:
             best, cost, score = found, its_cost, tried
     return best
 
 
-def elimination_cost(
-    found: Elimination, cardinalities: Sequence[int], for_pairs: bool = False
-) -> int:
+def elimination_cost(found: Elimination, cards: Sequence[int], for_pairs: bool = False) -> int:
     """About how many entries of tables an elimination, or an expected kernel, works on.
 
     In an expected kernel a decision with U units and P products, W of whose weights are not zero,
@@ -189,17 +183,17 @@ def elimination_cost(
     """
     total = 0
     for v, below in enumerate(found.children()):
-        units = prod(map(cardinalities.__getitem__, found.contexts[v]))
-        joined = joins([found.contexts[u] for u in below], cardinalities)
-        sizes = [prod(map(cardinalities.__getitem__, context)) for _, _, context in joined]
+        units = prod(map(cards.__getitem__, found.contexts[v]))
+        joined = joins([found.contexts[u] for u in below], cards)
+        sizes = [prod(map(cards.__getitem__, context)) for _, _, context in joined]
         if not for_pairs:
-            total += cardinalities[v] * units + sum(sizes)
+            total += cards[v] * units + sum(sizes)
         elif not below:
             total += units**2
         else:
             top = joined[-1][2] if joined else found.contexts[below[0]]
-            products = prod(map(cardinalities.__getitem__, top))
-            total += 4 * products**2 + cardinalities[v] * units * (products + units)
+            products = prod(map(cards.__getitem__, top))
+            total += 4 * products**2 + cards[v] * units * (products + units)
             total += 10 * sum(size**2 for size in sizes)
     return total
 
@@ -232,9 +226,8 @@ def joins(contexts: Sequence[AbstractSet[int]], cardinalities: Sequence[int]) ->
     while len(left) > 1:
         last = len(left) - 1
         pairs = [(last - 1, last)] if last >= MOST_CONTEXTS else combinations(range(last + 1), 2)
-        _, i, j = min(
-            (prod(cardinalities[u] for u in left[i][1] | left[j][1]), -i, -j) for i, j in pairs
-        )
+        unions = ((left[i][1] | left[j][1], -i, -j) for i, j in pairs)
+        _, i, j = min((prod(cardinalities[u] for u in union), i, j) for union, i, j in unions)
         (a, one), (b, other) = left[-i], left.pop(-j)
         left[-i] = (a, one | other)
         found.append((a, b, one | other))

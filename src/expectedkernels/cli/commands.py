@@ -19,9 +19,8 @@ MODEL = "A circuit (.npz, .psdd, .jpc, .spn), or a model (.uai, .bif), compiled.
 Model = Annotated[str, opt.InFile(metavar="MODEL", help=MODEL)]
 Given = Annotated[list[str] | None, Option(help="Evidence, such as rain=yes (may be repeated).")]
 Of = Annotated[list[str] | None, Option(help="A variable (may be repeated). Default: all.")]
-Distribution = Annotated[
-    str, opt.InFile(help="A circuit, a model, or a table of rows (-: standard input).")
-]
+ROWS_OR_MODEL = "A circuit, a model, or a table of rows (-: standard input)."
+Distribution = Annotated[str, opt.InFile(help=ROWS_OR_MODEL)]
 MOST_BARS = 60
 """How many states a picture shows."""
 

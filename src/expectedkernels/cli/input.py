@@ -487,9 +487,7 @@ def as_imputer(fitted: Fitted, strategy: str, seed: int) -> Fitted:
     return replace(fitted, model=imputer)
 
 
-def read_like(
-    raw: RawTable, fitted: Fitted, *, partly: bool = False
-) -> tuple[Any, dict[str, str], list[Any]]:
+def read_like(raw: RawTable, fitted: Fitted, *, partly: bool = False) -> tuple[Any, Any, Any]:
     """The rows of a file as an array for an estimator; types of columns; where these have no value.
 
     Parameters

@@ -227,14 +227,10 @@ InFileOption = partial(Option, callback=require_file)
 AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
 Seed = Annotated[int, Option(min=0, help="Seed of all random choices.")]
 Level = Annotated[float, Option(min=0.0, max=1.0, help="The level of the test.")]
-Bins = Annotated[
-    int,
-    Option(min=2, help="Divide numeric columns of more than N distinct values into N bins."),
-]
-Without = Annotated[
-    list[str] | None,
-    Option(help="A column to leave out, such as an identifier (may be repeated)."),
-]
+BINS = "Divide numeric columns of more than N distinct values into N bins."
+Bins = Annotated[int, Option(min=2, help=BINS)]
+WITHOUT = "A column to leave out, such as an identifier (may be repeated)."
+Without = Annotated[list[str] | None, Option(help=WITHOUT)]
 MARKS = "Text of cells without a value, beside empty ones, NA, NaN and the like"
 Missing = Annotated[list[str] | None, Option(metavar="MARK", help=f"{MARKS} (may be repeated).")]
 PICTURES = (".png", ".svg", ".pdf")
@@ -276,10 +272,8 @@ def _draw(answer: Answer, ctx: typer.Context) -> None:
     if plot := ctx.params["plot"]:
         save(next(iter(drawn.values())), plot)
     if report := ctx.params["report"]:
-        read = [
-            ["standard input" if path == "-" else path, _size(found)]
-            for path, found in answer.files.items()
-        ]
+        files = answer.files.items()
+        read = [["standard input" if path == "-" else path, _size(x)] for path, x in files]
         sections = {"Answer": {**answer.words, **answer.details}, **drawn, **answer.tables}
         sections |= {"Files": (["file", "holds"], read)}
         write_report(report, answer.title, sections, settings_of(ctx))

@@ -267,9 +267,7 @@ class TwoSamples(SignificanceTest):
         return super()._settings() | {what: listed(x) for what, x in columns.items() if x}
 
 
-def directed_error(
-    statistic: float, error: float, sampling: SamplingError, null: Any
-) -> SamplingError:
+def directed_error(value: float, error: float, sampling: SamplingError, null: Any) -> SamplingError:
     """The sampling error of an estimate, along the discrepancy and in all.
 
     Near zero the direction of the discrepancy is not known, and the error along it is at most that
@@ -286,9 +284,9 @@ def directed_error(
     least = sqrt(float(np.mean(np.square(null))) / 2.0)
     if least > most:
         mean = max(mean * least / most if most > 0 else 0.0, least)
-    one = max(statistic, 0.0) / sampling.n**2
+    one = max(value, 0.0) / sampling.n**2
     mean, most = mean + one, max(least, most) + one
-    along = min(most, error**2 / (4.0 * statistic) + one) if statistic > 0 else most
+    along = min(most, error**2 / (4.0 * value) + one) if value > 0 else most
     return SamplingError(mean, 2.0 * most**2, sampling.n, min(along, mean))
 
 
@@ -370,9 +368,7 @@ def outcome(statistics: Any, drawn: str, kernels: list[Kernel], *others: Any) ->
     return statistic, rank_p_value(statistic, null), null, drawn, kernels[best], *others
 
 
-def kernels_of(
-    k: Any, default: Callable[..., Kernel], categorical_features: Any = None
-) -> list[Kernel]:
+def kernels_of(k: Any, default: Callable[..., Kernel], categorical: Any = None) -> list[Kernel]:
     """The kernels of a test: one, several, or a grid around the default.
 
     `default` takes the factor of its gamma as `scale`. What chooses the default kernel, the
@@ -382,7 +378,7 @@ def kernels_of(
         return [default(scale=1.0)]
     if isinstance(k, str) and k == "aggregate":
         return [default(scale=scale) for scale in (0.5, 1.0, 2.0, 4.0, 8.0)]
-    empirical.refuse_features(categorical_features)
+    empirical.refuse_features(categorical)
     kernels = list(k) if isinstance(k, (list, tuple)) else [k]
     if not kernels:
         raise DataError("A test needs at least one kernel. Got an empty list.")
@@ -853,19 +849,17 @@ def _checked_null(null: Any, change: Any, refit: Any) -> str:
     return str(null) if refit is None else "model"
 
 
-def _signed_statistics(
-    kernels: list[SteinKernel], points: Any, m: int, change: float, generator: Any
-) -> Any:
+def _signed_statistics(kernels: list[SteinKernel], X: Any, m: int, change: float, rng: Any) -> Any:
     """The discrepancies of samples, and those with random signs, (kernels, 1 + m)."""
-    rows, place = distinct_places(points[None])
-    place, every, n = place[0], np.arange(len(rows)), len(points)
+    rows, place = distinct_places(X[None])
+    place, every, n = place[0], np.arange(len(rows)), len(X)
     apart = max(1, round(0.5 / change))  # samples next to each other depend
     if apart >= n:
         raise DataError(
             f"With change={change:g}, samples are compared that are at least {apart} steps apart. "
             f"Got {n} samples; draw more of them, or thin the chain and raise 'change'."
         )
-    signs = np.vstack([np.ones(n), _signs(generator, m, n, change)])
+    signs = np.vstack([np.ones(n), _signs(rng, m, n, change)])
     sums = np.stack([np.bincount(place, row, minlength=len(rows)) for row in signs])
     found = []
     for between in selected_grams(kernels, rows):
@@ -1224,9 +1218,7 @@ def mmd_compare_all(
     return Comparisons(tuple(sorted(names, key=lambda name: -wins[name])), tuple(found))
 
 
-def _compare_pairs(
-    models: list[Any], names: Sequence[str], samples: Any, k: Kernel | None
-) -> list[Comparison]:
+def _compare_pairs(models: Any, names: Sequence[str], samples: Any, k: Any) -> list[Comparison]:
     """All pairs of models, compared; every model is embedded once."""
     first, *others = (mean_embedding(as_target(model)) for model in models)
     points = complete_samples(first.circuit, samples)

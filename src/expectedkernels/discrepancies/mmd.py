@@ -79,11 +79,9 @@ def mmd2(
     return _squared(p, q, k, categorical_features, max_bytes)[0]
 
 
-def _squared(
-    p: Any, q: Any, k: Any, categorical_features: Any, max_bytes: int
-) -> tuple[Any, Any, Kernel]:
+def _squared(p: Any, q: Any, k: Any, categorical: Any, max_bytes: int) -> tuple[Any, Any, Kernel]:
     """The squared discrepancy, zero if it is rounding, the size of its terms, and the kernel."""
-    given, first, second, k = _read(p, q, k, categorical_features, max_bytes)
+    given, first, second, k = _read(p, q, k, categorical, max_bytes)
     pair = first, second
     circuits = isinstance(first, Circuit) and isinstance(second, Circuit) and q is not p
     if circuits and any(hasattr(x, "compile") for x in given):

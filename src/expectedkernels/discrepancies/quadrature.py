@@ -140,13 +140,11 @@ def _squared_mmd(embedding: MeanEmbedding, points: Any, weights: Any) -> float:
     return max(float(square - 2.0 * weights @ embedding.at(points)), 0.0)
 
 
-def best_weights(
-    embedding: MeanEmbedding, points: Any, normalize: bool, jitter: float = 1e-10
-) -> Any:
+def best_weights(given: MeanEmbedding, points: Any, normalize: bool, jitter: float = 1e-10) -> Any:
     """The weights of points with the smallest discrepancy, of all or of those that sum to one."""
     from scipy.linalg import cho_factor, cho_solve  # slow to import
 
-    gram = embedding.kernel(points)
+    gram = given.kernel(points)
     n = len(gram)
     gram.flat[:: n + 1] += jitter * float(np.trace(gram)) / n
     try:
@@ -155,7 +153,7 @@ def best_weights(
         what = f"The kernels of the {n} points are linearly dependent up to rounding"
         advice = f"Leave out those that are nearly equal, or give more than jitter={jitter:g}"
         raise KernelError(f"{what}. {advice}.") from error
-    weights, ones = cho_solve(factor, np.stack([embedding.at(points), np.ones(n)], axis=1)).T
+    weights, ones = cho_solve(factor, np.stack([given.at(points), np.ones(n)], axis=1)).T
     if normalize:
         weights = weights + ones * (1.0 - weights.sum()) / ones.sum()
     return weights
@@ -383,10 +381,8 @@ def herd(
     if candidates is None:
         rows = candidate_points(found.circuit, n, generator)
     else:
-        rows = as_points(
-            empirical.sample_rows(found.circuit, candidates), found.circuit.schema, "Candidates"
-        )
-        rows = np.unique(rows, axis=0)
+        read = empirical.sample_rows(found.circuit, candidates)
+        rows = np.unique(as_points(read, found.circuit.schema, "Candidates"), axis=0)
     choose = greedy_choice if weights == "equal" else sequential_choice
     points = rows[choose(*gram_columns(found.kernel, rows), n, found.at(rows))]
     if not len(points):

@@ -278,27 +278,10 @@ def _suffix(path: PathLike) -> str:
     return suffix
 
 
-__all__ = [
-    "compile_file",
-    "load",
-    "read_bif",
-    "read_jpc",
-    "read_model",
-    "read_psdd",
-    "read_spn",
-    "read_table",
-    "read_uai",
-    "read_uai_evidence",
-    "read_vtree",
-    "save",
-    "write_bif",
-    "write_jpc",
-    "write_psdd",
-    "write_spn",
-    "write_uai",
-    "write_uai_evidence",
-    "write_vtree",
-]
+__all__ = ["compile_file", "load", "read_model", "read_table", "save"]
+__all__ += ["read_bif", "read_uai", "read_uai_evidence", "write_bif", "write_uai"]
+__all__ += ["read_jpc", "read_psdd", "read_spn", "read_vtree", "write_uai_evidence"]
+__all__ += ["write_jpc", "write_psdd", "write_spn", "write_vtree"]
 
 
 def __getattr__(name: str) -> Any:

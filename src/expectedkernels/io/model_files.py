@@ -30,12 +30,7 @@ ENTRY = re.compile(rf"\s*(\(({NAMES})\)|(?:table|default)(?!{WORD}))({NUMBERS});
 COMMENT = re.compile(r'("[^"\n]*")|//[^\n]*|/\*.*?\*/|("|/\*)', re.DOTALL)
 """A quoted name, in which there is no comment; a comment; the start of one that is not closed."""
 PATTERNS = {"NAME": NAME, "NAMES": NAMES, "NUMBERS": NUMBERS, "BAR": r"\|?", "END": r"\Z"}
-EXPECTED = {
-    "NAME": "a name",
-    "NAMES": "a name",
-    "NUMBERS": "a number",
-    "END": "the end of the file",
-}
+WANTED = {"NAME": "a name", "NAMES": "a name", "NUMBERS": "a number", "END": "the end of the file"}
 LARGEST_DEFAULTS = 2**22
 """How many probabilities of a file may be left to defaults."""
 Entries = list[tuple[re.Match[str], list[float]]]
@@ -89,9 +84,8 @@ def read_bif(path: PathLike) -> BayesianNetwork:
     for place, family, _ in families.values():  # misspelt names first: others lack tables then
         for i, name in enumerate(family):
             what = "named twice" if name in variables else "not declared"
-            message = (
-                f"in the probabilities of {text.shown(family[-1])}, {text.shown(name)} is {what}"
-            )
+            child, other = text.shown(family[-1]), text.shown(name)
+            message = f"in the probabilities of {child}, {other} is {what}"
             reader.require(name in variables and name not in family[:i], message, place)
     for name, (place, _) in variables.items():
         reader.require(name in families, f"variable {text.shown(name)} has no probabilities", place)
@@ -147,8 +141,8 @@ class _Reader(Source):
         if found is None:
             token: Any = re.compile(rf"\s*({NAME}|.|\Z)").match(self.text, self.place)
             other = text.shown(token[1].strip('"')) if token[1] else "the end of the file"
-            more = [EXPECTED[after]] if after in ("NAMES", "NUMBERS") else []
-            expected = text.either([*more, *(EXPECTED.get(x, f"'{x}'") for x in choices)])
+            more = [WANTED[after]] if after in ("NAMES", "NUMBERS") else []
+            expected = text.either([*more, *(WANTED.get(x, f"'{x}'") for x in choices)])
             raise self.error(f"expected {expected}, found {other}", token.start(1))
         self.place = found.end()
         return found[1]

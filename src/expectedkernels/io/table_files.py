@@ -20,14 +20,7 @@ import numpy as np
 from expectedkernels.checks import DataError, imported
 from expectedkernels.data.chunks import PARQUET
 from expectedkernels.data.tables import Columns, FrameColumn, as_label, frame_columns, is_missing
-from expectedkernels.io.text import (
-    PathLike,
-    Source,
-    checked_path,
-    number_or_none,
-    read_bytes,
-    shown,
-)
+from expectedkernels.io.text import PathLike, Source, number_or_none, read_bytes, shown
 
 PANDAS = "#N/A #NA -1.#IND -1.#QNAN -NaN -nan 1.#IND 1.#QNAN <NA> N/A NA NULL NaN None n/a nan null"
 MISSING = frozenset(("", "#N/A N/A", *PANDAS.split()))
@@ -420,7 +413,7 @@ def read_raw(path: PathLike, data: bytes | None = None, marks: Collection[str] =
     >>> [column.values for column in frame_of(table, forms_of([table])).columns]
     [['grey', 'none'], array([1.5, nan])]
     """
-    data = read_bytes(checked_path(path)) if data is None else data
+    data = read_bytes(path) if data is None else data
     is_parquet = data.startswith(PARQUET_MAGIC)
     source = Source(path, b"" if is_parquet else data, any_encoding=True)
     names: Sequence[str] | None

@@ -157,9 +157,9 @@ def either(choices: Sequence[str]) -> str:
     return f"{', '.join(most)} or {last}" if most else last
 
 
-def read_bytes(path: str) -> bytes:
+def read_bytes(path: PathLike) -> bytes:
     """The bytes of a file."""
-    with open(path, "rb") as file:
+    with open(checked_path(path), "rb") as file:
         return file.read()
 
 

@@ -73,11 +73,10 @@ def grammar(*lines: str) -> dict[str, Form]:
 
 
 VTREE = grammar("L id variable", "I id (left right)")
-PSDD = grammar(
-    "L id vtree literal", "T id vtree variable log...", "D id vtree count (prime sub log)..."
-)
+LITERAL = "L id vtree literal"
+PSDD = grammar(LITERAL, "T id vtree variable log...", "D id vtree count (prime sub log)...")
 JPC = grammar(
-    "L id vtree literal",
+    LITERAL,
     "I id vtree variable value",
     "C id vtree variable log...",
     "B id vtree variable trials (log)",
@@ -353,10 +352,8 @@ def write_vtree(vtree: Vtree, path: PathLike) -> None:
     """
     text.require_holder(vtree, ".vtree")
     ids = vtree.inorder.tolist()
-    lines = [
-        "c L id variable (from 1), I id left right; children first, root last",
-        f"vtree {vtree.n_nodes}",
-    ]
+    comment = "c L id variable (from 1), I id left right; children first, root last"
+    lines = [comment, f"vtree {vtree.n_nodes}"]
     nodes = zip(vtree.left.tolist(), vtree.right.tolist(), vtree.variable.tolist(), strict=True)
     for i, (left, right, v) in zip(ids, nodes, strict=True):
         lines.append(f"L {i} {v + 1}" if v >= 0 else f"I {i} {ids[left]} {ids[right]}")
@@ -772,10 +769,8 @@ def _checked_logs(logs: list[Any], suffix: str) -> list[Any]:
     for node, own in enumerate(logs):
         for wrong in own[~are_logs(own)][:1]:
             what = f"logs of weights and tables, -inf or in the range of doubles {LOGS_OF_DOUBLES}"
-            place = f"Got {wrong:.6g} (nan: of a negative number) at vtree node {node}"
-            raise CircuitError(
-                f"A {suffix} file holds {what}. {place}; use save() with a .npz file."
-            )
+            got = f"Got {wrong:.6g} (nan: of a negative number) at vtree node {node}"
+            raise CircuitError(f"A {suffix} file holds {what}. {got}; use save() with a .npz file.")
     return logs
 
 
@@ -973,10 +968,8 @@ def write_psdd(circuit: Circuit, path: PathLike, vtree_path: PathLike | None = N
         )
     _checked_logs(logs, ".psdd")
     lines = _unit_lines(circuit, logs, ".psdd")
-    comment = (
-        "c L id vtree literal, T id vtree variable log p(1), D id vtree count (prime sub log)*"
-    )
-    write_text(path, [comment, f"psdd {len(lines)}", *lines])
+    head = "c L id vtree literal, T id vtree variable log p(1), D id vtree count (prime sub log)*"
+    write_text(path, [head, f"psdd {len(lines)}", *lines])
     if vtree_path is not None:
         write_vtree(circuit.vtree, vtree_path)
 

@@ -23,20 +23,9 @@ if TYPE_CHECKING:
         to_spflow,
     )
 
-__all__ = [
-    "BayesianNetwork",
-    "CollapsedModel",
-    "Factor",
-    "FactorGraph",
-    "as_model",
-    "from_cirkit",
-    "from_spflow",
-    "to_cirkit",
-    "to_networkx",
-    "to_pgmpy",
-    "to_pyagrum",
-    "to_spflow",
-]
+__all__ = ["BayesianNetwork", "CollapsedModel", "Factor", "FactorGraph", "as_model"]
+__all__ += ["from_cirkit", "from_spflow"]
+__all__ += ["to_cirkit", "to_networkx", "to_pgmpy", "to_pyagrum", "to_spflow"]
 
 
 def __getattr__(name: str) -> Any:

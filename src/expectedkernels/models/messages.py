@@ -499,9 +499,7 @@ def observed(plan: MessagePlan, weights: Weights) -> tuple[MessagePlan, Weights]
 
     Where tables are too small for this to be worth it, nothing changes.
     """
-    states = {
-        v: int(given.argmax()) for v, given in weights.items() if np.count_nonzero(given) == 1
-    }
+    states = {v: int(x.argmax()) for v, x in weights.items() if np.count_nonzero(x) == 1}
     if not states or plan.n_entries <= CUT * len(plan.stages):
         return plan, weights
     left = {v: x[[states[v]]] if v in states else x for v, x in weights.items()}

@@ -15,16 +15,6 @@ from expectedkernels.stein.stein_kernel import (
     is_strictly_positive_definite,
 )
 
-__all__ = [
-    "CollapsedSteinKernel",
-    "PartitionSteinKernel",
-    "SteinKernel",
-    "SteinSamples",
-    "default_weights",
-    "determined_variables",
-    "irreducible",
-    "is_strictly_positive_definite",
-    "signed_weights",
-    "simplex_weights",
-    "smoothed_weights",
-]
+__all__ = ["CollapsedSteinKernel", "PartitionSteinKernel", "SteinKernel", "SteinSamples"]
+__all__ += ["default_weights", "signed_weights", "simplex_weights", "smoothed_weights"]
+__all__ += ["determined_variables", "irreducible", "is_strictly_positive_definite"]
