@@ -349,7 +349,7 @@ def removed(**advice: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     return decorate
 
 
-def imported(name: str, package: str, failure: type[CircuitError] = CircuitError) -> Any:
+def imported(name: str, package: str, failure: Any = CircuitError, instead: str = "") -> Any:
     """A module of an optional package; raises with the name to install if it is not there."""
     try:
         with catch_warnings():
@@ -358,5 +358,5 @@ def imported(name: str, package: str, failure: type[CircuitError] = CircuitError
             return import_module(name)
     except ImportError as error:
         raise failure(
-            f"The package {package} is not installed ({error}): pip install {package}."
+            f"The package {package} is not installed ({error}): pip install {package}{instead}."
         ) from error

@@ -192,7 +192,7 @@ def test_columns_without_a_name_are_said(folder):
     assert "Standard input has no column 'b' to leave out. It has 'a'." in done.stderr
 
 
-def test_parquet_is_read_and_written(folder):
+def test_parquet_is_read_and_written(folder, monkeypatch):
     pytest.importorskip("pyarrow")
     done = invoke("sample", "c.npz", "--seed", 1, "-n", 300, "-o", "rows.parquet")
     assert done.exit_code == 0, done.output
@@ -205,6 +205,8 @@ def test_parquet_is_read_and_written(folder):
     assert done.exit_code == 0
     (folder / "cut.parquet").write_bytes((folder / "rows.parquet").read_bytes()[:40])
     assert "damaged or cut off" in invoke("test", "c.npz", "cut.parquet").stderr
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    assert "or use CSV" in invoke("test", "c.npz", "rows.parquet").stderr
 
 
 REPORTED = {

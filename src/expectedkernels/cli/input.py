@@ -26,12 +26,11 @@ from expectedkernels.circuits.graph import Graph
 from expectedkernels.circuits.properties import Properties, properties
 from expectedkernels.cli.options import TABLES, WRONG_USAGE, fail, note, require, warn
 from expectedkernels.data import tables
-from expectedkernels.data.chunks import PARQUET
 from expectedkernels.data.schema import Schema, frame_schema, joint_columns, listed
 from expectedkernels.data.tables import Columns, FrameColumn, as_label
 from expectedkernels.io import suffix_of, table_files
 from expectedkernels.io.skops_format import load_estimator, require_skops as require_skops
-from expectedkernels.io.table_files import TEXT, RawColumn, RawTable, forms_of, frame_of
+from expectedkernels.io.table_files import PARQUET, TEXT, RawColumn, RawTable, forms_of, frame_of
 from expectedkernels.io.text import CIRCUITS, MODELS, either
 from expectedkernels.kernels.empirical import default_kernel as default_kernel
 from expectedkernels.reports import pictures_of as pictures_of

@@ -18,7 +18,7 @@ from warnings import warn
 import numpy as np
 
 from expectedkernels.checks import DataError, imported
-from expectedkernels.data.chunks import PARQUET
+from expectedkernels.data import chunks
 from expectedkernels.data.tables import Columns, FrameColumn, as_label, frame_columns, is_missing
 from expectedkernels.io.text import PathLike, Source, number_or_none, read_bytes, shown
 
@@ -32,6 +32,7 @@ AMONG_NUMBERS = NO_CODES.union(
     ["-", "--", ".", "..", "...", "*", "\N{EN DASH}", "\N{EM DASH}"],
 )
 """Cells without a value, in any case, where all others of the column are numbers."""
+PARQUET = (*chunks.PARQUET, ", or use CSV")
 POINT, COMMA, TEXT, TRUTH = "number", "number with decimal comma", "text", "truth value"
 """The types that columns of text files have."""
 THOUSANDS = {
