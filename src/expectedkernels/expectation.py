@@ -58,7 +58,7 @@ from expectedkernels.kernels.gram import (
 )
 from expectedkernels.kernels.points import EVERY, collected
 from expectedkernels.kernels.target import Target
-from expectedkernels.models import converted
+from expectedkernels.models.factor_graph import converted
 from expectedkernels.vtree import Vtree
 
 

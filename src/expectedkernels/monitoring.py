@@ -407,10 +407,8 @@ class Drift(Reported):
         What is missing in a row is averaged over, given the rest, by the circuit of all rows.
         """
         pooled, states = self.windows.pooled, self.windows.states
-        before, after = (
-            arrays.on_host(expected_kernel(p, pooled, self.kernel, evidence_q=states))
-            for p in (self.before, self.after)
-        )
+        means = partial(expected_kernel, q=pooled, k=self.kernel, evidence_q=states)
+        before, after = (arrays.on_host(means(p)) for p in (self.before, self.after))
         difference, n = np.asarray(before - after), self.windows.sizes[0]
         return difference[:n], difference[n:]
 
@@ -490,10 +488,9 @@ class Drift(Reported):
             claim = f"The windows are {self.mmd:.4g} apart ({sizes})."
         else:
             verdict = "differ" if self.p_value <= 0.05 else "do not differ beyond chance"
-            claim = (
-                f"The windows {verdict} at 5 %: p = {self.p_value:.3g}, discrepancy {self.mmd:.4g} "
-                f"({sizes}, {len(self.null)} permutations of rows, fitted again)."
-            )
+            sizes += f", {len(self.null)} permutations of rows, fitted again"
+            claim = f"The windows {verdict} at 5 %: p = {self.p_value:.3g}"
+            claim += f", discrepancy {self.mmd:.4g} ({sizes})."
         for i, which in enumerate(("first", "second")):
             if empty := self.windows.empty(i):
                 claim += f" Without a value in the {which} window, and so not compared: "

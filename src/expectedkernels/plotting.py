@@ -17,8 +17,7 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.graph import Graph, Unit
 from expectedkernels.display import PALETTE, Layout, number, short
 from expectedkernels.kernels.kernel import KernelCircuit
-from expectedkernels.models import converted
-from expectedkernels.models.factor_graph import FactorGraph, model_layout
+from expectedkernels.models.factor_graph import FactorGraph, converted, model_layout
 from expectedkernels.vtree import Vtree
 
 if TYPE_CHECKING:
@@ -232,11 +231,9 @@ def plot_distributions(found: Mapping[str, Mapping[str, float]]) -> Axes:
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['rain = yes', 'rain = no']
     """
-    bars = [
-        (f"{name} = {state}", share, PALETTE[5 * (i % 2)])
-        for i, (name, states) in enumerate(found.items())
-        for state, share in states.items()
-    ]
+    bars: list[Any] = []
+    for i, (name, states) in enumerate(found.items()):
+        bars += ((f"{name} = {x}", share, PALETTE[5 * (i % 2)]) for x, share in states.items())
     names, sizes, colours = zip(*bars[::-1], strict=True)  # from below
     ax = _bars(names, sizes, "probability", colours)
     ax.set_xlim(0.0, 1.0)

@@ -43,10 +43,8 @@ def marginals(
 ) -> Answer:
     """Print the exact distribution of every variable, given what is known."""
     found = files.marginals_of(model, given, of)
-    words = {
-        str(part["name"]): "  ".join(f"{x} {value:.6g}" for x, value in part["values"].items())
-        for part in found
-    }
+    parts = ((str(part["name"]), part["values"].items()) for part in found)
+    words = {name: "  ".join(f"{x} {value:.6g}" for x, value in own) for name, own in parts}
     return Answer({"given": list(given or ()), "marginals": found}, words)
 
 

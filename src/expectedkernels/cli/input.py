@@ -241,13 +241,11 @@ def _labelled_columns(table: RawTable, labels: Sequence[Any]) -> list[FrameColum
             forms[column.name] = TEXT
         elif forms[column.name] == TEXT:
             forms[column.name] = table_files.POINT
-    triples = zip(frame_of(table, forms).columns, labels, edges, strict=True)
-    return [
-        tables.in_bins(column, ends, words)
-        if ends is not None and column.kind == "number"
-        else column
-        for column, words, ends in triples
-    ]
+    read = list(frame_of(table, forms).columns)
+    for i, (own, words, ends) in enumerate(zip(read, labels, edges, strict=True)):
+        if ends is not None and own.kind == "number":
+            read[i] = tables.in_bins(own, ends, words)
+    return read
 
 
 def evidence_of(circuit: Circuit, given: Words) -> Any:

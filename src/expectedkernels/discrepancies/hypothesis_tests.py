@@ -129,10 +129,8 @@ class SignificanceTest(Reported):
         samples, simulated, kernel, *columns = self._settings().items()
         parts = f"{samples[1]}, {simulated[1]}, {kernel[1]}"
         parts += "".join(f"; {what}: {names}" for what, names in columns)
-        return (
-            f"The hypothesis that {self._claim} is {verdict} at 5 %: p = {self.p_value:.3g}, "
-            f"statistic {self.statistic:.4g} ({parts})."
-        )
+        claim = f"The hypothesis that {self._claim} is {verdict} at 5 %: p = {self.p_value:.3g}"
+        return f"{claim}, statistic {self.statistic:.4g} ({parts})."
 
     def plot(self) -> Axes:
         """Axes with the statistic among those simulated under the hypothesis. Needs matplotlib.
@@ -228,10 +226,8 @@ class GoodnessOfFit(SignificanceTest):
         """
         checks.check_real("interval", "coverage", coverage, 0, 1, "()", error=DataError)
         if self.standard_error is None or self.sampling_error is None:
-            raise DataError(
-                "The discrepancy of an interval is that of one kernel, and this test has several, "
-                "or none. Call mmd_test with one kernel."
-            )
+            what = "The discrepancy of an interval is that of one kernel, and this test has several"
+            raise DataError(f"{what}, or none. Call mmd_test with one kernel.")
         error = directed_error(self.statistic, self.standard_error, self.sampling_error, self.null)
         return score_interval(self.statistic, error, coverage)
 
@@ -571,9 +567,8 @@ def simulate(
     checks.check_parameter(good, "a test", "refit", refit, wanted, DataError)
     source = tested = model if refit is None else read(refit(points))
     statistic = make(tested)
-    with checks.rows_numbered(
-        empirical.distinct_rows(points)[2]
-    ):  # statistics look at distinct rows
+    # statistics look at distinct rows
+    with checks.rows_numbered(empirical.distinct_rows(points)[2]):
         found = [statistic(points[None])]  # names impossible samples before others are drawn
     if refit is not None:
         source = read(refit(np.tile(points, (REFIT_COPIES, 1))))
@@ -713,11 +708,9 @@ def mmd_test(
     checks.check_count("mmd_test", "n_null", n_null, 1, error=DataError)
     # of the model alone: a gamma by the data would not be that of the simulated samples
     kernels = kernels_of(k, partial(default_kernel, given.circuit))
-    tested, kind, values = simulate(
-        lambda model: mean_embedding(as_target(model)),
-        lambda model: mmd_statistics(model, kernels),
-        *(given, points, refit, "model", n_null, rng),
-    )
+    make = partial(mmd_statistics, kernels=kernels)
+    settings = make, given, points, refit, "model", n_null, rng
+    tested, kind, values = simulate(lambda p: mean_embedding(as_target(p)), *settings)
     errors = mmd_errors(tested, kernels[0], points) if len(kernels) == 1 else ()
     return GoodnessOfFit(*outcome(values, kind, kernels, len(points), *errors))
 
@@ -859,7 +852,9 @@ def _signed_statistics(kernels: list[SteinKernel], X: Any, m: int, change: float
             f"With change={change:g}, samples are compared that are at least {apart} steps apart. "
             f"Got {n} samples; draw more of them, or thin the chain and raise 'change'."
         )
-    signs = np.vstack([np.ones(n), _signs(rng, m, n, change)])
+    start = rng.choice([-1.0, 1.0], size=(m, 1))
+    flips = np.where(rng.random((m, n - 1)) < change, -1.0, 1.0)
+    signs = np.vstack([np.ones(n), np.hstack([start, start * np.cumprod(flips, axis=1)])])
     sums = np.stack([np.bincount(place, row, minlength=len(rows)) for row in signs])
     found = []
     for between in selected_grams(kernels, rows):
@@ -886,13 +881,6 @@ def _signed_statistics(kernels: list[SteinKernel], X: Any, m: int, change: float
         total = ((sums @ matrix) * sums).sum(axis=1)
         found.append((total - near) / ((n - apart) * (n - apart + 1)))
     return np.stack(found)
-
-
-def _signs(generator: Any, m: int, n: int, change: float) -> Any:
-    """Rows of signs that change from one to the next with a probability."""
-    start = generator.choice([-1.0, 1.0], size=(m, 1))
-    flips = np.where(generator.random((m, n - 1)) < change, -1.0, 1.0)
-    return np.hstack([start, start * np.cumprod(flips, axis=1)])
 
 
 def mmd_two_sample_test(
@@ -953,11 +941,8 @@ def mmd_two_sample_test(
     # in an order that does not tell which set a row is of
     kernels, categorical = pooled_kernels(k, rows[np.sort(place[0])], schema, categorical_features)
     generator = null_generator(rng)
-    arrays.require_memory(
-        32.0 * (n_null + 1) * max(n, len(rows)),
-        f"A table of {n_null} divisions of {n + m} samples",
-        "Take fewer of either.",
-    )
+    needed, what = 32.0 * (n_null + 1) * max(n, len(rows)), f"divisions of {n + m} samples"
+    arrays.require_memory(needed, f"A table of {n_null} {what}", "Take fewer of either.")
     chosen = np.stack([place[0, :n], *(generator.permutation(place[0])[:n] for _ in range(n_null))])
     counts = np.concatenate([counts_of(place, len(rows)), counts_of(chosen, len(rows))])
     values = []
@@ -1055,11 +1040,9 @@ class Comparison:
         sure = "" if self.p_value <= 0.05 else ", which may be chance"
         if not self.judged:
             sure = ", which is not judged: too few samples see another difference than the rest"
-        return (
-            f"MMD^2 of {self.closer} is smaller than that of {other} by "
-            f"{abs(self.difference):.3g} ± {self.standard_error:.2g}{sure} "
-            f"(p = {self.p_value:.3g}, {self.n} samples)."
-        )
+        apart = f"{abs(self.difference):.3g} ± {self.standard_error:.2g}{sure}"
+        claim = f"MMD^2 of {self.closer} is smaller than that of {other} by {apart}"
+        return f"{claim} (p = {self.p_value:.3g}, {self.n} samples)."
 
 
 def compare_scores(values: Any, names: tuple[str, str]) -> Comparison:

@@ -22,8 +22,7 @@ from expectedkernels.kernels import empirical
 from expectedkernels.kernels.empirical import DistributionLike, Empirical, default_kernel
 from expectedkernels.kernels.kernel import Kernel, is_kernel_compatible
 from expectedkernels.kernels.target import Target
-from expectedkernels.models import converted
-from expectedkernels.models.factor_graph import Factor, FactorGraph
+from expectedkernels.models.factor_graph import Factor, FactorGraph, converted
 from expectedkernels.sampling.gibbs import every_state
 
 ROUNDING = 2.0**-49

@@ -166,11 +166,9 @@ def candidate_points(circuit: Circuit, n: int, rng: Any) -> Any:
         possible = [np.flatnonzero(np.asarray(table) > 0) for table in circuit.marginals()]
         n_states = prod(map(len, possible))
         if n_states <= many:
-            require_memory(
-                32.0 * n_states * len(possible),
-                f"To choose {n} points among all {n_states} states",
-                "Ask for fewer points, or give some states as 'candidates'.",
-            )
+            what = f"To choose {n} points among all {n_states} states"
+            advice = "Ask for fewer points, or give some states as 'candidates'."
+            require_memory(32.0 * n_states * len(possible), what, advice)
             places = every_state([len(states) for states in possible])
             points = [states[i] for states, i in zip(possible, places.T, strict=True)]
             every = np.stack(points, axis=1).astype(np.float64)
@@ -418,11 +416,8 @@ def _weights_of(embedding: MeanEmbedding, points: Any, rule: str) -> Any:
 def _moved(embedding: MeanEmbedding, points: Any, weights: Any) -> Any:
     """The points, each replaced by the best of those that differ in one variable from it."""
     domains = zip(embedding.circuit.cardinalities, embedding.circuit.marginals(), strict=True)
-    changes = [
-        (v, state)
-        for v, (card, table) in enumerate(domains)
-        for state in (() if card is None else np.flatnonzero(table).tolist())
-    ]
+    possible = [() if card is None else np.flatnonzero(table).tolist() for card, table in domains]
+    changes = [(v, state) for v, own in enumerate(possible) for state in own]
     variables, states = np.array(changes, dtype=np.intp).reshape(-1, 2).T
     points = points.copy()
     for i, weight in enumerate(weights):

@@ -25,8 +25,7 @@ from expectedkernels.learning import normals
 from expectedkernels.learning.chow_liu import content_tree
 from expectedkernels.learning.normals import Given, NormalMixture, draws, given, one_thread
 from expectedkernels.learning.strudel import learn_mixture, learn_strudel
-from expectedkernels.models import converted
-from expectedkernels.models.factor_graph import FactorGraph
+from expectedkernels.models.factor_graph import FactorGraph, converted
 
 LEFT_OUT = 1e-4
 """Components that have less than this share of a row, all together, are left out: results change

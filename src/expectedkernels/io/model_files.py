@@ -17,7 +17,7 @@ from expectedkernels.arrays import Labels
 from expectedkernels.checks import CircuitError, ParseError
 from expectedkernels.io import text
 from expectedkernels.io.text import PathLike, Source, write_text
-from expectedkernels.models import converted
+from expectedkernels.models import factor_graph
 from expectedkernels.models.factor_graph import ROUNDING, BayesianNetwork, Factor, FactorGraph
 
 WORD = r'[^\s{}()\[\]|;,"]'
@@ -295,7 +295,7 @@ def write_bif(network: BayesianNetwork, path: PathLike) -> None:
       table 0.5, 0.5;
     }
     """
-    network = converted(network)
+    network = factor_graph.converted(network)
     text.require_holder(network, ".bif")
     cards = network.cardinalities
     names = [_quoted(name) for name in network.names or [f"x{v}" for v in range(len(cards))]]
@@ -430,7 +430,7 @@ def write_uai(model: FactorGraph, path: PathLike) -> None:
     4
      1.0 2.0 3.0 4.0
     """
-    model = converted(model)
+    model = factor_graph.converted(model)
     text.require_holder(model, ".uai")
     lines = ["BAYES" if isinstance(model, BayesianNetwork) else "MARKOV", str(model.n_variables)]
     lines += [" ".join(map(str, model.cardinalities)), str(len(model.factors))]

@@ -247,11 +247,8 @@ def _read_archive(path: str) -> dict[str, Any]:
                     raise ValueError(message)
                 found[name] = _read_array(name, archive.read(member))
     except Exception as error:  # damage shows up in many ways inside zipfile and NumPy
-        raise ParseError(
-            "expected a circuit written by save(), but the file is damaged, cut off or something "
-            f"else ({error})",
-            path,
-        ) from error
+        what = "expected a circuit written by save(), but the file is damaged, cut off"
+        raise ParseError(f"{what} or something else ({error})", path) from error
     return found
 
 
@@ -325,11 +322,8 @@ def _block_circuit(vtree: Vtree, arrays: dict[str, Any], require: Require) -> Ci
     for number, names in enumerate(ARRAYS):
         for i, name in enumerate(names):
             sizes[name] = (width if i else area) * (kind == number)
-    parts = {
-        name: _cut(name, arrays[name], found.tolist(), require)
-        for name, found in sizes.items()
-        if name in arrays
-    }
+    known = {name: found.tolist() for name, found in sizes.items() if name in arrays}
+    parts = {name: _cut(name, arrays[name], found, require) for name, found in known.items()}
     n_terms = [int(rows[-1]) if len(rows) else 0 for rows in parts["csr_indptr"]]
     for name in ("csr_data", "csr_indices"):
         parts[name] = _cut(name, arrays[name], n_terms, require)

@@ -487,11 +487,8 @@ def warn_of_numbers(path: str, columns: Sequence[RawColumn], forms: Mapping[str,
         marks = (f"{m} of {mark!r} in {name!r}" for name in odd for mark, m in odd[name].items())
         cells = "1 cell is a missing value" if n == 1 else f"{n} cells are missing values"
         warn(f"{path}: {cells} among numbers: {', '.join(marks)}.", stacklevel=3)
-    commas = {
-        c.name: next((word for word in c.words if "," in word), None)
-        for c in columns
-        if forms[c.name] == COMMA
-    }
+    some = [c for c in columns if forms[c.name] == COMMA]
+    commas = {c.name: next((word for word in c.words if "," in word), None) for c in some}
     if example := next(filter(None, commas.values()), None):
         what = f"{example!r} is read as {number_of(example, COMMA)}"
         warn(f"{path}: decimal commas in {', '.join(map(repr, commas))}: {what}.", stacklevel=3)

@@ -828,10 +828,8 @@ def _unit_lines(circuit: Circuit, logs: Sequence[Any], suffix: str) -> list[str]
             kind, count = ("*", "") if is_spn else ("P", "2 ")
             products = [add(kind, node, count + pair) for pair in pairs]
         inputs, own = [products[i] for i in block.columns.tolist()], logs[node].tolist()
-        return [
-            add_sum(node, inputs[start:stop] or products[:1], own[start:stop])
-            for start, stop in pairwise(block.flat[1].tolist())
-        ]
+        spans = (slice(*ends) for ends in pairwise(block.flat[1].tolist()))
+        return [add_sum(node, inputs[at] or products[:1], own[at]) for at in spans]
 
     from_leaves(vtree, leaf, inner)
     return lines
@@ -873,11 +871,9 @@ def write_jpc(circuit: Circuit, path: PathLike, vtree_path: PathLike | None = No
     """
     circuit, logs = _writable(circuit, ".jpc")
     lines = _unit_lines(circuit, logs, ".jpc")
-    comment = [
-        "c L id vtree literal, C id vtree variable log*, P id vtree count input*,",
-        "c S id vtree count (input log)*; inputs first, root last, variables from 1",
-    ]
-    write_text(path, [*comment, f"jpc {len(lines)}", *lines])
+    one = "c L id vtree literal, C id vtree variable log*, P id vtree count input*,"
+    two = "c S id vtree count (input log)*; inputs first, root last, variables from 1"
+    write_text(path, [one, two, f"jpc {len(lines)}", *lines])
     if vtree_path is not None:
         write_vtree(circuit.vtree, vtree_path)
 
@@ -980,10 +976,9 @@ def _normalised_logs(circuit: Circuit, own: list[Any]) -> tuple[list[Any], list[
 
     def leaf(node: int, variable: int) -> tuple[Any, Any]:
         if blocks[node].cardinality != 2:
-            raise CircuitError(
-                f"A .psdd file holds binary variables. Got {blocks[node].cardinality} states of "
-                f"variable {variable}; use a .jpc file instead."
-            )
+            found = f"Got {blocks[node].cardinality} states of variable {variable}"
+            rule = "A .psdd file holds binary variables"
+            raise CircuitError(f"{rule}. {found}; use a .jpc file instead.")
         totals = np.logaddexp(*own[node].T)
         return own[node] - totals[:, None], totals
 

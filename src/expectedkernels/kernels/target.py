@@ -15,8 +15,7 @@ from expectedkernels.circuits.graph import Unit
 from expectedkernels.data.evidence import as_points
 from expectedkernels.data.schema import Schema
 from expectedkernels.data.tables import Label
-from expectedkernels.models import converted
-from expectedkernels.models.factor_graph import FactorGraph
+from expectedkernels.models.factor_graph import FactorGraph, converted
 
 
 def values_of(

@@ -3,13 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from expectedkernels.models.factor_graph import (
-    BayesianNetwork,
-    CollapsedModel,
-    Factor,
-    FactorGraph,
-    converted as converted,
-)
+from expectedkernels.models.factor_graph import BayesianNetwork, CollapsedModel, Factor, FactorGraph
 
 if TYPE_CHECKING:
     from expectedkernels.models.interop import (

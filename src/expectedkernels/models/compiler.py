@@ -128,10 +128,8 @@ class CompilationPlan:
         return max(len(step.wide) for step in self.steps) - 1
 
     def __repr__(self) -> str:
-        return (
-            f"<CompilationPlan: {self.method} method, {self.n_sums} sums, "
-            f"{self.n_products} products, width {self.width}>"
-        )
+        sizes = f"{self.n_sums} sums, {self.n_products} products, width {self.width}"
+        return f"<CompilationPlan: {self.method} method, {sizes}>"
 
 
 def make_plan(potential: Potential, vtree: Vtree, method: str | None = None) -> CompilationPlan:

@@ -152,11 +152,8 @@ class FactorGraph:
                 what = f"Factor {len(found) - 1} with scope {scope} {rule} {wanted}"
                 raise CircuitError(f"{what}, by the cardinalities. Got shape {shape}.")
         self.factors = tuple(found)
-        self.schema = Schema(
-            cards,
-            None if names is None else tuple(names),
-            None if states is None else tuple(None if s is None else tuple(s) for s in states),
-        )
+        labels = None if states is None else tuple(None if s is None else tuple(s) for s in states)
+        self.schema = Schema(cards, None if names is None else tuple(names), labels)
         self._names, self._states = self.schema.names, self.schema.states
 
     @property
@@ -1063,10 +1060,8 @@ class CollapsedModel:
         return self.circuit.condition(weights)
 
     def __repr__(self) -> str:
-        return (
-            f"<CollapsedModel: {len(self.collapsed)} of {self.model.n_variables} variables "
-            f"collapsed, {self.circuit.n_units} units>"
-        )
+        n, total = len(self.collapsed), self.model.n_variables
+        return f"<CollapsedModel: {n} of {total} variables collapsed, {self.circuit.n_units} units>"
 
 
 READERS = {

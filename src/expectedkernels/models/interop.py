@@ -496,10 +496,8 @@ def to_spflow(circuit: Circuit) -> Any:
             module = leaves.Categorical(variable, len(own), K=own.shape[1])
             module._logits = torch.nn.Parameter(own[None, :, None])
             return module
-        mean, deviation = (
-            torch.tensor(values, dtype=torch.float64)[None, :, None]
-            for values in (found.mean, found.deviation)
-        )
+        pair = found.mean, found.deviation
+        mean, deviation = (torch.tensor(x, dtype=torch.float64)[None, :, None] for x in pair)
         normal = leaves.Normal(variable, loc=mean, scale=deviation)
         return add(normal, found.weights, f"variable {variable}")
 

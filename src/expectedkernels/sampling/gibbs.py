@@ -354,10 +354,8 @@ def _read_starts(model: SampledModel, chains: int, start: Any) -> Any:
     X = as_points(rows, model.schema.cardinalities, "The 'start'").astype(np.int64)
     for v, state in model.fixed.items():
         if (X[:, v] != state).any():
-            raise checks.EvidenceError(
-                f"The 'start' must agree with the evidence. Variable {v} can only be {state}, and "
-                f"starts at {int(X[X[:, v] != state][0, v])}."
-            )
+            what = f"The 'start' must agree with the evidence. Variable {v} can only be {state}"
+            raise checks.EvidenceError(f"{what}, and starts at {int(X[X[:, v] != state][0, v])}.")
     possible = log_sum(model.terms, X) > -np.inf
     if not possible.all():
         row = int(np.argmin(possible))
@@ -482,10 +480,9 @@ class EvaluatedSite:
         logs = np.asarray(self._logs(X), dtype=np.float64)
         impossible = ~(logs.max(axis=1) > -np.inf)
         if impossible.any():
-            raise DataError(
-                f"Variable {self.variable} has no possible state given the others. Give a 'start' "
-                f"that is possible: a chain is at {X[np.argmax(impossible)].tolist()}."
-            )
+            rule = f"Variable {self.variable} has no possible state given the others"
+            at = X[np.argmax(impossible)].tolist()
+            raise DataError(f"{rule}. Give a 'start' that is possible: a chain is at {at}.")
         self.met_zero |= bool((logs == -np.inf).any())
         return arrays.cumulative(from_logs(logs))
 
@@ -551,12 +548,18 @@ def sampled_model(given: Any, collapsed: Any, evidence: Any, what: str) -> Sampl
         )
     fixed = {v: 0 for v, card in enumerate(schema.cardinalities) if card == 1}
     if evidence is not None:
-        observed = _observed(evidence, schema)
-        for v in sorted(hidden & observed.keys()):
-            rule = f"V{schema.call(v)[1:]} is observed and collapsed at once"
-            advice = "Leave it out of the evidence or out of the collapsed variables"
-            raise checks.EvidenceError(f"{rule}. {advice}.")
-        fixed |= observed
+        read = as_evidence(evidence, schema)
+        for v in range(schema.n_variables if read.n_rows == 1 else 0):
+            weights = read.column(v).weights
+            if weights is None or weights.shape[1] == 1:
+                continue
+            states = np.flatnonzero(weights[read.column(v).codes[0]])
+            if len(states) == 1 and v in hidden:
+                rule = f"V{schema.call(v)[1:]} is observed and collapsed at once"
+                advice = "Leave it out of the evidence or out of the collapsed variables"
+                raise checks.EvidenceError(f"{rule}. {advice}.")
+            if len(states) == 1:  # one state is left
+                fixed[v] = int(states[0])
     if isinstance(target, FactorGraph):
         parts = _of_factors(target, hidden, evidence, fixed)
     elif isinstance(target, Circuit):
@@ -570,18 +573,6 @@ def sampled_model(given: Any, collapsed: Any, evidence: Any, what: str) -> Sampl
     if not isinstance(target, (Circuit, FactorGraph, Target)):
         sites = [EvaluatedSite(v, None, partial(target.site_logs, variable=v)) for v in free]
     return SampledModel(schema, sampled, fixed, parts[0], sites, *parts[1:])
-
-
-def _observed(evidence: Any, schema: Any) -> dict[int, int]:
-    """The discrete variables that one row of evidence leaves a single state, and the state."""
-    read, found = as_evidence(evidence, schema), {}
-    for v in range(schema.n_variables if read.n_rows == 1 else 0):
-        weights = read.column(v).weights
-        if weights is not None and weights.shape[1] > 1:
-            states = np.flatnonzero(weights[read.column(v).codes[0]])
-            if len(states) == 1:
-                found[v] = int(states[0])
-    return found
 
 
 Parts = tuple[list[Term], Callable[[int, Any], Any], Callable[[], Any]]
@@ -604,10 +595,8 @@ def _of_function(target: Any) -> Parts:
             states, advice = "random ones", "Give a possible one as 'start'."
             if few:
                 states, advice = "all", "The target is zero everywhere."
-            raise DataError(
-                f"The log_prob of the target is -inf at {len(rows)} states ({states}), so that "
-                f"there is no state to start from. {advice}"
-            )
+            what = f"The log_prob of the target is -inf at {len(rows)} states ({states})"
+            raise DataError(f"{what}, so that there is no state to start from. {advice}")
         return good[rng.integers(len(good), size=n)]
 
     return terms, possible, partial(Connectivity, None, None)

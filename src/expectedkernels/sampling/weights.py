@@ -285,10 +285,8 @@ def check_gram(K: ArrayLike, name: str, parameter: str = "K") -> Floats:
     slack = 1e-8 * size + float(np.ldexp(1.0 * len(gram), LEAST - exponent))
     if apart.max() > slack:
         i, j = np.unravel_index(np.argmax(apart), gram.shape)
-        raise KernelError(
-            f"{what} symmetric. Got {gram[i, j]:.6g} in row {i}, column {j}, and "
-            f"{gram[j, i]:.6g} in row {j}, column {i}."
-        )
+        rule = f"{what} symmetric. Got {gram[i, j]:.6g} in row {i}, column {j}"
+        raise KernelError(f"{rule}, and {gram[j, i]:.6g} in row {j}, column {i}.")
     if apart.any():
         scaled = 0.5 * (scaled + scaled.T)
         gram = np.ldexp(scaled, exponent)
@@ -564,10 +562,8 @@ def default_weights(
     if log_weights is not None:
         s = from_logs(np.asarray(log_weights, dtype=np.float64))
         if s.shape != (n,) or not np.isfinite(s).all() or not s.any():
-            raise DataError(
-                f"The 'log_weights' parameter of default_weights must hold {n} numbers, not all "
-                f"-inf. Got shape {s.shape}."
-            )
+            what = f"The 'log_weights' parameter of default_weights must hold {n} numbers"
+            raise DataError(f"{what}, not all -inf. Got shape {s.shape}.")
         s /= s.sum()
         note = f" Importance weights alone have one of {1.0 / np.sum(s**2):.1f}."
     best = None

@@ -21,13 +21,8 @@ from expectedkernels.kernels.empirical import as_log_weights, collapsed_rows, di
 from expectedkernels.kernels.kernel import ExpHamming, Kernel, refuse_gradients, require_kernel
 from expectedkernels.kernels.target import Target, TargetLike
 from expectedkernels.models.factor_graph import CollapsedModel, FactorGraph
+from expectedkernels.sampling import weights as simplex
 from expectedkernels.sampling.gibbs import determined_variables, irreducible
-from expectedkernels.sampling.weights import (
-    default_weights,
-    signed_weights,
-    simplex_weights,
-    smoothed_weights,
-)
 from expectedkernels.stein import stein_kernel
 from expectedkernels.stein.stein_kernel import CollapsedSteinKernel, SteinKernel, ZerosMet
 from expectedkernels.stein.weighted_samples import WeightedSamples
@@ -372,20 +367,20 @@ def weighted(draft: Any) -> SteinSamples:
     equal = np.full(len(numbers), 1.0 / len(numbers))
     weights, draft.certificate, draft.decision = equal, None, draft.note
     if draft.rule == "signed":
-        weights = signed_weights(gram)
+        weights = simplex.signed_weights(gram)
     elif draft.rule == "default":
         exact = shift and (stein.zeros == "raise" or has_no_zeros(draft.target))
         cards = draft.target.cardinalities
         exact &= bool(stein_kernel.is_strictly_positive_definite(stein.kernel, cards))
         logs = None if draft.log_weights is None else np.asarray(draft.log_weights)[numbers]
         options: Any = {"groups": groups, "exact": exact, "log_weights": logs}
-        found = default_weights(gram, draft.updates_gram, **options)
+        found = simplex.default_weights(gram, draft.updates_gram, **options)
         weights, draft.certificate = found.weights, found.certificate
         draft.decision = f"{draft.note} {found.reason}".strip()
     elif draft.rule != "uniform":
-        best = simplex_weights(gram, groups=groups)
+        best = simplex.simplex_weights(gram, groups=groups)
         weights, draft.certificate = best.weights, best.certificate
-        weights = smoothed_weights(weights) if draft.rule == "smoothed" else weights
+        weights = simplex.smoothed_weights(weights) if draft.rule == "smoothed" else weights
     draft.weights = np.zeros(len(draft.rows))
     draft.weights[numbers] = weights
     # rounding can make a zero negative

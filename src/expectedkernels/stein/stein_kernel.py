@@ -34,8 +34,7 @@ from expectedkernels.kernels.gram import KernelBlocks, gram, is_parallel, kernel
 from expectedkernels.kernels.kernel import ExpHamming, Kernel, factor_matrix, refuse_gradients
 from expectedkernels.kernels.points import in_tensors, scaled_products
 from expectedkernels.kernels.target import HasSiteLogs, Target, TargetLike, as_target
-from expectedkernels.models import converted
-from expectedkernels.models.factor_graph import CollapsedModel
+from expectedkernels.models.factor_graph import CollapsedModel, converted
 from expectedkernels.sampling import gibbs
 from expectedkernels.vtree import Vtree
 
@@ -392,10 +391,8 @@ class SteinKernel(PairwiseKernel):
         blocks = self.kernel.blocks(Vtree.balanced(len(self.cardinalities)), self.cardinalities)
         if not is_parallel(blocks):
             return None
-        own = [
-            [factor_matrix(factor, n, v) for factor in factors]
-            for v, (factors, n) in enumerate(zip(blocks.factors, self.cardinalities, strict=True))
-        ]
+        parts = enumerate(zip(blocks.factors, self.cardinalities, strict=True))
+        own = [[factor_matrix(factor, n, v) for factor in some] for v, (some, n) in parts]
         if any((matrix <= 0).any() for matrices in own for matrix in matrices):
             return None
         matrices = (list(term) for term in zip(*own, strict=True))
@@ -680,10 +677,8 @@ def is_strictly_positive_definite(kernel: Kernel, cardinalities: Sequence[int]) 
         size = float(np.abs(matrix).max())
         return bool(size > 0 and np.linalg.eigvalsh(matrix)[0] > 1e-12 * len(matrix) * size)
 
-    strict = [
-        np.asarray([is_strict(factor_matrix(f, n, v)) for f in blocks.factors[v]])
-        for v, n in enumerate(cardinalities)
-    ]
+    parts = enumerate(zip(blocks.factors, cardinalities, strict=True))
+    strict = [np.asarray([is_strict(factor_matrix(f, n, v)) for f in own]) for v, (own, n) in parts]
     for v in vtree.scope().tolist():
         if not strict[v].any():
             return Verdict(False, f"the kernels of variable {v} are not strictly positive definite")
