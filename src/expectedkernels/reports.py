@@ -237,18 +237,9 @@ def _part(heading: str, part: Any) -> str:
             names, rows = [part.index.name or "", *names], part.itertuples()
         return _scrolling(table(names, rows))
     figure = getattr(part, "figure", part)
-    if hasattr(figure, "savefig"):
-        return _drawn(heading, figure)
-    rule = "A section of a report holds text, mappings, tables and figures"
-    raise DataError(f"{rule}. Got {type(part).__name__} in {heading!r}.")
-
-
-def _scrolling(inside: str) -> str:
-    """On narrow screens tables are moved, and not the page."""
-    return f'<div class="wide">{inside}</div>'
-
-
-def _drawn(heading: str, figure: Any) -> str:
+    if not hasattr(figure, "savefig"):
+        rule = "A section of a report holds text, mappings, tables and figures"
+        raise DataError(f"{rule}. Got {type(part).__name__} in {heading!r}.")
     from matplotlib import rc_context
 
     drawing, (wide, high) = BytesIO(), figure.get_size_inches()
@@ -259,6 +250,11 @@ def _drawn(heading: str, figure: Any) -> str:
         drawing = BytesIO()
         figure.savefig(drawing, format="png", dpi=160)
     return _image(heading, f"image/{kind}", drawing.getvalue(), wide > WIDE * high)
+
+
+def _scrolling(inside: str) -> str:
+    """On narrow screens tables are moved, and not the page."""
+    return f'<div class="wide">{inside}</div>'
 
 
 def _image(heading: str, kind: str, contents: bytes, wide: bool) -> str:

@@ -392,9 +392,8 @@ def random_circuit(
     wanted = f"a positive int, or one per variable ({d} in all)"
     check_parameter(bool(good), name, "cardinalities", cardinalities, wanted, CircuitError)
     cards = np.broadcast_to(given, (d,)).tolist()
-    arrays.require_memory(
-        8.0 * units * (units * max(0, d - 2) + sum(cards)), "The circuit", "Take fewer units."
-    )
+    n_bytes = 8.0 * units * (units * max(0, d - 2) + sum(cards))
+    arrays.require_memory(n_bytes, "The circuit", "Take fewer units.")
 
     def leaf(node: int, variable: int) -> Table:
         rows = 1 if node == vtree.root else units

@@ -810,12 +810,9 @@ def minimize(vtree: Vtree, blocks: Sequence[Input | Inner]) -> Blocks:
     Cost: linear in the size of the circuit.
     """
     small = _drop_unreachable(vtree, merge_equal(vtree, _drop_unreachable(vtree, blocks)))
-    return small if all(block.n_units for block in small) else _zero(vtree, blocks)
-
-
-def _zero(vtree: Vtree, blocks: Sequence[Input | Inner]) -> Blocks:
-    """The circuit that is zero everywhere, with one unit per node but for the roots."""
-    one = Inner(1, 1, None, None, None)
+    if all(block.n_units for block in small):
+        return small
+    one = Inner(1, 1, None, None, None)  # zero everywhere, with one unit per node but for the roots
 
     def zero(block: Any, n: int = 1) -> Any:
         return block.with_numbers(np.zeros((n, block.width)))

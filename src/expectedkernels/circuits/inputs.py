@@ -164,6 +164,8 @@ def panel_rule(panels: int, rule: tuple[Any, Any] = RULE) -> tuple[Any, Any]:
 
 def _log_closed(d: Any, wide: Any, narrow: Any) -> Any:
     """The log where intervals are apart, or wide: their overlap, and differences of tails."""
+    from scipy.special import erfcx
+
     near = d - wide - narrow
     total = 2.0 * np.clip(-near, 0.0, 2.0 * narrow)
     steps = ((1.0, 0.0), (-1.0, 2.0 * narrow), (-1.0, 2.0 * wide), (1.0, 2.0 * (narrow + wide)))
@@ -171,22 +173,16 @@ def _log_closed(d: Any, wide: Any, narrow: Any) -> Any:
         t = np.abs(near + step)
         # the tail at the near ends is taken out: t^2 - near^2 = (t - near) (t + near)
         power = np.where(near > 0, step * (2.0 * near + step), np.minimum(t, 40.0) ** 2)
-        total = total + sign * np.exp(-power) * _tail(t)
+        # the integral of erfc from t to infinity times exp(t^2)
+        inverse = 0.5 / np.maximum(t, SERIES_FROM) ** 2
+        term, series = inverse, inverse
+        for k in range(1, SERIES_TERMS):
+            term = -term * (2 * k + 1) * inverse
+            series = series + term
+        tail = np.where(t < SERIES_FROM, 1.0 / sqrt(pi) - t * erfcx(t), series / sqrt(pi))
+        total = total + sign * np.exp(-power) * tail
     scale = log(sqrt(pi) / 8.0) - np.log(wide) - np.log(narrow)
     return scale + np.log(total) - np.maximum(near, 0.0) ** 2
-
-
-def _tail(t: Any) -> Any:
-    """The integral of erfc from t to infinity times exp(t^2), for t that are not negative."""
-    from scipy.special import erfcx
-
-    near = 1.0 / sqrt(pi) - t * erfcx(t)
-    inverse = 0.5 / np.maximum(t, SERIES_FROM) ** 2
-    term, series = inverse, inverse
-    for k in range(1, SERIES_TERMS):
-        term = -term * (2 * k + 1) * inverse
-        series = series + term
-    return np.where(t < SERIES_FROM, near, series / sqrt(pi))
 
 
 EDGE = 8.0 * float(np.finfo(np.float64).eps)

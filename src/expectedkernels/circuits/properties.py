@@ -93,10 +93,8 @@ def _enumerated(graph: Graph) -> Verdict:
         _, signs = evaluate(graph, X[part])
         for i, unit in enumerate(graph.units):
             if isinstance(unit, Sum):
-                used = [
-                    signs[j] != 0 for j, w in zip(graph.inputs[i], unit.weights, strict=True) if w
-                ]
-                twice = np.sum(used, axis=0) > 1
+                pairs = zip(graph.inputs[i], unit.weights, strict=True)
+                twice = np.sum([signs[j] != 0 for j, w in pairs if w], axis=0) > 1
                 if np.any(twice):
                     point = X[part][np.argmax(twice)]
                     at = ", ".join(f"x{v} = {int(point[v])}" for v in variables[:8])
@@ -300,8 +298,9 @@ def _same_splits(p: Circuit | Unit, q: Circuit | Unit) -> Verdict:
         if reason is not None:
             return Verdict(False, f"in the {name} circuit, {reason}")
         if isinstance(y, Circuit):
-            reason = f"the {name} circuit splits its variables along the {other} one's vtree"
-            return Verdict(True, reason)
+            return Verdict(
+                True, f"the {name} circuit splits its variables along the {other} one's vtree"
+            )
     if isinstance(p, Circuit) and isinstance(q, Circuit):
         fine = "their vtrees are equal up to swapping left and right"
         if p.vtree.align(q.vtree) is not None:

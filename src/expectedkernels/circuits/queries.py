@@ -678,18 +678,12 @@ def _decided(circuit: Circuit) -> Verdict:
         several = (block.numbers != 0).sum(axis=1) > 1
         if block.cardinality is None and several.any():
             kind = "normal densities, which" if block.half is None else "densities, which may"
-            return Verdict(
-                False,
-                f"input unit {int(np.argmax(several))} of the real variable {variable} is a sum of "
-                f"several {kind} overlap",
-            )
+            where = f"input unit {int(np.argmax(several))} of the real variable {variable}"
+            return Verdict(False, f"{where} is a sum of several {kind} overlap")
     vtree, blocks = circuit.vtree, circuit.blocks
     sizes = [16.0 * max(block.n_units, block.width) * block.width for block in blocks]
-    require_memory(
-        max(sizes),
-        "To decide whether the circuit is deterministic",
-        "Compile it on a vtree that suits it, where it has fewer units.",
-    )
+    advice = "Compile it on a vtree that suits it, where it has fewer units."
+    require_memory(max(sizes), "To decide whether the circuit is deterministic", advice)
     overlaps: list[Any] = [None] * vtree.n_nodes
     for node, block in enumerate(blocks):
         if vtree.is_leaf(node):
@@ -713,11 +707,9 @@ def _decided(circuit: Circuit) -> Verdict:
             second = int(inputs[np.flatnonzero(meets[first, inputs])[0]])
             scope = vtree.scope(node).tolist()
             shown = ", ".join(map(str, scope[:8])) + (", ..." if len(scope) > 8 else "")
-            return Verdict(
-                False,
-                f"sum unit {unit} at vtree node {node} (variables {{{shown}}}) has inputs "
-                f"{first} and {second} with overlapping supports",
-            )
+            where = f"sum unit {unit} at vtree node {node} (variables {{{shown}}})"
+            pair = f"inputs {first} and {second} with overlapping supports"
+            return Verdict(False, f"{where} has {pair}")
     return Verdict(True, "no two inputs of any sum unit overlap")
 
 
@@ -739,9 +731,8 @@ def sample(circuit: Circuit, n: int, rng: Any = None, evidence: Any = None) -> A
     read = None if evidence is None else as_evidence(evidence, circuit.schema)
     n_rows = 1 if read is None else read.n_rows
     shape = (n_rows * n, circuit.n_variables)
-    require_memory(
-        8.0 * prod(shape), f"An array of {shape[0]} samples", "Draw some of them at a time."
-    )
+    what = f"An array of {shape[0]} samples"
+    require_memory(8.0 * prod(shape), what, "Draw some of them at a time.")
     out = np.empty(shape)
     if n == 0:
         require_possible(circuit.host, read)

@@ -237,24 +237,6 @@ def circuit_blocks(
     [[1.0, 0.0], [0.0, 1.0]]
     """
     graph = Graph(root)
-    _check(graph, smooth)
-    if vtree is None:
-        vtree = find_vtree(graph)
-    elif sorted(vtree.scope().tolist()) != bits(graph.masks[-1]):
-        raise CompatibilityError(
-            f"The vtree must have the variables of the circuit, {show(graph.masks[-1])}. Got one "
-            f"over {show(sum(1 << v for v in vtree.scope().tolist()))}."
-        )
-    try:
-        return vtree, _Builder(graph, vtree).blocks()
-    except ArithmeticError:
-        raise CircuitError(
-            f"The circuit has weights beyond the range of double precision; {ADVICE}."
-        ) from None
-
-
-def _check(graph: Graph, smooth: bool) -> None:
-    """Raise unless the graph is decomposable, smooth, and over the variables 0 to D - 1."""
     scope = graph.masks[-1]
     missing = ((1 << scope.bit_length()) - 1) & ~scope
     if missing:
@@ -270,6 +252,19 @@ def _check(graph: Graph, smooth: bool) -> None:
             f"The circuit is not smooth: {reason}. Pass smooth=True to Circuit.from_units (or "
             "to the reader of the file) to fill up the missing variables with units that are one."
         )
+    if vtree is None:
+        vtree = find_vtree(graph)
+    elif sorted(vtree.scope().tolist()) != bits(scope):
+        raise CompatibilityError(
+            f"The vtree must have the variables of the circuit, {show(scope)}. Got one "
+            f"over {show(sum(1 << v for v in vtree.scope().tolist()))}."
+        )
+    try:
+        return vtree, _Builder(graph, vtree).blocks()
+    except ArithmeticError:
+        raise CircuitError(
+            f"The circuit has weights beyond the range of double precision; {ADVICE}."
+        ) from None
 
 
 def _times(a: float, b: float) -> float:

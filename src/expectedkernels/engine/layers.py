@@ -534,9 +534,8 @@ def circuit_levels(vtree: Vtree, blocks: Sequence[Any], bounds: Any) -> Levels:
                 weights = some[0][None] if len(some) == 1 else np.stack(some)
                 stacks.append(Stack(weights, units, products, slice(stored, stored + weights.size)))
                 at, stored = at + len(some), stored + weights.size
-        edges = _edges(
-            [matrices[node] for node in nodes[at:]], ends[at:-1, 1] - ends[at, 1], stored
-        )
+        single = [matrices[node] for node in nodes[at:]]
+        edges = _edges(single, ends[at:-1, 1] - ends[at, 1], stored)
         stop, passed = first + int(ends[-1, 0]), int(ends[n_passed, 0])
         places = (np.asarray(nodes), first, stop, ends[:, 0], ends[:, 1], inputs, passed)
         made.append(Level(*places, tuple(stacks), edges))

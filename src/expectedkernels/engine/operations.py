@@ -81,10 +81,8 @@ class TensorLevels(Levels):
     def table(self) -> Any:
         """All entries of the tables of input units, and behind those of every unit their sum."""
         level = self.levels[0]
-        size = self.bases.shape[0] + sum(
-            int(np.prod(self.matrices[node].shape)) for node in self.host.levels[0].nodes
-        )
-        table = self.like.new_zeros(size)
+        sizes = (prod(self.matrices[node].shape) for node in self.host.levels[0].nodes)
+        table = self.like.new_zeros(self.bases.shape[0] + sum(sizes))
         for stack in level.stacks:
             tables = self.tables(stack, table)
             tables[..., :-1] = stack.weights

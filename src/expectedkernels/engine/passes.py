@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from math import inf
 from typing import Any
 
@@ -157,9 +157,8 @@ def up(
     found = Up(levels, atoms, values)
     given = atoms.scale is not None
     ranges = levels.ranges_given(atoms.low, lift) if given else levels.ranges(lift, bounds)
-    for number, (level, (is_divided, is_raised)) in enumerate(
-        zip(levels.levels, ranges, strict=True)
-    ):
+    steps = enumerate(zip(levels.levels, ranges, strict=True))
+    for number, (level, (is_divided, is_raised)) in steps:
         pair, products = ops.products(found, number, work, 0 if values_only else number)
         if not values_only:
             found.inputs.append(pair)
@@ -171,10 +170,9 @@ def up(
             found.tops[number], small = ops.divide(level, here, floor, lift, bounds[2], drop)
             if small is not None:
                 found.raised[number] = small
-    parts = (
-        [ops.double_logs(namespace(values).concat([*found.tops.values()]))] if found.tops else []
-    )
-    parts += [atoms.scale] if given else []
+    parts = [atoms.scale] if given else []
+    if found.tops:
+        parts.insert(0, ops.double_logs(namespace(values).concat([*found.tops.values()])))
     found.scale = sum(part.sum(axis=0) for part in parts) if parts else None
     return found
 
@@ -312,13 +310,8 @@ class EdgeCounts:
 
 def count(found: Up, weights: Any, counts: EdgeCounts, work: Any = None) -> Down:
     """The pass down that adds the expected counts of all edges in weighted rows."""
-    return down(
-        found,
-        work=work,
-        each=lambda number, units: counts.take_in(found, number, units),
-        to_atoms=False,
-        weights=weights,
-    )
+    each = partial(counts.take_in, found)
+    return down(found, work=work, each=each, to_atoms=False, weights=weights)
 
 
 @dataclass(frozen=True, eq=False)

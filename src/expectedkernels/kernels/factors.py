@@ -189,17 +189,15 @@ class Factor:
         matrix = self.table * np.exp(self.log_at(_differences(n)))
         if not np.array_equal(matrix, matrix.T):
             row, column = np.argwhere(matrix != matrix.T)[0]
-            return Verdict(
-                False,
-                f"the table of variable {variable} is not symmetric: entries ({row}, {column}) and "
-                f"({column}, {row}) are {matrix[row, column]} and {matrix[column, row]}",
-            )
+            pair = f"entries ({row}, {column}) and ({column}, {row})"
+            values = f"{matrix[row, column]} and {matrix[column, row]}"
+            reason = f"the table of variable {variable} is not symmetric: {pair} are {values}"
+            return Verdict(False, reason)
         lowest = float(np.linalg.eigvalsh(matrix)[0])
         # rounding moves eigenvalues by a multiple of the largest entry
         if lowest < -1e-12 * n * max(1e-300, float(np.abs(matrix).max())):
-            return Verdict(
-                False, f"the table of variable {variable} has a negative eigenvalue, {lowest:.3g}"
-            )
+            reason = f"the table of variable {variable} has a negative eigenvalue, {lowest:.3g}"
+            return Verdict(False, reason)
         return Verdict(True, f"the table of variable {variable} has no negative eigenvalue")
 
 

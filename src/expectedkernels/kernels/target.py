@@ -224,7 +224,16 @@ class Target:
             None if names is None else tuple(names),
             None if states is None else tuple(map(tuple, states)),
         )
-        self._weights = _radix(self.cardinalities)
+        # a variable adds its state times a stride to one of a few words, equal for equal rows only
+        places, word, size = [], 0, 1
+        for n in self.cardinalities:
+            if size * n > WORD:
+                word, size = word + 1, 1
+            places.append((word, size))
+            size *= n
+        words, strides = zip(*places, strict=True)
+        self._weights = np.zeros((len(words), word + 1), dtype=np.int64)
+        self._weights[np.arange(len(words)), words] = strides
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -342,9 +351,8 @@ class Target:
         size = 8 * self._weights.shape[1] * max(1, len(column))
         for some in spans(len(points), max(1, KEY_BYTES // size)):
             change = states - points[some][:, column]
-            keys = (points[some] @ self._weights)[:, None] + change[..., None] * self._weights[
-                column
-            ]
+            moves = change[..., None] * self._weights[column]
+            keys = (points[some] @ self._weights)[:, None] + moves
             values[some] = self._values(keys.reshape(-1, keys.shape[2])).reshape(change.shape)
         return [values[:, end - n : end] for end, n in zip(np.cumsum(cards), cards, strict=True)]
 
@@ -376,20 +384,3 @@ class Target:
 
 TargetLike = Circuit | FactorGraph | Unit | Target | HasSiteLogs
 """What samples can stand for; models of other libraries are converted to one of these."""
-
-
-def _radix(cardinalities: Sequence[int]) -> Any:
-    """Weights that make a few numbers of every row, (variables, words), equal for equal rows only.
-
-    A variable adds its state times a stride to one of the words.
-    """
-    words, strides, word, size = [], [], 0, 1
-    for n in cardinalities:
-        if size * n > WORD:
-            word, size = word + 1, 1
-        words.append(word)
-        strides.append(size)
-        size *= n
-    weights = np.zeros((len(words), word + 1), dtype=np.int64)
-    weights[np.arange(len(words)), words] = strides
-    return weights
