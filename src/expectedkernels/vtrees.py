@@ -226,8 +226,9 @@ def joins(contexts: Sequence[AbstractSet[int]], cardinalities: Sequence[int]) ->
     while len(left) > 1:
         last = len(left) - 1
         pairs = [(last - 1, last)] if last >= MOST_CONTEXTS else combinations(range(last + 1), 2)
-        unions = ((left[i][1] | left[j][1], -i, -j) for i, j in pairs)
-        _, i, j = min((prod(cardinalities[u] for u in union), i, j) for union, i, j in unions)
+        _, i, j = min(
+            (prod(cardinalities[u] for u in left[i][1] | left[j][1]), -i, -j) for i, j in pairs
+        )
         (a, one), (b, other) = left[-i], left.pop(-j)
         left[-i] = (a, one | other)
         found.append((a, b, one | other))
