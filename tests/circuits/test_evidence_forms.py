@@ -245,7 +245,7 @@ def test_dense_circuits_are_not():
 
 
 def test_condensing_is_right_where_it_would_not_be_chosen(monkeypatch):
-    monkeypatch.setattr("expectedkernels.expectation.operand_in",
+    monkeypatch.setattr("expectedkernels.circuits.evidence_forms.operand_in",
                         lambda form, p, read: ConditionalsOperand(p, read))  # fmt: skip
     p = chain(30)
     check_many_rows(p, with_holes(p.sample(1200, rng=1), 0.5), p.sample(40, rng=2))
@@ -303,7 +303,7 @@ def test_conditionals_of_real_variables(monkeypatch, n):
 
     kernels = [ek.RBF(0.3), ek.RBF([0.5, 0.1, 2.0]) * ek.ExpHamming(0.2)]
     expected = [both(k) for k in kernels]
-    monkeypatch.setattr("expectedkernels.expectation.operand_in",
+    monkeypatch.setattr("expectedkernels.circuits.evidence_forms.operand_in",
                         lambda form, p, read: ConditionalsOperand(p, read))  # fmt: skip
     for k, wanted in zip(kernels, expected, strict=True):
         for got, values in zip(both(k), wanted, strict=True):
