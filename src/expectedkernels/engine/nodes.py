@@ -196,6 +196,8 @@ class NodePass:
             # what leaves fewest entries first
             for axis in sorted(takes, key=lambda i: len(places[i]) / array.shape[i]):
                 array = self._taken(array, places[axis], axis, (side, name, axis))
+            if name == "scale" and takes and self._work is not None:
+                array = array + 0.0  # kept with the values of the node, if these are not divided
             return array
 
         places = [index[i] for i in self.order]
