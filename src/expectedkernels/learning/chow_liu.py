@@ -301,9 +301,8 @@ def learn_chow_liu(
     name = "learn_chow_liu"
     beta, alpha = check_real(name, "pseudocount", pseudocount), check_real(name, "alpha", alpha)
     checks.check_choice(name, "parameters", parameters, ("flows", "cpt"))
-    data, _, complete = training_data.read_data(
-        X, None, cardinalities, sample_weight, max_states, name
-    )
+    options = cardinalities, sample_weight, max_states, name
+    data, _, complete = training_data.read_data(X, None, *options)
     tree = tree_of(data.pair_counts(complete), alpha, root)
     if parameters == "cpt":
         blocks = tree_blocks(tree, tree.conditionals(4.0 * alpha))

@@ -212,9 +212,8 @@ def _at_root(circuit: Circuit, evidence: Evidence, weights: Any) -> Flow:
 
 def _incidence(index: Any, n: int) -> sparse.csr_array:
     """The 0-1 matrix that adds up what products send to their inputs."""
-    return sparse.csr_array(
-        (np.ones(len(index)), index, np.arange(len(index) + 1)), (len(index), n)
-    )
+    starts = np.arange(len(index) + 1)
+    return sparse.csr_array((np.ones(len(index)), index, starts), (len(index), n))
 
 
 PASSES = 4.0

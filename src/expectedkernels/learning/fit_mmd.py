@@ -265,7 +265,8 @@ def _steps(
         if done == n:
             return
         some = min(CHECKED, n - done)
-        if not _agree(float(step()), here, fitted.logits[0]):
+        found, error = float(step()), AGREEMENT[fitted.logits[0].element_size()]
+        if not (isfinite(found) and isclose(found, here, rel_tol=error)):
             # the ranges of numbers are not what they were
             fitted.reset(numbers)
             optimizer.state.clear()
@@ -273,10 +274,6 @@ def _steps(
         for _ in range(some - 1):
             step()
         done += some
-
-
-def _agree(a: float, b: float, like: Any) -> bool:
-    return isfinite(a) and isclose(a, b, rel_tol=AGREEMENT[like.element_size()])
 
 
 def _on_host(start: Circuit, fitted: Fitted) -> Circuit:

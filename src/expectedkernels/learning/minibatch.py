@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -49,12 +50,10 @@ class Trained:
     floor: float
 
 
-def start_of(
-    circuit: Circuit, device: Any, dtype: str | None, beta: float, largest: float
-) -> Trained:
+def start_of(circuit: Circuit, device: Any, dtype: str | None, beta: float, most: float) -> Trained:
     """The circuit, normalised, with its weights at a place and of a type.
 
-    Batches weigh at most `largest`, and `beta` is what sums get in advance for every batch.
+    Batches weigh at most `most`, and `beta` is what sums get in advance for every batch.
     """
     if None in circuit.cardinalities:
         raise CircuitError(
@@ -71,7 +70,7 @@ def start_of(
     levels: Levels = circuit.levels
     widest = max(int(np.diff(level.all_edges.starts).max()) for level in circuit.levels.levels)
     lowest = float(np.exp(circuit.levels.bounds[0].min()))
-    least = min(lowest, beta / (widest * (largest + beta)) if beta > 0 else 0.0)
+    least = min(lowest, beta / (widest * (most + beta)) if beta > 0 else 0.0)
     floor = max(SMALLEST[kind], least * (1 - 1e-3))
     if not is_numpy(place.xp):
         levels = tensor_levels(circuit.levels, place.move(np.zeros(0)))
@@ -124,11 +123,7 @@ def stepped(trained: Trained, counts: EdgeCounts, beta: Any, step: Any) -> Train
             shares(found, beta, row_sums, stack.weights, step, trained.floor)
             for stack, found in zip(level.stacks, stacks, strict=True)
         ]
-
-        def sums(terms: Any, level: Any = level) -> Any:
-            return operations.unit_sums(level, terms)
-
-        old = level.edges.weights
+        sums, old = partial(operations.unit_sums, level), level.edges.weights
         numbers.append((stacked, shares(edges, beta, sums, old, step, trained.floor)))
     levels = trained.levels.with_weights(numbers, trained.floor)
     return replace(trained, levels=levels)
@@ -194,11 +189,8 @@ class Card:
         every: Any = self.levels.levels
         self.stacks = [[slice(0)] * len(level.stacks) for level in every]
         self.groups: list[tuple[slice, int]] = []  # of units with as many weights
-        self.edges: list[slice] = []
         self.size = 0
-        ends = [
-            (x.weights, i, j) for i, level in enumerate(every) for j, x in enumerate(level.stacks)
-        ]
+        ends = [(x.weights, i, j) for i, own in enumerate(every) for j, x in enumerate(own.stacks)]
         ends.sort(key=lambda stack: stack[0].shape[2])
         for width, some in groupby(ends, key=lambda stack: int(stack[0].shape[2])):
             first = self.size
@@ -293,11 +285,7 @@ class Card:
                 new.copy_(xp.where(good, found, old))
         for level, part in zip(self.levels.levels, self.edges, strict=True):
             if part.stop > part.start:
-
-                def sums(terms: Any, level: Any = level) -> Any:
-                    return operations.unit_sums(level, terms)
-
-                old = flat[part]
+                sums, old = partial(operations.unit_sums, level), flat[part]
                 found = shares(dots[part] * old, beta, sums, old, step, floor)
                 after[part] = xp.where(good, found, old)
         return after

@@ -218,9 +218,8 @@ def conditional_means(mixture: NormalMixture, Z: Any) -> Any:
     """The rows with the conditional means of their missing values."""
     found = np.array(Z, dtype=np.float64)
     for part in given(mixture, Z):
-        found[part.rows] = part.filled(
-            found, np.einsum("nc,ncu->nu", part.responsibilities, part.means)
-        )
+        means = np.einsum("nc,ncu->nu", part.responsibilities, part.means)
+        found[part.rows] = part.filled(found, means)
     return found
 
 
@@ -295,14 +294,12 @@ def _expected_sums(mixture: NormalMixture, Z: Any, groups: list[Group]) -> Any:
         total += float(part.logs.sum())
         counts += part.responsibilities.sum(axis=0)
         places = part.columns[:, :, None] * (d + 1) + part.columns[:, None]
-        for i, (share, left) in enumerate(
-            zip(part.responsibilities.T, part.covariances, strict=True)
-        ):
+        pairs = zip(part.responsibilities.T, part.covariances, strict=True)
+        for i, (share, left) in enumerate(pairs):
             away = part.filled(Z, part.means[:, i]) - mixture.means[i]
             weighed = away * share[:, None]
             first[i] += weighed.sum(axis=0)
-            by_pattern = np.bincount(part.pattern, share, len(left))
-            left = left * by_pattern[:, None, None]
+            left = left * np.bincount(part.pattern, share, len(left))[:, None, None]
             scattered = np.bincount(places.ravel(), left.ravel(), (d + 1) ** 2)
             second[i] += weighed.T @ away + scattered.reshape(d + 1, d + 1)[:d, :d]
     return total, counts, first, second

@@ -136,9 +136,8 @@ class Logical:
     def is_splittable(self, edge: int) -> bool:
         """Whether the edge leads to a product under which some variable has two states left."""
         unit = self.input_of[edge]
-        return (
-            self.left[unit] >= 0 and self.seen[unit].bit_count() > self.scope_size[self.node[unit]]
-        )
+        n_variables = self.scope_size[self.node[unit]]
+        return self.left[unit] >= 0 and self.seen[unit].bit_count() > n_variables
 
     def splittable_variables(self, edge: int) -> IntArray:
         """The variables with at least two states left below an edge, in order."""
@@ -242,9 +241,8 @@ class Logical:
         moved = [NOTHING] * self.cardinalities[variable]
         for state, unit in copies.items():
             moved[state] = self._edge(top, unit)
-        self.edges[top] = [moved[state] for state in copies] + [
-            other for other in self.edges[top] if other != edge
-        ]
+        others = [other for other in self.edges[top] if other != edge]
+        self.edges[top] = [moved[state] for state in copies] + others
         return moved
 
     def _release(self, edge: int) -> list[int]:
@@ -291,12 +289,8 @@ def tree_circuit(tree: ChowLiuTree) -> tuple[Logical, list[Any]]:
             left, right = units[int(vtree.left[node])], units[int(vtree.right[node])]
             pairs = list(zip(left, right, strict=True))
             groups = [pairs] * len(contexts) if tree.decides[node] else [[p] for p in pairs]
-            units.append(
-                [
-                    circuit.add_sum(node, [circuit.add_product(node, *pair) for pair in group])
-                    for group in groups
-                ]
-            )
+            each = ([circuit.add_product(node, *pair) for pair in group] for group in groups)
+            units.append([circuit.add_sum(node, products) for products in each])
         edges.append(np.asarray([circuit.edges[unit] for unit in units[-1]], dtype=np.int32))
     circuit.root = units[-1][0]
     return circuit, edges

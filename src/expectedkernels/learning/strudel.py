@@ -18,15 +18,13 @@ from expectedkernels.checks import CircuitError, DataError, check_count, check_r
 from expectedkernels.circuits.build import blocks_beside, mixture, with_root_weights
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.conditioning import chunks, flat_edges, reached_edges
-from expectedkernels.circuits.inputs import Input
 from expectedkernels.circuits.queries import deterministic, log_values
 from expectedkernels.data.evidence import as_evidence
 from expectedkernels.data.schema import Schema
-from expectedkernels.engine.blocks import Inner
 from expectedkernels.learning import chow_liu, em, structure_search, training_data
 from expectedkernels.learning.chow_liu import EM_ITERATIONS, EM_TOLERANCE, ChowLiuTree
 from expectedkernels.learning.structure_search import NOTHING, Logical, Split, weighted_circuit
-from expectedkernels.learning.training_data import VALID, Data, FloatArray, IntArray, shares, train
+from expectedkernels.learning.training_data import Data, FloatArray, IntArray, Step, shares, train
 
 
 class CompleteSearch:
@@ -36,9 +34,7 @@ class CompleteSearch:
     data, and in the validation data if there is any; `beta` is the pseudocount.
     """
 
-    def __init__(
-        self, tree: ChowLiuTree, states: IntArray, weights: FloatArray, beta: float
-    ) -> None:
+    def __init__(self, tree: ChowLiuTree, states: IntArray, weights: FloatArray, beta: float):
         self._start = (tree, states, weights, beta)
         self._done: list[tuple[int, int]] = []
         self._torn = False
@@ -65,10 +61,7 @@ class CompleteSearch:
     @property
     def log_likelihoods(self) -> list[float]:
         """The mean log-likelihood of every set of rows."""
-        return [
-            float(terms.sum()) / total
-            for terms, total in zip(self._terms, self.totals, strict=True)
-        ]
+        return [float(x.sum()) / n for x, n in zip(self._terms, self.totals, strict=True)]
 
     def rows_through(self, edge: int) -> tuple[IntArray, FloatArray]:
         """The training rows that use an edge, and their weights."""
@@ -80,7 +73,10 @@ class CompleteSearch:
         """Split the circuit, and move the rows that are concerned. Cost: what changes."""
         self._torn = True  # until all is done: an interrupt may come in between
         done = self.circuit.split(edge, variable)
-        self._make_room()
+        # arrays are longer than what they are indexed by; NOTHING points to their end
+        n_edges, n_units = len(self.circuit.sum_of) + 1, len(self.circuit.node)
+        self._place, self._terms = _longer(self._place, n_edges, -1), _longer(self._terms, n_units)
+        self._flow, self._open = (_longer(x, n_edges) for x in (self._flow, self._open))
         rows = np.flatnonzero(self._used[done.node] == edge)
         states = self.states[rows, done.variable]
         for level in done.levels:
@@ -117,13 +113,6 @@ class CompleteSearch:
         for edge, variable in self._done[:state]:
             again.split(edge, variable)
         return again.to_circuit()
-
-    def _make_room(self) -> None:
-        """Let arrays be longer than what they are indexed by; NOTHING points to their end."""
-        n_edges, n_units = len(self.circuit.sum_of) + 1, len(self.circuit.node)
-        self._place = _longer(self._place, n_edges, -1)
-        self._flow, self._open = (_longer(x, n_edges) for x in (self._flow, self._open))
-        self._terms = _longer(self._terms, n_units)
 
     def _move(self, level: structure_search.Level, rows: IntArray, states: IntArray) -> None:
         """Let rows use other edges at one node, and the flow with them."""
@@ -198,13 +187,8 @@ class IncompleteSearch:
     """
 
     def __init__(
-        self,
-        tree: ChowLiuTree,
-        blocks: list[Input | Inner],
-        X: FloatArray,
-        weights: FloatArray,
-        beta: float,
-    ) -> None:
+        self, tree: ChowLiuTree, blocks: list[Any], X: FloatArray, weights: FloatArray, beta: float
+    ):
         self.circuit, start = structure_search.tree_circuit(tree)
         self.beta = beta
         self.totals = np.maximum(weights.sum(axis=1), np.finfo(np.float64).tiny).tolist()
@@ -270,10 +254,9 @@ class IncompleteSearch:
         weights = self.rows.weights
         if not len(weights):
             return state
-        options: Any = {"X": self._sets[0], "pseudocount": self.beta / float(weights.mean())}
-        return em.em(
-            state, **options, iterations=EM_ITERATIONS, tolerance=EM_TOLERANCE, progress=False
-        )
+        beta, data = self.beta / float(weights.mean()), self._sets[0]
+        options: Any = {"X": data, "iterations": EM_ITERATIONS, "tolerance": EM_TOLERANCE}
+        return em.em(state, **options, pseudocount=beta, progress=False)
 
 
 def _dense(block: Any) -> Any:
@@ -372,14 +355,14 @@ def best_variable(search: Search, edge: int, alpha: float) -> int:
     return int(variables[np.argmax(scores >= scores.max() - SAME_SCORE)])
 
 
-def splits(search: Search, n: int, alpha: float) -> Iterator[training_data.Step]:
+def splits(search: Search, n: int, alpha: float) -> Iterator[Step]:
     """At most n splits of one circuit, each of the edge that most rows use."""
     for _ in range(n):
         edge = structure_search.best_edge(search.circuit, *search.candidates)
         if edge is None:
             return
         search.split(edge, best_variable(search, edge, alpha))
-        yield training_data.Step(search.state, *search.log_likelihoods)
+        yield Step(search.state, *search.log_likelihoods)
 
 
 @checks.removed(
@@ -486,9 +469,8 @@ def learn_strudel(
     check_count(name, "iterations", iterations)
     check_count(name, "patience", patience, 1, none=True)
     checks.check_callback(name, callback)
-    data, beside, complete = training_data.read_data(
-        X, X_valid, cardinalities, sample_weight, max_states, name
-    )
+    options = cardinalities, sample_weight, max_states, name
+    data, beside, complete = training_data.read_data(X, X_valid, *options)
     sets = [data.in_memory("X"), *([] if beside is None else [beside.held])]
     tree = chow_liu.tree_of(data.pair_counts(complete), alpha)
     rows, weights = training_data.distinct_rows(sets, tree.cardinalities)
@@ -498,12 +480,11 @@ def learn_strudel(
         search = CompleteSearch(tree, training_data.as_states(rows), *given)
     else:
         complete = not np.isnan(sets[0].evidence.values).any()
-        search = IncompleteSearch(
-            tree, chow_liu.flow_blocks(tree, data, beta, alpha, complete), rows, *given
-        )
+        blocks = chow_liu.flow_blocks(tree, data, beta, alpha, complete)
+        search = IncompleteSearch(tree, blocks, rows, *given)
     number = count(1)
 
-    def tell(step: training_data.Step) -> None:
+    def tell(step: Step) -> None:
         if callback is not None:
             n_sums, n_products, *few = search.circuit.sizes()
             n_units = n_sums + n_products + search.circuit.n_indicators
@@ -647,10 +628,8 @@ def learn_mixture(
     quick = is_deterministic and not np.isnan(X).any()
     try:
         family: _Family = (_ByUses if quick else _ByPasses)(structure, X, beta)
-        needed = 8.0 * n_components * len(X)
-        arrays.require_memory(
-            needed, f"A mixture of {n_components} components", "Take fewer components."
-        )
+        what = f"A mixture of {n_components} components"
+        arrays.require_memory(8.0 * n_components * len(X), what, "Take fewer components.")
         R = _clusters(X, weights[0], structure.cardinalities, n_components, generator)
         start = _updated(family, R * weights[0][:, None])
     except KeyboardInterrupt:  # there is no mixture yet
@@ -673,9 +652,8 @@ def _read(structure: Circuit, X: Any, X_valid: Any, sample_weight: Any) -> list[
     needed = "A mixture needs at least one row of data"
     sets = [Data(structure.schema, training_data.as_rows(X, "X"), sample_weight, needed).held]
     if X_valid is not None:
-        sets.append(
-            Data(structure.schema, training_data.as_rows(X_valid, "X_valid"), None, VALID).held
-        )
+        rows = training_data.as_rows(X_valid, "X_valid")
+        sets.append(Data(structure.schema, rows, None, training_data.VALID).held)
     return sets
 
 
@@ -709,10 +687,8 @@ class _ByPasses:
 
     def __init__(self, structure: Circuit, X: FloatArray, beta: float):
         self.structure, self.beta = em.normalized(structure), beta
-        every = np.arange(len(X))
-        self.rows = training_data.Rows(
-            as_evidence(X, structure.cardinalities), every, every, len(X)
-        )
+        evidence, every = as_evidence(X, structure.cardinalities), np.arange(len(X))
+        self.rows = training_data.Rows(evidence, every, every, len(X))
 
     def update(self, parameters: Any, weights: FloatArray) -> Any:
         vtree, self.rows.weights = self.structure.vtree, weights
@@ -783,21 +759,17 @@ def _updated(family: _Family, R: FloatArray, old: Any = None) -> tuple[FloatArra
         return np.log(R.sum(axis=0) / R.sum()), family.update(old, R)
 
 
-def _steps(
-    state: Any, family: _Family, weights: FloatArray, iterations: int
-) -> Iterator[training_data.Step]:
+def _steps(state: Any, family: _Family, weights: FloatArray, iterations: int) -> Iterator[Step]:
     """The mixture to start from, and those after every iteration of EM."""
     for number in range(iterations + 1):
         log_weights, parameters = state
         joint = family.logs(parameters) + log_weights
         total = logsumexp(joint, axis=1)
         # rows that are impossible are not among those with weights
-        possible = np.where(total > -inf, total, 0.0)
-        means = [
-            float(own @ possible / own.sum()) if (total > -inf)[own > 0].all() else -inf
-            for own in weights
-        ]
-        yield training_data.Step(state, *means, size=min(number, 1))
+        good = total > -inf
+        possible = np.where(good, total, 0.0)
+        means = [float(w @ possible / w.sum()) if good[w > 0].all() else -inf for w in weights]
+        yield Step(state, *means, size=min(number, 1))
         if number < iterations:
             R = np.exp(joint - possible[:, None]) * weights[0][:, None]
             state = _updated(family, R, parameters)

@@ -150,8 +150,7 @@ def as_states(rows: Any) -> IntArray:
     [[0, 2], [-1, 1]]
     """
     missing = np.isnan(rows)
-    found = np.where(missing, MISSING, rows) if missing.any() else rows
-    return found.astype(np.intp)
+    return (np.where(missing, MISSING, rows) if missing.any() else rows).astype(np.intp)
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,18 +293,17 @@ def _seen_in_chunk(sample_weight: Any, chunk: Any) -> _Seen:
 def _seen(X: Any, what: str) -> _Seen:
     """What the columns of a data frame, or of a matrix, hold; raises if some are no states."""
     framed, complete, distinct = is_frame(X), True, []
-    columns = (
-        tables.frame_columns(X)
-        if framed
-        else [FrameColumn(str(v), "number", x) for v, x in enumerate(np.ascontiguousarray(X.T))]
-    )
+    if framed:
+        columns = tables.frame_columns(X)
+    else:
+        arrays = enumerate(np.ascontiguousarray(X.T))
+        columns = [FrameColumn(str(v), "number", x) for v, x in arrays]
     if not columns:
         raise DataError(f"{what} must have at least one column. Got a data frame without columns.")
     for v, column in enumerate(columns):
+        place = f"column {v}" + f" ({column.name!r})" * framed
         if column.kind == "number":
-            _check_states(
-                column.values, what, f"column {v}" + f" ({column.name!r})" * framed, framed
-            )
+            _check_states(column.values, what, place, framed)
         complete &= not column.missing.any()
         distinct.append(_distinct(column))
     return _Seen(distinct, tables.column_names(X) if framed else None, framed, complete)
@@ -503,9 +501,7 @@ def weighed(sample_weight: str | Callable[[Any], Any] | None, chunk: Any) -> tup
     return tables.Columns(rest, kept), next(x.values for x in columns if x.name == sample_weight)
 
 
-def distinct_rows(
-    sets: Sequence[Rows], cardinalities: Sequence[Any]
-) -> tuple[FloatArray, FloatArray]:
+def distinct_rows(sets: Sequence[Rows], cardinalities: Any) -> tuple[FloatArray, FloatArray]:
     """The distinct rows of all sets in the order of their states, NaN first.
 
     Also the sums of their weights, (sets, rows).
@@ -581,7 +577,7 @@ class PairCounts:
         drop = int(complete)
         variable = np.repeat(np.arange(len(self.cardinalities)), self.cardinalities - drop)
         state = np.concatenate([np.arange(drop, c) for c in self.cardinalities])
-        gram = _products(states, weights, variable, state.astype(states.dtype))
+        gram = _gram(states, weights, variable, state.astype(states.dtype))
         self.weight = float(gram[0, 0])
         self.table = gram[1:, 1:]
         if complete:
@@ -620,9 +616,7 @@ class PairCounts:
         return self.pair(i, i).diagonal()
 
 
-def _products(
-    states: IntArray, weights: FloatArray, variable: IntArray, state: IntArray
-) -> FloatArray:
+def _gram(states: IntArray, weights: FloatArray, variable: IntArray, state: IntArray) -> FloatArray:
     """Weighted inner products of a constant column and the indicators of states of variables."""
     n = len(state) + 1
     total = np.zeros((n, n))
@@ -657,17 +651,15 @@ def mutual_information(counts: PairCounts, alpha: float = 1.0) -> FloatArray:
     [[0.0, 0.693147], [0.693147, 0.0]]
     """
     every, start = counts.cardinalities, counts.start[:-1]
-    joint = np.empty((len(every), len(every)))
-    alone = np.empty((len(every), len(every)))
+    joint, alone = np.empty((2, len(every), len(every)))
     inverse = 1.0 / np.repeat(every, every)
     few = max(1, CHUNK // (len(inverse) * int(every.max())))
     for begin in range(0, len(every), few):  # consecutive variables, with all variables
         cards, some = every[begin : begin + few], slice(begin, begin + few)
         first, inside = start[begin], start[some] - start[begin]
         share = np.repeat(1.0 / cards, cards)
-        smoothed = counts.table[first : first + len(share)] + 4.0 * alpha * (
-            share[:, None] * inverse
-        )
+        prior = 4.0 * alpha * (share[:, None] * inverse)
+        smoothed = counts.table[first : first + len(share)] + prior
         per_state = np.add.reduceat(smoothed, start, axis=1)
         total = np.add.reduceat(per_state, inside, axis=0)
         total[total == 0] = 1.0  # no data and no pseudocounts: no information
