@@ -454,9 +454,7 @@ class KernelMachine(DensityEstimator):
         name, weights = type(self).__name__, None
         self._validate_params()
         self.columns_, Z = encoding.learn_encoding(self, X, densities.known_labels(self.density))
-        targets = encoding.read_target(
-            self, X, y, labels=is_classifier(self), several=self._multi_output
-        )
+        targets = encoding.read_target(self, X, y, is_classifier(self), self._multi_output)
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, Z)
             if (weights < 0).any():
@@ -663,7 +661,6 @@ def scaled_gamma(gamma: Any, Z: Any) -> float:
             "gamma='scale' takes differences between the means of columns for spread, as in "
             "scikit-learn, and here they are nearly all of it: the kernel is almost constant. Give "
             "a number, or standardize=True.",
-            UserWarning,
             stacklevel=2,
         )
     total = Z.shape[1] * variance

@@ -99,11 +99,9 @@ class Training:
         Stratified: of every class there are rows of positive weight to fit to in all folds, and at
         least two to ask about. Rows of weight zero are not asked about.
         """
-        n, labels, zero = len(self.Z), np.zeros(len(self.Z)), np.zeros(len(self.Z), dtype=np.bool_)
-        if is_classifier(self.machine):
-            labels = self.y
-        if self.sample_weight is not None:
-            zero = self.sample_weight == 0
+        n, weights = len(self.Z), self.sample_weight
+        labels = self.y if is_classifier(self.machine) else np.zeros(n)
+        zero = np.zeros(n, dtype=np.bool_) if weights is None else weights == 0
         _, code, counts = np.unique(labels, return_inverse=True, return_counts=True)
         positive = np.bincount(code, ~zero)
         fewest = int(positive.min())
@@ -264,10 +262,8 @@ class Scores:
         """The quantiles of scores for rows by what they lack, (rows, outputs, levels)."""
         answer = np.empty((len(counts), self.signed.shape[1], len(levels)))
         for count in np.unique(counts):
-            scores = self.near(int(count))
-            answer[counts == count] = cautious_quantiles(
-                np.abs(scores) if absolute else scores, levels
-            )
+            near = self.near(int(count))
+            answer[counts == count] = cautious_quantiles(np.abs(near) if absolute else near, levels)
         return answer
 
 

@@ -279,7 +279,7 @@ class CircuitDensity(Density):
     ) -> tuple[Any, Any]:
         """The variances as differences of squares, (rows, outputs), and E[k' form k], (rows,)."""
         squares, forms = np.zeros((len(rows), f.coef.shape[1])), np.zeros(len(rows))
-        find = self._embedded_squares if f.is_embedded else self.each_square
+        find = self._each_embedded if f.is_embedded else self.each_square
         for at, square, more in find(f, rows, resources, form):
             squares[at] += square
             forms[at] += more
@@ -307,10 +307,8 @@ class CircuitDensity(Density):
                 for v, start, stop in self.circuit.atom_slices:
                     at = np.flatnonzero(missing[span][alone, v])
                     values[alone[at]] = shares[at, start:stop] @ factors[v]
-            found = []
-            for at in kernel_expansion.chunks(
-                rows.members(span.start, span.stop), len(points), max_bytes
-            ):
+            found, members = [], rows.members(span.start, span.stop)
+            for at in kernel_expansion.chunks(members, len(points), max_bytes):
                 known = gram.at_known(rates, rows.Z[at], rows.known_columns[at], points)
                 known *= values[number[at] - span.start]
                 found.append((at, known if coef is None else known @ coef))
@@ -336,15 +334,13 @@ class CircuitDensity(Density):
 
     def between(self, rates: Any, A: Any, B: Any, resources: Resources) -> Any:
         """The expected kernels between incomplete rows, (rows of A, rows of B)."""
-        first = self._sides(A, CHUNK_ROWS)
-        second = first if B is None else self._sides(B, CHUNK_ROWS)
+        one = self._sides(A, CHUNK_ROWS)
+        two = one if B is None else self._sides(B, CHUNK_ROWS)
         found = np.empty((len(A), len(A if B is None else B)))
-        tasks = [
-            (m, n) for m in range(len(first)) for n in range(m if B is None else 0, len(second))
-        ]
+        tasks = [(m, n) for m in range(len(one)) for n in range(m if B is None else 0, len(two))]
 
         def meeting(task: tuple[int, int]) -> Any:
-            sides = first[task[0]], second[task[1]]
+            sides = one[task[0]], two[task[1]]
             return gram.expected(sides, self.kernel(rates), resources.chunk_bytes)
 
         for task, values in zip(tasks, resources.map(meeting, tasks), strict=True):
@@ -399,9 +395,7 @@ class CircuitDensity(Density):
         for found in resources.map(of_group, groups):
             yield from found
 
-    def _embedded_squares(
-        self, f: Expansion, rows: Rows, resources: Resources, form: Any
-    ) -> Squares:
+    def _each_embedded(self, f: Expansion, rows: Rows, resources: Resources, form: Any) -> Squares:
         """The same for points with missing values."""
         if not np.isnan(rows.Z).any():  # products of expectations, one row at a time
             kernels = self.gram(f.rates, rows.Z, f.points, resources)
@@ -411,9 +405,8 @@ class CircuitDensity(Density):
         first, inverse = kernel_expansion.distinct(np.nan_to_num(rows.Z, nan=np.inf))
         points, sides = self._sides(f.points, FEW_ROWS), self._sides(rows.Z[first], 1)
         kernel, max_bytes = self.kernel(f.rates), resources.chunk_bytes
-        near = np.broadcast_to(
-            self.further(f.rates, rows.Z[first], f.points), (len(first), len(f.points))
-        )
+        shape = len(first), len(f.points)
+        near = np.broadcast_to(self.further(f.rates, rows.Z[first], f.points), shape)
 
         def of_row(row: int) -> tuple[Any, float]:
             squares, more = np.zeros(f.coef.shape[1]), 0.0

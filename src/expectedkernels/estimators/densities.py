@@ -469,14 +469,12 @@ class AverageDensity(Density):
     def nodes(self, rows: Any) -> list[Nodes]:
         """The nodes of every variable, given what rows show of the others."""
         every = [part.nodes(own) for part, own in zip(self.parts, rows, strict=True)]
-        return [
-            Nodes(
-                np.concatenate([n.rows for n in found]),
-                np.concatenate([n.values for n in found]),
-                np.concatenate([a * n.weights for a, n in zip(self.weights, found, strict=True)]),
-            )
-            for found in zip(*every, strict=True)
-        ]
+        found = []
+        for each in zip(*every, strict=True):
+            pairs = zip(self.weights, each, strict=True)
+            parts = [(nodes.rows, nodes.values, share * nodes.weights) for share, nodes in pairs]
+            found.append(Nodes(*map(np.concatenate, zip(*parts, strict=True))))
+        return found
 
     def _mixed(self, values: list[Any]) -> Any:
         return sum(w * value for w, value in zip(self.weights, values, strict=True))
@@ -638,9 +636,8 @@ def _best_number(x: Any, rng: Any) -> int:
     choices = [n for n in FULL_COMPONENTS if n == 1 or n * x.shape[1] <= len(rest)]
     if not len(held) or len(choices) == 1:
         return 1
-    fits = [
-        normals.log_likelihood(normals.fit_mixture(rest, n, rng=rng), held).mean() for n in choices
-    ]
+    mixtures = (normals.fit_mixture(rest, n, rng=rng) for n in choices)
+    fits = [normals.log_likelihood(mixture, held).mean() for mixture in mixtures]
     return choices[int(np.argmax(fits))]
 
 

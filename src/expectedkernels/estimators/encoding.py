@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -62,12 +62,9 @@ class Table:
         is_text = present and all(isinstance(x, (str, bool, np.bool_)) for x in present)
         return "date" if dtype.is_temporal() else "text" if is_text else "object"
 
-    def numbers(
-        self, chosen: Iterable[int], advice: str, estimator: Any = None, least: int = 1
-    ) -> Any:
-        """Chosen columns as an array of numbers; refuses text, dates and infinity."""
-        chosen = list(chosen)
-        read = [self._numbers(i, advice) for i in chosen]
+    def numbers(self, at: Sequence[int], advice: str, estimator: Any = None, least: int = 1) -> Any:
+        """Some columns as an array of numbers; refuses text, dates and infinity."""
+        read = [self._numbers(i, advice) for i in at]
         Z = np.column_stack(read) if read else np.empty((0, 0))
         check: Any = {"estimator": estimator, "input_name": "X", "ensure_min_samples": least}
         try:
@@ -77,7 +74,7 @@ class Table:
                 raise
             row, column = (int(i) for i in np.argwhere(np.isinf(Z))[0])
             raise DataError(
-                f"{error} The first is in row {row}, column {self.names[chosen[column]]!r}. Put "
+                f"{error} The first is in row {row}, column {self.names[at[column]]!r}. Put "
                 "NaN for what is not known."
             ) from error
 
@@ -104,9 +101,7 @@ class Table:
         return found
 
 
-def read_table(
-    X: Any, estimator: Any = None, *, reset: bool | None = None, least: int = 1
-) -> Table:
+def read_table(X: Any, estimator: Any = None, reset: bool | None = None, least: int = 1) -> Table:
     """The columns of a data frame or an array; masked entries are missing.
 
     With `reset`, the estimator learns the names and the number of columns, or checks them.
@@ -143,9 +138,7 @@ def read_table(
     return Table(names, columns, framed)
 
 
-def read_target(
-    estimator: Any, X: Any, y: Any, *, labels: bool = False, several: bool = False
-) -> Any:
+def read_target(estimator: Any, X: Any, y: Any, labels: bool, several: bool) -> Any:
     """The checked targets of rows: numbers, of one output or several, or classes."""
     if y is None:
         validate_data(estimator, X, y, reset=False, skip_check_array=True)  # which says what to do
@@ -494,7 +487,6 @@ class Encoding:
             warnings.warn(
                 f"Column {self.names[i]!r} has categories that were not seen in fit: "
                 f"{shown}{more}. They are treated as missing.",
-                UserWarning,
                 stacklevel=2,
             )
 
@@ -599,9 +591,7 @@ def require_states(variables: Sequence[Variable], Z: Any, columns: Encoding | No
         )
 
 
-def learn_encoding(
-    estimator: Any, X: Any, labels: Mapping[Any, Sequence[Any]]
-) -> tuple[Encoding, Any]:
+def learn_encoding(estimator: Any, X: Any, labels: Mapping[Any, Any]) -> tuple[Encoding, Any]:
     """How an estimator reads tables like this one, and this one as columns of numbers.
 
     Parameters
@@ -620,9 +610,7 @@ def learn_encoding(
     elif by_type and table.is_frame:
         categorical = [i for i, kind in enumerate(kinds) if kind in ("category", "text")]
     _warn_of_missing_bits(table, kinds)
-    categories = {
-        i: _categories(table.entries(i), names[i], labels.get(names[i])) for i in categorical
-    }
+    categories = {i: _categories(table, i, labels.get(names[i])) for i in categorical}
     for i in categorical if by_type else ():
         if kinds[i] == "text":  # nobody called these categorical
             _warn_of_free_text(names[i], table.entries(i), categories[i].tolist())
@@ -633,9 +621,9 @@ def learn_encoding(
     return encoding, complete_groups(variables, Z)
 
 
-def _categories(column: list[Any], name: Any, labels: Sequence[Any] | None) -> Any:
+def _categories(table: Table, i: int, labels: Sequence[Any] | None) -> Any:
     """The categories of a column: the labels, if they are more than what is there."""
-    present = {entry for entry in column if not tables.is_missing(entry)}
+    name, present = table.names[i], {x for x in table.entries(i) if not tables.is_missing(x)}
     if any(isinstance(entry, (float, np.floating)) and np.isinf(entry) for entry in present):
         raise DataError(f"The categories of column {name!r} contain infinity.")
     try:
@@ -680,7 +668,6 @@ def _warn_of_free_text(name: Any, column: list[Any], categories: list[Any]) -> N
     warnings.warn(
         f"Column {name!r} holds text, and is taken for categorical: {len(categories)} categories "
         f"in {present} rows. {advice}, or name it in categorical_features.",
-        UserWarning,
         stacklevel=2,
     )
 
@@ -701,6 +688,5 @@ def _warn_of_missing_bits(table: Table, kinds: list[str]) -> None:
                 "is missing, so that these rows count as complete, of a category of their own. "
                 f"To have {prefix!r} averaged out where it is missing, leave the encoder out: "
                 "text columns of data frames are categories, and NaN in them is missing.",
-                UserWarning,
                 stacklevel=2,
             )

@@ -253,24 +253,23 @@ class ShapleyValues:
             return self.base_values
         return float(first[0]) if first.ndim == 1 else first[0]
 
-    def __repr__(self) -> str:
-        rows, players = self.values.shape[:2]
+    @property
+    def _largest(self) -> tuple[str, list[tuple[str, float]]]:
+        """Whether values are exact, and the mean sizes of players, the largest first."""
         how = "exact" if self.standard_errors is None else "estimated"
-        size = np.abs(self.values).mean(axis=0).reshape(players, -1).sum(axis=1)
-        top = ", ".join(
-            f"{self.names[i]} {display.number(size[i], 3)}" for i in np.argsort(-size)[:3]
-        )
+        size = np.abs(self.values).mean(axis=0).reshape(len(self.names), -1).sum(axis=1)
+        return how, [(str(self.names[i]), float(size[i])) for i in np.argsort(-size)]
+
+    def __repr__(self) -> str:
+        (rows, players), (how, sizes) = self.values.shape[:2], self._largest
+        top = ", ".join(f"{name} {display.number(size, 3)}" for name, size in sizes[:3])
         return f"<ShapleyValues: {rows} rows, {players} players, {how}; largest on average: {top}>"
 
     def _repr_html_(self) -> str:
-        rows, players = self.values.shape[:2]
-        size = np.abs(self.values).mean(axis=0).reshape(players, -1).sum(axis=1)
-        lines = [(str(self.names[i]), float(size[i])) for i in np.argsort(-size)[:SHOWN]]
-        shown = display.table(["player", "mean size"], lines, display.NOTEBOOK)
-        how = "exact" if self.standard_errors is None else "estimated"
-        return display.overview(
-            "Shapley values", {"rows": rows, "players": players, "how": how}, shown
-        )
+        (rows, players), (how, sizes) = self.values.shape[:2], self._largest
+        shown = display.table(["player", "mean size"], sizes[:SHOWN], display.NOTEBOOK)
+        facts = {"rows": rows, "players": players, "how": how}
+        return display.overview("Shapley values", facts, shown)
 
     def plot(self, kind: str = "bar", row: int = 0, output: int = 0) -> Axes:
         """The axes of a picture. Needs matplotlib.
@@ -298,10 +297,8 @@ class ShapleyValues:
         from expectedkernels import plotting as contributions
 
         checks.check_choice("plot", "kind", kind, ("bar", "beeswarm", "waterfall"))
-        values, base = (
-            x.reshape(*x.shape[:n], -1)[..., output]
-            for x, n in ((self.values, 2), (self.base_values, 1))
-        )
+        values = self.values.reshape(*self.values.shape[:2], -1)[..., output]
+        base = self.base_values.reshape(len(self.base_values), -1)[:, output]
         names = [str(name) for name in self.names]
         if kind == "bar":
             return contributions.plot_importances(names, np.abs(values).mean(axis=0))
@@ -331,12 +328,9 @@ class ShapleyValues:
             shap = import_module("shap")
         except ImportError as error:
             raise ImportError("This needs the package shap: pip install shap") from error
-        return shap.Explanation(
-            self.values,
-            base_values=self.base_values,
-            data=self.data,
-            feature_names=[str(name) for name in self.names],
-        )
+        names = [str(name) for name in self.names]
+        given = {"base_values": self.base_values, "data": self.data, "feature_names": names}
+        return shap.Explanation(self.values, **given)
 
 
 def shapley_values(
@@ -440,9 +434,7 @@ def shapley_values(
         half, generator = (n_permutations + 1) // 2, np.random.default_rng(rng)
         orders = None if method == "exact" else half
         found = by_coalitions(asked, active, prod(shape), orders, interactions, generator)
-    values, base, total, errors, pairs = (
-        x[..., 0] if x is not None and not shape else x for x in found
-    )
+    values, base, total, errors, pairs = (x if shape or x is None else x[..., 0] for x in found)
     return ShapleyValues(values, base, total, asked.names, asked.data, errors, pairs)
 
 
@@ -497,7 +489,7 @@ def _read(model: Any, X: Any, players: Sequence[Any] | None) -> Asked:
         table = encoding.read_table(X)
         Z = numbers = table.numbers(range(len(table.columns)), "Encode it.")
         names = table.names
-        places, f = [np.array([i]) for i in range(Z.shape[1])], _checked_answers(model)
+        places, f = [np.array([i]) for i in range(Z.shape[1])], partial(_checked_answers, model)
         default = [[i] for i in range(Z.shape[1])]
     else:
         raise DataError(
@@ -519,26 +511,22 @@ def _expected(model: KernelMachine, Z: Any) -> Any:
     return model._answers(encoding.complete_groups(model.density_.variables, Z))
 
 
-def _checked_answers(model: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def answers(Z: Any) -> Any:
-        found = np.asarray(model(Z), dtype=np.float64)
-        if found.ndim not in (1, 2) or len(found) != len(Z) or not np.isfinite(found).all():
-            raise DataError(
-                f"The 'model' function must return a finite value, or row of values, for each of "
-                f"{len(Z)} rows in which NaN is unknown. Got an array of shape {found.shape}"
-                f"{' with NaN or infinity' if not np.isfinite(found).all() else ''}."
-            )
-        return found
-
-    return answers
+def _checked_answers(model: Callable[[Any], Any], Z: Any) -> Any:
+    found = np.asarray(model(Z), dtype=np.float64)
+    if found.ndim not in (1, 2) or len(found) != len(Z) or not np.isfinite(found).all():
+        raise DataError(
+            f"The 'model' function must return a finite value, or row of values, for each of "
+            f"{len(Z)} rows in which NaN is unknown. Got an array of shape {found.shape}"
+            f"{' with NaN or infinity' if not np.isfinite(found).all() else ''}."
+        )
+    return found
 
 
 def _players(players: Sequence[Any], names: list[Any]) -> list[list[int]]:
     """The columns of every player, as numbers."""
     groups = []
     for player in players:
-        several = isinstance(player, Sequence | np.ndarray) and not isinstance(player, str)
-        group = player if several else [player]
+        group = player if _is_list(player) else [player]
         groups.append([column_number(x, names, len(names), "players") for x in group])
     every = [i for group in groups for i in group]
     if len(set(every)) < len(every) or not every or not all(groups):
@@ -655,10 +643,8 @@ class Acquisition:
 
     def __repr__(self) -> str:
         n = len(self.asked)
-        ends = [
-            ", ".join(f"{x:.2f}" for x in np.atleast_1d(self.predictions[i]))
-            for i in range(-len(self.predictions), 0, max(1, n))
-        ]
+        first_and_last = self.predictions[:: max(1, n)]
+        ends = [", ".join(f"{x:.2f}" for x in np.atleast_1d(some)) for some in first_and_last]
         names = ", ".join(map(str, self.asked)) or "nothing"
         return (
             f"<Acquisition: {n} question{'' if n == 1 else 's'} at cost "
@@ -768,18 +754,26 @@ def acquire(
         best = int(np.nanargmax(possible))
         names = [columns.names[i] for i in options[best]]
         asked.append(names[0] if len(names) == 1 else names)
-        answers.append(ask(asked[-1]))
+        answer: Any = ask(asked[-1])
+        answers.append(answer)
         gains.append(_by_column(columns, gain, Z)[0])
         paid.append(divisor[best])
         left -= divisor[best]
-        _enter(columns, entries, options[best], answers[-1])
+        found = list(answer) if len(names) > 1 and _is_list(answer) else [answer]
+        found = [answer] * len(names) if is_missing(answer) else found
+        if len(found) != len(names):
+            raise DataError(
+                f"The answer of 'ask' for columns {names} must be a value for each. Got {answer!r} "
+                "instead."
+            )
+        for i, entry in zip(options[best], found, strict=True):
+            entries[i] = entry
         Z, available[best] = _row(model, entries), False
         Z[:, len(model._shift) :] = masks
         predictions.append(model._answers(Z)[0])
     every = np.array(gains).reshape(len(gains), len(columns.names))
-    return Acquisition(
-        asked, answers, np.array(predictions), every, np.array(paid), list(columns.names)
-    )
+    numbers = np.array(predictions), every, np.array(paid)
+    return Acquisition(asked, answers, *numbers, list(columns.names))
 
 
 def _require_machine(function: str, model: Any) -> None:
@@ -844,8 +838,7 @@ def _by_column(columns: encoding.Encoding, gains: Any, Z: Any) -> Any:
 def _costs(function: str, columns: encoding.Encoding, costs: Any) -> Any:
     """The costs of what is known or missing as a whole."""
     n = len(columns.names)
-    if costs is None:
-        costs = {}
+    costs = {} if costs is None else costs
     if isinstance(costs, Mapping):
         found = np.ones(n)
         for name, cost in costs.items():
@@ -884,16 +877,5 @@ def _row(model: KernelMachine, entries: list[Any]) -> Any:
     return model._read(encoding.Table(model.columns_.names, columns, False))
 
 
-def _enter(columns: encoding.Encoding, entries: list[Any], group: list[int], answer: Any) -> None:
-    """Put what was answered into a row."""
-    several = isinstance(answer, Sequence | np.ndarray) and not isinstance(answer, str)
-    found = list(answer) if len(group) > 1 and several else [answer]
-    if is_missing(answer):
-        found = [answer] * len(group)
-    if len(found) != len(group):
-        raise DataError(
-            f"The answer of 'ask' for columns {[columns.names[i] for i in group]} must be a "
-            f"value for each. Got {answer!r} instead."
-        )
-    for i, entry in zip(group, found, strict=True):
-        entries[i] = entry
+def _is_list(x: Any) -> bool:
+    return isinstance(x, Sequence | np.ndarray) and not isinstance(x, str)

@@ -119,10 +119,14 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
             warnings.warn(
                 f"Columns without a value in fit stay as they are, holes included: {shown}. "
                 "Nothing is known of what could be in them: leave them out, or learn from others.",
-                UserWarning,
                 stacklevel=2,
             )
-        self._require_circuit("strategy='mean'")
+        if self.strategy == "map" and not isinstance(self._of_states, CircuitDensity):
+            raise DataError(
+                "The strategy 'map' of CircuitImputer needs a circuit as density, such as "
+                f"'chow_liu'. Got density={self.density!r}, which is none. Give such a one, or "
+                "strategy='mean'."
+            )
         return self
 
     def transform(self, X: RowsLike) -> Array:
@@ -206,14 +210,6 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         seed = self.random_state if random_state is None else random_state
         return [self._decoded(Z, X) for Z in self._sampled(self._numbers(X), int(n), seed)]
 
-    def _require_circuit(self, other: str) -> None:
-        if self.strategy == "map" and not isinstance(self._of_states, CircuitDensity):
-            raise DataError(
-                "The strategy 'map' of CircuitImputer needs a circuit as density, such as "
-                f"'chow_liu'. Got density={self.density!r}, which is none. Give such a one, or "
-                f"{other}."
-            )
-
     @property
     def _rescales(self) -> bool:
         """Whether the density is one of normals: states are values of the table itself."""
@@ -254,9 +250,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
     @property
     def _empty(self) -> list[int]:
         """The columns of the table that had no value in fit."""
-        return [
-            i for i, place in enumerate(self.columns_.column_index) if self._unseen[place].all()
-        ]
+        return [i for i, at in enumerate(self.columns_.column_index) if self._unseen[at].all()]
 
     def _decoded(self, Z: Any, X: Any) -> Any:
         """Columns of numbers as columns of a table; those without a value in fit as they are."""

@@ -236,10 +236,7 @@ def masks_of(variables: Sequence[Any], Z: Any) -> Any:
     >>> masks_of(variables, np.array([[0.5, np.nan, np.nan]])).tolist()
     [[False, True]]
     """
-    found = np.empty((len(Z), len(variables)), dtype=np.bool_)
-    for i, variable in enumerate(variables):
-        found[:, i] = np.isnan(Z[:, variable.columns]).any(axis=1)
-    return found
+    return np.stack([np.isnan(Z[:, v.columns]).any(axis=1) for v in variables], axis=1)
 
 
 SUPPORTED = (

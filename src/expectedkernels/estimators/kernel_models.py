@@ -477,9 +477,8 @@ def learn_sigmoid(mean: Any, spread: Any, positive: Any) -> tuple[float, float]:
         z = logits(mean, spread, np.exp(parameters[0]), parameters[1])
         return float((np.logaddexp(0.0, z) - wanted * z).mean())
 
-    start = np.array([0.0, 0.0])
     bounds = [(-STEEPEST, STEEPEST), (None, None)]
-    found = minimize(loss, start, method="L-BFGS-B", bounds=bounds).x
+    found = minimize(loss, np.zeros(2), method="L-BFGS-B", bounds=bounds).x
     return float(np.exp(found[0]) / size), float(found[1])
 
 
@@ -878,9 +877,7 @@ class ExpectedGaussianProcessRegressor(RegressorMixin, calibration.PredictionInt
         """Parameters at the bounds of the default kernel are no news: nobody chose these."""
         with warnings.catch_warnings():
             if self.kernel is None:
-                warnings.filterwarnings(
-                    "ignore", "The optimal value found for", category=ConvergenceWarning
-                )
+                warnings.filterwarnings("ignore", "The optimal value found for", ConvergenceWarning)
             yield
 
     def _kept_parameters(self) -> dict[str, Any]:

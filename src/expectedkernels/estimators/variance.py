@@ -334,18 +334,13 @@ MOST_KERNELS = 10**8
 
 
 def stable_variance(
-    expansion: Expansion,
-    density: Any,
-    rows: Any,
-    variance: Any,
-    resources: Resources,
-    more: Any = 0.0,
+    f: Expansion, density: Any, rows: Any, variance: Any, resources: Resources, more: Any = 0.0
 ) -> Any:
     """The variances given rows, (rows, outputs), with those that lost their digits made anew.
 
     Parameters
     ----------
-    expansion : Expansion
+    f : Expansion
     density : CircuitDensity
     rows : Rows
         With missing values.
@@ -355,9 +350,8 @@ def stable_variance(
     more : array
         What is added to them: digits far below it are not missed.
     """
-    squares = replace(  # of the terms of f: the terms of f^2 are as large, and of both signs
-        expansion, rates=2.0 * expansion.rates, coef=expansion.coef**2, intercept=0.0
-    )
+    # of the terms of f: the terms of f^2 are as large, and of both signs
+    squares = replace(f, rates=2.0 * f.rates, coef=f.coef**2, intercept=0.0)
     error = ROUNDING * density.mean(squares, rows, resources)
     doubtful = np.flatnonzero((variance + more < DOUBTFUL * error).any(axis=1))
     if not len(doubtful):
@@ -366,7 +360,7 @@ def stable_variance(
     untold = np.zeros(len(variance), dtype=np.bool_)
 
     def at_nodes(row: int) -> Any:
-        return _variance_at_nodes(expansion, density, rows, row, resources.max_bytes)
+        return _variance_at_nodes(f, density, rows, row, resources.max_bytes)
 
     for row, found in zip(doubtful, resources.map(at_nodes, doubtful.tolist()), strict=True):
         if found is None:
@@ -385,18 +379,16 @@ def stable_variance(
     return variance
 
 
-def _variance_at_nodes(
-    expansion: Expansion, density: Any, rows: Any, row: int, max_bytes: int
-) -> Any:
+def _variance_at_nodes(f: Expansion, density: Any, rows: Any, row: int, max_bytes: int) -> Any:
     """The variances of a row over all nodes of what is missing; None if these are too many."""
     missing = np.flatnonzero(~rows.observed[row])
     variables = [density.variables[i] for i in missing]
     sizes = [variable.n_states or 0 for variable in variables]
-    most = MOST_KERNELS // len(expansion.points)
+    most = MOST_KERNELS // len(f.points)
     if 0 in sizes or np.prod(sizes, dtype=float) > most:
         return None
     nodes: list[Any] = [
-        _nodes(density.real.input(int(i)), expansion.rates[variable.columns])
+        _nodes(density.real.input(int(i)), f.rates[variable.columns])
         for i, variable in zip(missing, variables, strict=True)
     ]
     counts = [0 if found is None else len(found[1]) for found in nodes]
@@ -408,7 +400,7 @@ def _variance_at_nodes(
     given = density.circuit.condition(rows.states.rows(np.array([row])))
     worlds = np.exp(given.log_likelihood(states)).reshape(sizes)
     total, mean, square = 0.0, 0.0, 0.0
-    for span in spans(int(np.prod(counts)), max(1, max_bytes // (64 * len(expansion.points)))):
+    for span in spans(int(np.prod(counts)), max(1, max_bytes // (64 * len(f.points)))):
         at = np.unravel_index(np.arange(span.start, span.stop), counts)
         share = worlds[tuple(state[k] for (_, _, state), k in zip(nodes, at, strict=True))]
         Z = np.repeat(rows.Z[row][None], len(share), axis=0)
@@ -417,9 +409,9 @@ def _variance_at_nodes(
             Z[:, variable.columns] = values[k]
         used = share > 0
         if used.any():
-            f, share = expansion.at(density, Z[used], Resources(max_bytes=max_bytes)), share[used]
+            y, share = f.at(density, Z[used], Resources(max_bytes=max_bytes)), share[used]
             weight, before = share.sum(), total
-            centre, total = share @ f / weight, before + weight
-            square += share @ (f - centre) ** 2 + (centre - mean) ** 2 * (before * weight / total)
+            centre, total = share @ y / weight, before + weight
+            square += share @ (y - centre) ** 2 + (centre - mean) ** 2 * (before * weight / total)
             mean += (centre - mean) * (weight / total)
     return square / total
