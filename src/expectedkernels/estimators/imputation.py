@@ -99,6 +99,11 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         -------
         self
 
+        Raises
+        ------
+        DataError
+            If the strategy is "map", and the density is no circuit.
+
         Examples
         --------
         >>> import expectedkernels as ek
