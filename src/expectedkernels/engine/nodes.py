@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from math import exp, inf, prod
+from math import exp, inf, log, prod
 from typing import Any
 
 import numpy as np
@@ -129,7 +129,12 @@ class NodePass:
         """The values of all parts of the patterns of a batch."""
         if len(parts) == 1:
             return parts[0]
-        first = parts[0]
+        if any(part.scale is not None for part in parts):  # some may have stayed in their range
+            behind = self.axis[len(self.operands) :]
+            for part in parts:
+                if part.scale is None:
+                    part.scale = np.zeros([part.data.shape[i] for i in behind])
+        low, high = min(part.low for part in parts), max(part.high for part in parts)
 
         def concat(name: str, axis: int) -> Any:
             arrays = [getattr(part, name) for part in parts]
@@ -137,7 +142,7 @@ class NodePass:
 
         at = self.axis[len(self.operands) + axis]
         arrays = concat("data", at), concat("scale", axis), concat("sign", at)
-        return NodeValues(*arrays, first.low, first.high)
+        return NodeValues(*arrays, low, high)
 
     def _cuts(self, node: int) -> tuple[int, list[slice | None]]:
         """The batch that is worked on in parts, and these, which stay in the cache."""
@@ -245,10 +250,20 @@ class NodePass:
         value.low, value.high = low, high
         if (low >= -self.room and high <= self.room) or not value.data.size:
             return value
+        spread = spread if low > -inf else -inf
+        sizes = np.abs(value.data) if self.signed else value.data
+        low, high = float(sizes.min()), float(sizes.max())
+        if low == 0 < high:
+            low = float(np.where(sizes > 0, sizes, inf).min())
+        low, high = (log(low), log(high)) if high > 0 else (0.0, 0.0)
+        value.low, value.high = low, high
+        passed_on = self._work is not None and node < self.vtree.n_nodes - 1  # others read sizes
+        if passed_on and low >= -self.room and high <= self.room:
+            return value
         axes = tuple(self.axis[: len(self.operands)])
-        top = (np.abs(value.data) if self.signed else value.data).max(axis=axes)
+        top = sizes.max(axis=axes)
         top = np.where(top > 0, top, 1.0)
-        least = max(low - high, spread if low > -inf else -inf)
+        least = max(low - high, spread)
         data = value.data / np.expand_dims(top, axes)
         if least < -self.room:
             small = (value.data != 0) & (np.abs(data) < exp(-self.room))
