@@ -19,9 +19,7 @@ from expectedkernels.circuits.build import (
     mixture as mixture,
     random_circuit as random_circuit,
 )
-from expectedkernels.circuits.circuit import (
-    Circuit as Circuit,
-)
+from expectedkernels.circuits.circuit import Circuit as Circuit
 from expectedkernels.circuits.graph import (
     Categorical as Categorical,
     Gaussian as Gaussian,
@@ -33,16 +31,9 @@ from expectedkernels.circuits.properties import (
     is_compatible as is_compatible,
     properties as properties,
 )
-from expectedkernels.data.chunks import (
-    over_chunks as over_chunks,
-)
-from expectedkernels.datasets import (
-    asia as asia,
-    ising_grid as ising_grid,
-)
-from expectedkernels.discrepancies.choose_kernel import (
-    choose_kernel as choose_kernel,
-)
+from expectedkernels.data.chunks import over_chunks as over_chunks
+from expectedkernels.datasets import asia as asia, ising_grid as ising_grid
+from expectedkernels.discrepancies.choose_kernel import choose_kernel as choose_kernel
 from expectedkernels.discrepancies.hypothesis_tests import (
     GoodnessOfFit as GoodnessOfFit,
     kdsd_test as kdsd_test,
@@ -51,11 +42,7 @@ from expectedkernels.discrepancies.hypothesis_tests import (
     mmd_test as mmd_test,
     mmd_two_sample_test as mmd_two_sample_test,
 )
-from expectedkernels.discrepancies.mmd import (
-    mmd as mmd,
-    mmd2 as mmd2,
-    witness as witness,
-)
+from expectedkernels.discrepancies.mmd import mmd as mmd, mmd2 as mmd2, witness as witness
 from expectedkernels.discrepancies.quadrature import (
     HerdedPoints as HerdedPoints,
     herd as herd,
@@ -78,9 +65,7 @@ from expectedkernels.estimators.kernel_models import (
     ExpectedSVC as ExpectedSVC,
     ExpectedSVR as ExpectedSVR,
 )
-from expectedkernels.estimators.prediction import (
-    expected_prediction as expected_prediction,
-)
+from expectedkernels.estimators.prediction import expected_prediction as expected_prediction
 from expectedkernels.expectation import (
     expected_kernel as expected_kernel,
     explain as explain,
@@ -111,22 +96,14 @@ from expectedkernels.kernels import (
     is_kernel_compatible as is_kernel_compatible,
     median_gamma as median_gamma,
 )
-from expectedkernels.kernels.empirical import (
-    Empirical as Empirical,
-)
-from expectedkernels.kernels.target import (
-    Target as Target,
-)
+from expectedkernels.kernels.empirical import Empirical as Empirical
+from expectedkernels.kernels.target import Target as Target
 from expectedkernels.learning.chow_liu import (
     learn_chow_liu as learn_chow_liu,
     learn_hclt as learn_hclt,
 )
-from expectedkernels.learning.em import (
-    em as em,
-)
-from expectedkernels.learning.fit_mmd import (
-    fit_mmd as fit_mmd,
-)
+from expectedkernels.learning.em import em as em
+from expectedkernels.learning.fit_mmd import fit_mmd as fit_mmd
 from expectedkernels.learning.strudel import (
     learn_mixture as learn_mixture,
     learn_strudel as learn_strudel,
@@ -137,10 +114,7 @@ from expectedkernels.models import (
     FactorGraph as FactorGraph,
     as_model as as_model,
 )
-from expectedkernels.monitoring import (
-    drift as drift,
-    group_discrepancies as group_discrepancies,
-)
+from expectedkernels.monitoring import drift as drift, group_discrepancies as group_discrepancies
 from expectedkernels.sampling.gibbs import (
     ReducibleWarning as ReducibleWarning,
     collapsed_gibbs as collapsed_gibbs,
@@ -156,21 +130,11 @@ from expectedkernels.stein.bbis import (
     collapsed_bbis as collapsed_bbis,
     stein_thin as stein_thin,
 )
-from expectedkernels.stein.bridge import (
-    log_partition_estimate as log_partition_estimate,
-)
-from expectedkernels.stein.cis import (
-    cis as cis,
-)
-from expectedkernels.stein.stein_kernel import (
-    kdsd as kdsd,
-)
-from expectedkernels.stein.weighted_samples import (
-    WeightedSamples as WeightedSamples,
-)
-from expectedkernels.vtree import (
-    Vtree as Vtree,
-)
+from expectedkernels.stein.bridge import log_partition_estimate as log_partition_estimate
+from expectedkernels.stein.cis import cis as cis
+from expectedkernels.stein.stein_kernel import kdsd as kdsd
+from expectedkernels.stein.weighted_samples import WeightedSamples as WeightedSamples
+from expectedkernels.vtree import Vtree as Vtree
 
 from . import (
     algebra as algebra,

@@ -48,14 +48,7 @@ from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.scaled import Place, Scaled
 from expectedkernels.kernels import kernel
 from expectedkernels.kernels.empirical import DistributionLike, Empirical, shared_schema
-from expectedkernels.kernels.gram import (
-    CHUNK_BYTES,
-    KernelBlocks,
-    extent_of,
-    gram,
-    parts,
-    pieces,
-)
+from expectedkernels.kernels.gram import CHUNK_BYTES, KernelBlocks, extent_of, gram, parts, pieces
 from expectedkernels.kernels.points import EVERY, collected
 from expectedkernels.kernels.target import Target
 from expectedkernels.models.factor_graph import converted

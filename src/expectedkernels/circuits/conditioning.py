@@ -53,11 +53,7 @@ def levels_of(circuit: Circuit) -> Levels | None:
 
 
 def chunks(
-    levels: Levels,
-    n_rows: int,
-    max_bytes: float = inf,
-    per_row: int = 1,
-    values_only: bool = False,
+    levels: Levels, n_rows: int, max_bytes: float = inf, per_row: int = 1, values_only: bool = False
 ) -> list[slice]:
     """Rows that are worked on at once, all of about one size, with `per_row` answers each."""
     most = max(1, passes.chunk_rows(levels, max_bytes, values_only) // per_row)

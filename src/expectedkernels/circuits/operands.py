@@ -109,10 +109,7 @@ class CircuitOperand:
     """Logs of what the values of rows are to be divided by, beside the evidence's own."""
 
     def __init__(
-        self,
-        circuit: Circuit,
-        evidence: Evidence | None = None,
-        by_patterns: bool | None = None,
+        self, circuit: Circuit, evidence: Evidence | None = None, by_patterns: bool | None = None
     ):
         self.circuit, self.evidence, self.by_patterns = circuit, evidence, by_patterns
 

@@ -56,8 +56,7 @@ def plot(
     model: Model,
     out: opt.OutPicture,
     kind: Annotated[
-        Kind,
-        Option(help="Probabilities of states, the units, the vtree, or a .uai or .bif file."),
+        Kind, Option(help="Probabilities of states, the units, the vtree, or a .uai or .bif file.")
     ] = Kind.MARGINALS,
     given: Given = None,
     of: Of = None,
@@ -394,8 +393,7 @@ def impute(
         str | None, opt.InFileOption(help="The table to learn from. Default: the rows themselves.")
     ] = None,
     strategy: Annotated[
-        Strategy,
-        Option(help="Means and modes; the most probable values together; or a sample."),
+        Strategy, Option(help="Means and modes; the most probable values together; or a sample.")
     ] = Strategy.MEAN,
     without: opt.Without = None,
     missing: opt.Missing = None,

@@ -421,11 +421,7 @@ DEVICE_SHARE = 8
 
 
 def gram(
-    axes: Axes,
-    kernel: ProductKernel,
-    max_bytes: int,
-    bar: Any = None,
-    symmetric: bool = False,
+    axes: Axes, kernel: ProductKernel, max_bytes: int, bar: Any = None, symmetric: bool = False
 ) -> scaled.Scaled:
     """Values for all rows of the axes, in chunks that fit into memory.
 
@@ -476,11 +472,7 @@ def _row_logs(axes: Axes, known: Any) -> list[Any]:
 
 
 def pieces(
-    axes: Axes,
-    kernel: ProductKernel,
-    max_bytes: int,
-    bar: Any = None,
-    rows_first: bool = False,
+    axes: Axes, kernel: ProductKernel, max_bytes: int, bar: Any = None, rows_first: bool = False
 ) -> Iterator[tuple[scaled.Place, scaled.Scaled]]:
     """Values for some rows of the axes after the other, and which these are.
 
