@@ -18,9 +18,9 @@ TEXTS = {
 }
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
-CODE_LINES = 28_873
-STATEMENTS = 23_493
-FILES = 113
+CODE_LINES = 27_025
+STATEMENTS = 23_122
+FILES = 101
 MODULES_PER_FOLDER = 16
 INNER_TEST_FILES = 54
 """Budgets. They only go down."""
