@@ -18,8 +18,8 @@ TEXTS = {
 }
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
-CODE_LINES = 27_025
-STATEMENTS = 23_122
+CODE_LINES = 27_032
+STATEMENTS = 23_129
 FILES = 101
 MODULES_PER_FOLDER = 16
 INNER_TEST_FILES = 54

@@ -8,7 +8,6 @@ import expectedkernels as ek
 from assertions import assert_close
 from expectedkernels.discrepancies.hypothesis_tests import (
     SamplingError,
-    _signs,
     compare_scores,
     directed_error,
     gibbs_sweeps,
@@ -17,6 +16,7 @@ from expectedkernels.discrepancies.hypothesis_tests import (
     null_generator,
     null_sampler,
     pair_means,
+    random_signs,
     score_interval,
 )
 from expectedkernels.discrepancies.mmd import mean_embedding
@@ -114,7 +114,7 @@ def test_samples_next_to_each_other_are_not_compared(change, apart):
     H = ek.SteinKernel(p, ek.ExpHamming(), operator="gibbs")(X)
     far = np.abs(np.subtract.outer(np.arange(n), np.arange(n))) >= apart
     test = ek.kdsd_test(X, p, null="signs", change=change, n_null=7, rng=0)
-    signs = _signs(null_generator(0), 7, n, change)
+    signs = random_signs(null_generator(0), 7, n, change)
     assert_close(test.statistic, H[far].mean(), scale=1.0)
     wanted = [(np.outer(s, s) * H)[far].mean() for s in signs]
     np.testing.assert_allclose(test.null, wanted, atol=1e-14)

@@ -852,9 +852,7 @@ def _signed_statistics(kernels: list[SteinKernel], X: Any, m: int, change: float
             f"With change={change:g}, samples are compared that are at least {apart} steps apart. "
             f"Got {n} samples; draw more of them, or thin the chain and raise 'change'."
         )
-    start = rng.choice([-1.0, 1.0], size=(m, 1))
-    flips = np.where(rng.random((m, n - 1)) < change, -1.0, 1.0)
-    signs = np.vstack([np.ones(n), np.hstack([start, start * np.cumprod(flips, axis=1)])])
+    signs = np.vstack([np.ones(n), random_signs(rng, m, n, change)])
     sums = np.stack([np.bincount(place, row, minlength=len(rows)) for row in signs])
     found = []
     for between in selected_grams(kernels, rows):
@@ -881,6 +879,13 @@ def _signed_statistics(kernels: list[SteinKernel], X: Any, m: int, change: float
         total = ((sums @ matrix) * sums).sum(axis=1)
         found.append((total - near) / ((n - apart) * (n - apart + 1)))
     return np.stack(found)
+
+
+def random_signs(rng: Any, m: int, n: int, change: float) -> Any:
+    """Rows of signs that change from one to the next with a probability."""
+    start = rng.choice([-1.0, 1.0], size=(m, 1))
+    flips = np.where(rng.random((m, n - 1)) < change, -1.0, 1.0)
+    return np.hstack([start, start * np.cumprod(flips, axis=1)])
 
 
 def mmd_two_sample_test(

@@ -127,6 +127,10 @@ class Structure:
 @np.errstate(over="ignore", divide="ignore")
 def _bounds(stack: Any) -> Any:
     """What `Operand.bounds` says of the nodes of a stack, (4, nodes)."""
+    if sparse.issparse(stack) and stack.nnz < prod(stack.shape):  # some unit lacks some product
+        sizes = np.abs(stack.data[stack.data != 0])
+        low, high = (sizes.min(), abs(stack).sum(axis=1).max()) if sizes.size else (1.0, 1.0)
+        return np.array([[np.log(low)], [np.log(high)], [-inf], [float((stack.data < 0).any())]])
     stack = stack.toarray()[None] if sparse.issparse(stack) else detach(stack)
     xp, n = namespace(stack), stack.shape[0]
     size = xp.abs(stack)

@@ -26,11 +26,9 @@ CACHED_BYTES = 2**21
 """Products of one node are worked on in parts of about this size."""
 LOG_TERMS = 2**18
 """How many terms of sums in logarithms are made at once."""
-KEPT_NUMBERS = 2**21
-"""An array of so many, freed once, lets the C library keep freed memory of up to twice its size.
-
-What it gives back to the operating system is slow at first touch when it is asked for again.
-"""
+# A large array, freed once and never touched, lets the C library keep freed memory of up to twice
+# its size: what is given back to the operating system is slow at the first touch after that.
+np.empty(2**21)
 
 
 Leaf = Callable[[int, str], tuple[NodeValues, bool]]
@@ -91,7 +89,6 @@ class NodePass:
 
     def root(self) -> NodeValues:
         """The values of the roots, with axes as they are counted."""
-        np.empty(KEPT_NUMBERS)  # freed at once, never touched
         self._work = Workspace(np.empty(0))  # products are not kept: their memory is used again
         return self._ordered(deque(self, maxlen=1).pop()[2], self.axis)
 

@@ -126,12 +126,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
                 "Nothing is known of what could be in them: leave them out, or learn from others.",
                 stacklevel=2,
             )
-        if self.strategy == "map" and not isinstance(self._of_states, CircuitDensity):
-            raise DataError(
-                "The strategy 'map' of CircuitImputer needs a circuit as density, such as "
-                f"'chow_liu'. Got density={self.density!r}, which is none. Give such a one, or "
-                "strategy='mean'."
-            )
+        self._require_circuit("strategy='mean'")
         return self
 
     def transform(self, X: RowsLike) -> Array:
@@ -214,6 +209,14 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         check_count("CircuitImputer.sample", "n", n, 1, error=DataError)
         seed = self.random_state if random_state is None else random_state
         return [self._decoded(Z, X) for Z in self._sampled(self._numbers(X), int(n), seed)]
+
+    def _require_circuit(self, other: str) -> None:
+        if self.strategy == "map" and not isinstance(self._of_states, CircuitDensity):
+            raise DataError(
+                "The strategy 'map' of CircuitImputer needs a circuit as density, such as "
+                f"'chow_liu'. Got density={self.density!r}, which is none. Give such a one, or "
+                f"{other}."
+            )
 
     @property
     def _rescales(self) -> bool:
