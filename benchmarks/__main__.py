@@ -4,9 +4,22 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
-from benchmarks import cards, compiling, expected_kernels, learning, quality, streams
+from benchmarks import (
+    cards,
+    compiling,
+    expected_kernels,
+    independence,
+    langevin,
+    learning,
+    networks,
+    peer_tests,
+    quality,
+    sequential,
+    streams,
+)
 
-MODULES = (expected_kernels, cards, learning, streams, quality, compiling)
+MODULES = (expected_kernels, cards, learning, streams, quality, compiling, networks)
+MODULES += (sequential, independence, langevin, peer_tests)
 BENCHMARKS = {f.__name__: f for module in MODULES for f in module.ALL}
 
 

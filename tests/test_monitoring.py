@@ -192,7 +192,7 @@ def compared(*windows, **options):
         (compared(X, X[:, :3]), r"Window 2 must have one column per variable, 5 in all. Got 3"),
         (compared(X, X[:1]), r"at least two rows. Window 2 has 1"),
         (compared(X, X[0]), r"Window 2 has shape \(5,\)"),
-        (compared(X * np.nan, X * np.nan), r"Column '0' has no value in any window"),
+        (compared(X * np.nan, X * np.nan), r"Column '0' has no value in any row"),
         (
             compared(np.arange(40.0)[:, None], np.full((5, 1), np.inf)),
             r"Column '0' has infinite values",

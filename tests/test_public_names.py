@@ -130,10 +130,13 @@ def test_signatures_say_what_they_take_and_return():
 
 
 INNER = {
-    "Circuit": "aligned_to deferred from_blocks input matched remembered with_schema",
+    "Circuit": (
+        "aligned_to deferred from_blocks input matched remembered require_single_root with_schema"
+    ),
     "Empirical": "on",
     "Kernel": "blocks gram is_symmetric factors pairs scaled",
     "PartitionSteinKernel": "site_logs",
+    "Target": "log_density",
     "Vtree": "align is_leaf renumbered",
 }
 """Methods that modules call of each other, with what is not public: a sentence is enough."""

@@ -18,7 +18,7 @@ TITLES = {
     "data": "Data in chunks",
     "discrepancies": "Discrepancies and tests",
     "estimators": "Predictions with missing values",
-    "learning": "Circuits from data",
+    "learning": "Circuits and networks from data",
     "models": "Circuits from models",
     "datasets": "Models to try",
     "sampling": "Samplers",

@@ -22,6 +22,8 @@ _MODULES = {
     "discrepancies.hypothesis_tests": (
         "GoodnessOfFit kdsd_test mmd_compare mmd_compare_all mmd_test mmd_two_sample_test"
     ),
+    "discrepancies.independence": "conditional_two_sample_test independence_test",
+    "discrepancies.mechanisms": "Effect MechanismChange effect mechanism_change",
     "discrepancies.mmd": "mmd mmd2 witness",
     "discrepancies.quadrature": "HerdedPoints herd quadrature",
     "estimators.explanation": "ShapleyValues acquire acquisition_gain shapley_values",
@@ -45,6 +47,7 @@ _MODULES = {
     "learning.chow_liu": "learn_chow_liu learn_hclt",
     "learning.em": "em",
     "learning.fit_mmd": "fit_mmd",
+    "learning.network_tables": "learn_tables",
     "learning.strudel": "learn_mixture learn_strudel",
     "models": "BayesianNetwork Factor FactorGraph as_model",
     "monitoring": "drift group_discrepancies",
@@ -70,12 +73,15 @@ _NAMESPACES = {
     "models": (
         "CollapsedModel from_cirkit from_spflow to_cirkit to_networkx to_pgmpy to_pyagrum to_spflow"
     ),
-    "monitoring": "Drift Groups Monitor ignoring monitor shapley_account univariate",
+    "monitoring": (
+        "Drift Groups Monitor SequentialTest ignoring monitor shapley_account univariate"
+    ),
     "plotting": "plot plot_circuit plot_gram plot_intervals plot_model plot_vtree plot_witness",
     "reports": "write_report",
     "stein": (
-        "PartitionSteinKernel SteinSamples default_weights determined_variables irreducible "
-        "is_strictly_positive_definite signed_weights smoothed_weights"
+        "IMQ LangevinSteinKernel PartitionSteinKernel SteinSamples default_weights "
+        "determined_variables irreducible is_strictly_positive_definite signed_weights "
+        "smoothed_weights"
     ),
     "vtrees": "align bisection_vtree conditioning_vtree elimination_vtree min_fill_order",
 }

@@ -42,6 +42,16 @@ from expectedkernels.discrepancies.hypothesis_tests import (
     mmd_test as mmd_test,
     mmd_two_sample_test as mmd_two_sample_test,
 )
+from expectedkernels.discrepancies.independence import (
+    conditional_two_sample_test as conditional_two_sample_test,
+    independence_test as independence_test,
+)
+from expectedkernels.discrepancies.mechanisms import (
+    Effect as Effect,
+    MechanismChange as MechanismChange,
+    effect as effect,
+    mechanism_change as mechanism_change,
+)
 from expectedkernels.discrepancies.mmd import mmd as mmd, mmd2 as mmd2, witness as witness
 from expectedkernels.discrepancies.quadrature import (
     HerdedPoints as HerdedPoints,
@@ -104,6 +114,7 @@ from expectedkernels.learning.chow_liu import (
 )
 from expectedkernels.learning.em import em as em
 from expectedkernels.learning.fit_mmd import fit_mmd as fit_mmd
+from expectedkernels.learning.network_tables import learn_tables as learn_tables
 from expectedkernels.learning.strudel import (
     learn_mixture as learn_mixture,
     learn_strudel as learn_strudel,

@@ -1,11 +1,9 @@
 """Algebra of circuits, `ek.algebra`: products, powers, quotients, shifts, linear combinations.
 
 Every function returns a new circuit on the vtree of its first argument. It says which properties
-it needs, checks them, and says which ones it keeps. Results are minimised and live on the host
-(but for shifts). Circuits that gradients are asked of are refused: they would be lost.
+it needs, checks them, and says which ones it keeps. Results are minimised and live on the CPU
+(but for shifts). Circuits that require gradients raise: these would be lost.
 """
-
-from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,26 +18,13 @@ from scipy import sparse
 
 from expectedkernels.arrays import VariablesLike, distinct_pairs, require_memory, spans
 from expectedkernels.checks import CircuitError, PropertyError, check_parameter, is_int
+from expectedkernels.circuits import inputs, queries
 from expectedkernels.circuits.build import stack, with_root_weights
 from expectedkernels.circuits.circuit import Circuit, align, host_for, minimize, require_circuits
 from expectedkernels.circuits.conditioning import log_up, normalized_blocks
-from expectedkernels.circuits.inputs import (
-    Input,
-    Table,
-    in_range,
-    log_sizes,
-    require_range,
-    runs,
-    weighted_units,
-)
-from expectedkernels.circuits.operands import check_single_root
+from expectedkernels.circuits.inputs import Input, Table, log_sizes, require_range
 from expectedkernels.circuits.properties import require_compatible
-from expectedkernels.circuits.queries import (
-    deterministic,
-    nonnegative,
-    normalized_units,
-    refuse_signed,
-)
+from expectedkernels.circuits.queries import deterministic, nonnegative, refuse_signed
 from expectedkernels.engine.blocks import Inner, at_nodes, from_leaves, from_root, inner
 from expectedkernels.vtree import Vtree
 
@@ -56,7 +41,7 @@ def marginalize(f: Circuit, variables: VariablesLike) -> Circuit:
     f : Circuit
         It may be signed and unnormalised.
     variables : int, str, or iterable of these
-        What to sum out. At least one variable must remain.
+        What to marginalise. At least one variable must remain.
 
     Returns
     -------
@@ -144,7 +129,7 @@ def _projected(f: Circuit, kept: list[int]) -> tuple[Vtree, list[Input | Inner]]
             require_range(weights, np.count_nonzero(below[data != 0]), np.abs(weights), *MARGINAL)
             shape = (block.n_units, blocks[place].n_units)
             matrix = sparse.csr_array((weights, own[products], starts), shape=shape)
-            blocks[place] = weighted_units(blocks[place], matrix, *MARGINAL)
+            blocks[place] = inputs.weighted_units(blocks[place], matrix, *MARGINAL)
         return total, place
 
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
@@ -159,7 +144,7 @@ CHUNK = 2**21
 
 PRODUCT = "The product of the two circuits"
 FEWER_UNITS = (
-    "Multiply circuits of fewer units: condition on some variables, or sum some out with "
+    "Multiply circuits of fewer units: condition on some variables, or marginalise some with "
     "algebra.marginalize, before. For the expectation of a product, expected_kernel(p, q, Delta()) "
     "needs less."
 )
@@ -175,7 +160,7 @@ Part = tuple[Input | Inner, Any]
 def product_parts(f: Circuit, g: Circuit, roots: Pairs) -> list[Part]:
     """The blocks of the products of pairs of roots.
 
-    The circuits are on the same vtree, on the host. Blocks of no units mean that the product is
+    The circuits are on the same vtree, on the CPU. Blocks of no units mean that the product is
     zero everywhere.
     """
     meets: list[Any] = from_leaves(
@@ -241,7 +226,7 @@ def _common_edges(one: Any, other: Any, pairs: Pairs, alive: Any) -> tuple[Any, 
     units, partners = pairs
     sizes = np.diff(one.indptr)[units]
     require_memory(32.0 * float(sizes.sum()), PRODUCT, FEWER_UNITS)
-    pair, edge = runs(one.indptr[units], sizes)
+    pair, edge = inputs.runs(one.indptr[units], sizes)
     starts, counts = other.indptr[partners[pair]], np.diff(other.indptr)[partners[pair]]
     ends = np.cumsum(counts)
     found = [(np.zeros(0, dtype=np.intp),) * 3]
@@ -249,7 +234,7 @@ def _common_edges(one: Any, other: Any, pairs: Pairs, alive: Any) -> tuple[Any, 
     while begin < len(pair):
         reached = ends[begin] - counts[begin] + CHUNK
         stop = max(begin + 1, int(np.searchsorted(ends, reached, side="right")))
-        row, partner = runs(starts[begin:stop], counts[begin:stop])
+        row, partner = inputs.runs(starts[begin:stop], counts[begin:stop])
         row += begin
         keep = np.flatnonzero(alive(one.indices[edge[row]], other.indices[partner]))
         row = row[keep]
@@ -337,10 +322,12 @@ def multiply(f: Circuit, g: Circuit, normalize: bool = False) -> Circuit | tuple
     used = np.count_nonzero(np.concatenate(logs) > -np.inf)
     log_z: Any = None
     if normalize:
-        if in_range(numbers, used, np.abs(numbers)):  # equal units merge before they are rounded
+        if inputs.in_range(
+            numbers, used, np.abs(numbers)
+        ):  # equal units merge before they are rounded
             blocks = list(Circuit.from_blocks(f.vtree, blocks).blocks)
             logs = [log_sizes(block.flat[0]) for block in blocks]
-        blocks, log_z = normalized_units(f, blocks, logs)
+        blocks, log_z = queries.normalized_units(f, blocks, logs)
         if not (log_z > -np.inf).all():
             raise PropertyError(
                 "The supports of the circuits do not meet, so their product is zero everywhere and "
@@ -358,7 +345,7 @@ def square(f: Circuit) -> Circuit:
     r"""The distribution whose density is the square of a circuit, :math:`p(x) = f(x)^2 / Z`.
 
     The circuit f may have negative weights, which makes squares more expressive than mixtures. The
-    square answers what distributions answer: likelihoods, marginals, samples, expected kernels.
+    square supports the queries of distributions: likelihoods, marginals, samples, expected kernels.
 
     Parameters
     ----------
@@ -381,7 +368,7 @@ def square(f: Circuit) -> Circuit:
     squared. Its marginals and samples go through the states of one variable after the other, as
     sums with negative weights are no choices: a sample costs as many likelihoods as there are
     states. What else is made of the square (`Circuit.condition`, copies on other devices) is
-    a circuit with negative weights like any other; evidence can be given with the question.
+    a circuit with negative weights like any other; evidence can be given with the query.
     Values that cancel are zero up to rounding, relative to what cancels.
 
     L. Loconte et al., "Subtractive mixture models via squaring", ICLR 2024.
@@ -397,7 +384,7 @@ def square(f: Circuit) -> Circuit:
     [[0.0, 0.0], [0.0, 1.0], [0.0, 1.0]]
     """
     require_circuits("square", f)
-    check_single_root(f, "A square")
+    f.require_single_root("A square")
     return replace(multiply(f, f, normalize=True)[0], nonnegative=True)
 
 
@@ -641,7 +628,7 @@ def shift(f: Circuit, variable: int | str, by: int = 1) -> Circuit:
     Notes
     -----
     Needs no property and keeps all of them: only the tables of the variable change, and they stay
-    where they are (torch, a card). Cost: O(units of the variable).
+    where they are (torch, a GPU). Cost: O(units of the variable).
 
     Examples
     --------

@@ -73,7 +73,7 @@ MEMORY_SHARE = 0.75
 DEFAULT_MAX_BYTES = 2**30
 """How much memory a call may use for intermediate values, unless told otherwise."""
 SMALLER_CIRCUITS = (
-    "Use circuits of fewer units (condition on some variables, sum some out with "
+    "Use circuits of fewer units (condition on some variables, marginalise some with "
     "algebra.marginalize, or compile on another vtree), or estimate expectations: "
     "monte_carlo_expected_kernel."
 )
@@ -162,7 +162,7 @@ def detach(array: Array) -> Array:
 
 
 def has_gradient(value: Any) -> bool:
-    """Whether this is a tensor of torch that gradients are asked for.
+    """Whether this is a tensor of torch that requires gradients.
 
     Examples
     --------
@@ -173,7 +173,7 @@ def has_gradient(value: Any) -> bool:
 
 
 class Tape:
-    """What a computation elsewhere was sent from the host and told it, in order.
+    """What a computation on a device received from the CPU and sent back, in order.
 
     Played again on the same numbers, the computation takes all this from the tape: nothing is
     sent, and nothing read.
@@ -239,13 +239,13 @@ def take(array: Array, index: Any, axis: int) -> Array:
 
 
 def is_on_card(array: Array) -> bool:
-    """Whether an array is a tensor on a CUDA card."""
+    """Whether an array is a tensor on a CUDA GPU."""
     return array_api_compat.is_torch_array(array) and array.device.type == "cuda"
 
 
 def to_numpy(array: Array) -> Any:
-    """The array on the host."""
-    if isinstance(array, np.ndarray):
+    """The array on the CPU."""
+    if isinstance(array, (np.ndarray, np.generic)):
         return array
     return _taped(lambda: _read(array))
 
@@ -280,14 +280,14 @@ def on_host(values: Any) -> Any:
 
 
 def as_like(array: Any, like: Array) -> Array:
-    """A host array in the namespace and on the device of another array; others pass."""
+    """A NumPy array in the namespace and on the device of another array; others pass."""
     if isinstance(like, np.ndarray) or not isinstance(array, np.ndarray):
         return array
     return _taped(lambda: _sent(array, namespace(like), device_of(like)))
 
 
 def _sent(array: Any, xp: Any, device: Any) -> Array:
-    """A host array in another namespace; one that must not change is copied on the way."""
+    """A NumPy array in another namespace; one that must not change is copied on the way."""
     return xp.asarray(array if array.flags.writeable else array.copy(), device=device)
 
 
@@ -410,7 +410,7 @@ class Place:
         self.dtype = dtype
         if dtype is not None and dtype not in ("float32", "float64"):
             raise CircuitError(
-                f"The numbers of a circuit are 'float32' or 'float64'. Got {dtype!r} instead."
+                f"The parameters of a circuit are 'float32' or 'float64'. Got {dtype!r} instead."
             )
         self.xp: Any = np if isinstance(where, str) and where == "numpy" else where
         if isinstance(self.xp, str):

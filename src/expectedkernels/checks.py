@@ -33,7 +33,7 @@ public = public_in("")
 
 @public
 class CircuitError(ValueError):
-    """Base class: something is wrong with a circuit, a kernel, or a question put to them.
+    """Base class: something is wrong with a circuit, a kernel, or a query.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class VtreeError(CircuitError):
 
 @public
 class PropertyError(CircuitError):
-    """A circuit lacks a structural property that the question needs."""
+    """A circuit lacks a structural property that the query needs."""
 
 
 @public
@@ -141,7 +141,7 @@ class Verdict:
     Attributes
     ----------
     holds : bool or None
-        The answer; None if it could not be decided.
+        The result; None if it could not be decided.
     reason : str
         Why, and where.
 

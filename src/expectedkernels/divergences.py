@@ -1,7 +1,5 @@
 """Entropies and divergences of deterministic circuits, `ek.divergences`, exactly."""
 
-from __future__ import annotations
-
 from math import exp, expm1, inf, log
 
 import numpy as np
@@ -9,7 +7,6 @@ import numpy as np
 from expectedkernels.algebra import logarithm, multiply, power
 from expectedkernels.checks import check_real
 from expectedkernels.circuits.circuit import Circuit, align, host_for, require_circuits
-from expectedkernels.circuits.operands import check_single_root
 from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import log_values, require_normalized
 
@@ -222,10 +219,10 @@ def _mass(p: Circuit, indicator: Circuit) -> float:
 
 
 def _two(name: str, p: Circuit, q: Circuit) -> tuple[Circuit, Circuit]:
-    """Both circuits on the host, over the same variables in the same order, checked."""
+    """Both circuits on the CPU, over the same variables in the same order, checked."""
     require_circuits(name, p, q)
     for circuit in (p, q):
-        check_single_root(circuit, "A divergence")
+        circuit.require_single_root("A divergence")
         require_normalized(circuit, "A divergence")
     p, q = align(p, q)
     require_compatible(p, q, "A divergence")

@@ -1,58 +1,43 @@
 """Expected kernels, exactly or by Monte Carlo, and how they are computed."""
 
-from __future__ import annotations
-
 import warnings
-from collections.abc import Iterator
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from html import escape
-from math import ceil, sqrt
-from operator import itemgetter
+from math import ceil, prod, sqrt
+from operator import itemgetter, methodcaller
 from os import PathLike
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from expectedkernels import checks
-from expectedkernels.arrays import (
-    DEFAULT_MAX_BYTES,
-    Array,
-    RngLike,
-    as_generator,
-    check_max_bytes,
-    device_of,
-    is_numpy,
-    memory_limit,
-    place_of,
-)
+from expectedkernels import arrays, checks
+from expectedkernels.arrays import DEFAULT_MAX_BYTES, Array, RngLike, as_like, place_of
 from expectedkernels.checks import CircuitError, DataError, PropertyError, SizeError
-from expectedkernels.circuits import evidence_forms, operands
+from expectedkernels.circuits import operands
 from expectedkernels.circuits.circuit import Circuit, align, vtree_for
 from expectedkernels.circuits.graph import Sum, Unit
 from expectedkernels.circuits.joint_pass import JointPass, array_in
 from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import TOLERANCE, require_normalized, require_possible
-from expectedkernels.data.evidence import (
-    Evidence,
-    EvidenceLike,
-    as_evidence,
-    as_points,
-    check_rows,
-    matched_evidence,
-)
+from expectedkernels.data import evidence as rows_of
+from expectedkernels.data.evidence import EvidenceLike
 from expectedkernels.data.schema import Schema
 from expectedkernels.data.tables import as_floats, as_table, is_frame
 from expectedkernels.display import overview
 from expectedkernels.engine.blocks import Inner
-from expectedkernels.engine.scaled import Place, Scaled
+from expectedkernels.engine.scaled import Place, Scaled, concatenated, contracted, divided
 from expectedkernels.kernels import kernel
 from expectedkernels.kernels.empirical import DistributionLike, Empirical, shared_schema
-from expectedkernels.kernels.gram import CHUNK_BYTES, KernelBlocks, extent_of, gram, parts, pieces
-from expectedkernels.kernels.points import EVERY, collected
+from expectedkernels.kernels.gram import CHUNK_BYTES, KernelBlocks, extent_of, parts, pieces
 from expectedkernels.kernels.target import Target
 from expectedkernels.models.factor_graph import converted
 from expectedkernels.vtree import Vtree
+
+FEW_PAIRS = 1000
+"""For fewer expected kernels there is no progress bar."""
 
 
 def expected_kernel(
@@ -128,28 +113,117 @@ def expected_kernel(
     found = prepared(p, q, k, evidence_p, evidence_q, max_bytes)
     if out is not None:
         kernel.refuse_gradients("The 'out' parameter", k)
-    if isinstance(found, tuple):
-        return _between_points(*found, k, log, out)
-    sides = (found.sides[0], found.sides[1])
-    n_pairs, here = (sides[0].n_rows or 1) * (sides[1].n_rows or 1), is_numpy(found.circuit.xp)
-    if out is not None and not here:
+    if isinstance(found, list):
+        return _between_points(found, k, log, out)
+    like = array_in(found.circuit)
+    if out is not None and not isinstance(like, np.ndarray):
         raise DataError("The 'out' parameter is for circuits in NumPy: move them by p.to('numpy').")
-    several = [side.n_rows is not None or side.circuit.n_roots > 1 for side in sides]
-    flat = tuple(i for i in (0, 1) if found.weights[i] is not None or not several[i])
-
-    def values(bar: Any) -> Iterator[tuple[Place, Scaled]]:
-        if here and (n_pairs > 1 or out is not None):
-            yield from pieces(sides, found.blocks, max_bytes, bar)
-        else:  # arrays that know their gradients, or cannot be written to, are joined as they are
-            yield EVERY, gram(sides, found.blocks, max_bytes, bar)
-
-    with nullcontext() if n_pairs == 1 else checks.progress_bar(n_pairs, "expected kernels") as bar:
-        shape = (extent_of(sides[0]), extent_of(sides[1]))
-        return collected(values(bar), shape, found.logs, found.weights, flat, log, out)
+    shape = tuple(map(extent_of, found.sides))
+    rows = [side.n_rows for side in found.sides]
+    flat = tuple(
+        i for i in (0, 1) if found.weights[i] is not None or (rows[i] is None and shape[i] == 1)
+    )
+    n_pairs = (rows[0] or 1) * (rows[1] or 1)
+    few = n_pairs < FEW_PAIRS  # nobody waits for these
+    with nullcontext() if few else checks.progress_bar(n_pairs, "expected kernels") as bar:
+        every = pieces(found.sides, found.blocks, max_bytes, bar)
+        return _collected(every, shape, found.logs, found.weights, flat, log, out, like)
 
 
-@dataclass(frozen=True, eq=False)
-class Prepared:
+@contextmanager
+def room_for(out: Any, shape: tuple[int, ...], flat: tuple[int, ...]) -> Iterator[Any]:
+    """An array or a new file to put results into, with all axes; None if none is given.
+
+    `flat` are the axes of one entry that results do not have in the end. The file is
+    deleted if something goes wrong.
+    """
+    own = tuple(n for axis, n in enumerate(shape) if axis not in flat)
+    if out is None:
+        yield None
+    elif not own:
+        raise DataError(
+            "The 'out' parameter is for one value per row of points or evidence. This is a number."
+        )
+    elif isinstance(out, (str, PathLike)):
+        if Path(out).suffix != ".npy":
+            raise DataError(
+                "The file that the 'out' parameter names is one for np.load, and must end in .npy. "
+                f"Got {str(out)!r}."
+            )
+        mapped = np.lib.format.open_memmap(out, "w+", np.dtype(np.float64), own)
+        try:
+            yield np.expand_dims(mapped, flat)
+            mapped.flush()
+        except BaseException:
+            Path(out).unlink()
+            raise
+    else:
+        kind = getattr(out, "dtype", None)
+        if not isinstance(out, np.ndarray) or kind != np.float64 or out.shape != own:
+            raise DataError(
+                f"The 'out' parameter must be a path, or a float64 array of shape {own}. Got "
+                f"{type(out).__name__} of type {kind} and shape {getattr(out, 'shape', None)}."
+            )
+        if not out.flags.writeable:
+            raise DataError(
+                "The 'out' parameter is an array that is read-only. Give one that can be written "
+                "to, such as np.empty(shape), or for a file mode='r+' in np.load."
+            )
+        yield np.expand_dims(out, flat)
+
+
+def _collected(
+    every: Iterable[tuple[Place, Scaled]],
+    shape: tuple[int, ...],
+    logs: Sequence[Any],
+    weights: Sequence[Any],
+    flat: tuple[int, ...],
+    log: bool,
+    out: Any,
+    like: Any = None,
+) -> Any:
+    """The numbers of all pieces, in one array or in `out`: each is finished before the next one.
+
+    `flat` are the axes of one entry that results do not have in the end.
+    """
+    axes = [axis for axis, share in enumerate(weights) if share is not None]
+    kept = tuple(1 if axis in axes else n for axis, n in enumerate(shape))
+    total: Any = None
+    finish = methodcaller("log" if log else "linear")
+    with room_for(out, shape, flat) as values:
+        if values is None or axes:
+            arrays.require_memory(
+                8.0 * prod(kept),
+                f"An array of {' x '.join(map(str, kept))} expected kernels",
+                "Take fewer rows, or have it written to a file: expected_kernel(..., out='k.npy').",
+            )
+        for at, piece in every:
+            found = divided(piece, logs, at)
+            for axis in axes:
+                found = contracted(found, as_like(weights[axis][at[axis]], found.data), axis)
+            if values is None and tuple(piece.data.shape) == shape:
+                values = finish(found)
+            elif axes:
+                if total is None:
+                    total = Scaled(*(as_like(x, found.data) for x in np.zeros((2, *kept))))
+                place = tuple(slice(0, 1) if i in axes else at[i] for i in range(len(shape)))
+                both = concatenated([total.mapped(itemgetter(place)), found], axes[0])
+                found = contracted(both, as_like(np.ones(2), both.data), axes[0])
+                total.data[place], total.scale[place] = found.data, found.scale
+            else:
+                values = as_like(np.zeros(kept), found.data) if values is None else values
+                values[at] = finish(found)
+        if total is not None:
+            numbers = finish(total)
+            values = numbers if values is None else values
+            values[...] = numbers
+    values = as_like(np.zeros(kept), like) if values is None else values
+    for axis in flat[::-1]:
+        values = values[:, 0] if axis == 1 else values[0, ...]
+    return float(values) if isinstance(values, np.ndarray) and values.ndim == 0 else values
+
+
+class Prepared(NamedTuple):
     """What an expected kernel is computed from.
 
     Attributes
@@ -168,66 +242,75 @@ class Prepared:
 
     circuit: Circuit
     blocks: KernelBlocks
-    sides: list[operands.Side]
-    choice: evidence_forms.Choice
+    sides: tuple[operands.Side, operands.Side]
+    choice: operands.Choice
     logs: list[Any]
     weights: list[Any]
 
 
 def prepared(
     p: Any, q: Any, k: kernel.Kernel, evidence_p: Any, evidence_q: Any, max_bytes: int
-) -> Prepared | tuple[Any, Any]:
+) -> Prepared | list[Any]:
     """The arguments of `expected_kernel`, checked, in the forms that cost least.
 
     Two sets of points stay as they are: their kernels need no sweep.
     """
     kernel.require_kernel(k)
-    check_max_bytes(max_bytes)
-    p, q = converted(p), converted(q)
-    own = [getattr(x, "schema", None) for x in (p, q)]
-    p, q = two_distributions(p, q, max_bytes)
-    if not isinstance(p, Circuit) and not isinstance(q, Circuit):
-        for x, evidence, name in ((p, evidence_p, "evidence_p"), (q, evidence_q, "evidence_q")):
-            _read_evidence(x, evidence, name, None)
-        return p, q
-    if isinstance(p, Circuit) and isinstance(q, Circuit):
-        require_compatible(p, q)
-        q = q.aligned_to(p.vtree)
+    arrays.check_max_bytes(max_bytes)
+    pair = _circuits_or_points(p, q, max_bytes)
+    own: list[Any] = [getattr(x, "schema", None) for x in pair]
+    pair = _on_same_variables(*pair)
+    circuits = [x for x in pair if isinstance(x, Circuit)]
+    evidence = evidence_p, evidence_q
+    for x, given, name in zip(pair, evidence, ("evidence_p", "evidence_q"), strict=True):
+        if given is not None and not isinstance(x, Circuit):
+            raise DataError(f"Evidence conditions circuits. Got {name} for a set of points.")
+        if given is not None:
+            x.require_single_root(f"Conditioning ({name})")
+    if not circuits:
+        return pair
+    first, other = circuits[0], circuits[-1]
+    if (first.vtree, first.cardinalities) != (other.vtree, other.cardinalities):
+        require_compatible(first, other)
+        pair[1] = other.aligned_to(first.vtree)
     # what is in NumPy goes where the other circuit is, or the parameters of the kernel
-    arrays = [*(array_in(x) for x in (p, q) if isinstance(x, Circuit)), *k.tensors]
-    places = [place_of(array) for array in arrays if not isinstance(array, np.ndarray)]
-    if places and (len(places) < len(arrays) or len(set(places)) > 1):
-        same = q is p
-        p, q = (x.to(places[0]) if isinstance(x, Circuit) else x for x in (p, q))
-        q = p if same else q
-    circuit: Circuit = p if isinstance(p, Circuit) else q
+    given = [*map(array_in, circuits), *k.tensors]
+    if len({*map(place_of, given)}) > 1:
+        place = next(place_of(array) for array in given if not isinstance(array, np.ndarray))
+        same = pair[1] is pair[0]
+        pair = [x.to(place) if isinstance(x, Circuit) else x for x in pair]
+        pair[1] = pair[0] if same else pair[1]
+    circuit: Circuit = next(x for x in pair if isinstance(x, Circuit))
     blocks = k.blocks(circuit.vtree, circuit.cardinalities)
-    if circuit.schema.unordered:
+    if circuit.states is not None:
         _warn_of_codes(k, circuit.schema, blocks)
-    first = _read_evidence(p, evidence_p, "evidence_p", own[0])
-    same = q is p and evidence_q is evidence_p and own[0] is own[1]
-    second = first if same else _read_evidence(q, evidence_q, "evidence_q", own[1])
-    given = [(p, first), (q, second)]
-    logs = [None if evidence is None else require_possible(x, evidence) for x, evidence in given]
-    plain = [_side(x, circuit) if evidence is None else (None, None) for x, evidence in given]
-    choice = evidence_forms.Choice((None, None), 0.0, {})
-    if first is not None or second is not None:
-        one, other = (
-            pair if side is None else side for pair, (side, _) in zip(given, plain, strict=True)
-        )
-        choice = evidence_forms.choose((one, other), max(blocks.operand.units))  # type: ignore[arg-type]
-    sides = [
-        evidence_forms.operand_in(form, *pair) if side is None else side  # type: ignore[arg-type]
-        for form, pair, (side, _) in zip(choice.forms, given, plain, strict=True)
-    ]
-    if q is p and first is second is not None and choice.forms[0] == choice.forms[1]:
-        sides[1] = sides[0]
-    logs = [
-        None if isinstance(side, evidence_forms.ConditionalsOperand) else own_logs
-        for side, own_logs in zip(sides, logs, strict=True)
-    ]
-    weights = [share for _, share in plain]
-    return Prepared(circuit, blocks, sides, choice, logs, weights)
+    sides: list[Any] = []
+    logs, weights = [None, None], [None, None]
+    for i, (x, given) in enumerate(zip(pair, evidence, strict=True)):
+        if i and x is pair[0] and given is evidence[0] and own[0] is own[1]:
+            sides.append(sides[0])
+            logs[1] = logs[0]
+        elif given is not None:  # it may be in the order of the circuit as it came
+            if own[i] is not x.schema:
+                given = rows_of.matched_evidence(given, own[i], x.schema)
+            read = rows_of.as_evidence(given, x.schema)
+            sides.append(operands.CircuitOperand(x, read))
+            logs[i] = require_possible(x, read)
+        elif isinstance(x, Circuit):
+            sides.append(operands.CircuitOperand(x))
+        else:
+            points, weights[i], numbers = _weighted(x.merged() if isinstance(x, Empirical) else x)
+            with nullcontext() if numbers is None else checks.rows_numbered(numbers):
+                points = rows_of.as_points(points, circuit.schema)
+            sides.append(operands.PointOperand(points, circuit.vtree, circuit.cardinalities))
+    choice = operands.choose((sides[0], sides[1]), max(blocks.operand.units))
+    same = sides[0] is sides[1]
+    for i, form in enumerate(choice.forms):
+        if form is not None:
+            alike = i == 1 and same and form == choice.forms[0]
+            sides[i] = sides[0] if alike else sides[i].in_form(form)
+            logs[i] = None if form == "conditionals" else logs[i]
+    return Prepared(circuit, blocks, (sides[0], sides[1]), choice, logs, weights)
 
 
 def _warn_of_codes(k: kernel.Kernel, schema: Schema, blocks: Any) -> None:
@@ -254,29 +337,39 @@ def refuse_functions(*distributions: Any) -> None:
 
 def two_distributions(
     p: Any, q: Any, max_bytes: int = DEFAULT_MAX_BYTES, common: bool = True
-) -> tuple[Any, Any]:
+) -> list[Any]:
     """Both as circuits, points or `Empirical`, over the same variables in the same order.
 
     Models are compiled: on a vtree that both share, or, unless it is to be `common`, each on the
     one that suits it.
     """
+    return _on_same_variables(*_circuits_or_points(p, q, max_bytes, common))
+
+
+def _circuits_or_points(p: Any, q: Any, max_bytes: int, common: bool = True) -> list[Any]:
+    """Models and graphs of units as circuits; tables of any kind as arrays, frames or points."""
+    if isinstance(p, (Circuit, np.ndarray)) and isinstance(q, (Circuit, np.ndarray)):
+        return [p, q]
     refuse_functions(p, q)
     p, q = _compiled(as_table(converted(p)), as_table(converted(q)), max_bytes, common)
     if isinstance(p, Unit):
         p = _circuit_beside(p, q)
-    if isinstance(q, Unit):
-        q = _circuit_beside(q, p)
+    return [p, _circuit_beside(q, p) if isinstance(q, Unit) else q]
+
+
+def _on_same_variables(p: Any, q: Any) -> list[Any]:
+    """Both over the same variables in the same order, with the same codes of states."""
     if isinstance(p, Circuit) and isinstance(q, Circuit):
-        return align(p, q)
+        plain = any(x.names is None and x.states is None for x in (p, q))
+        return [p, q] if plain or p is q else [*align(p, q)]
     schema = next((x.schema for x in (p, q) if isinstance(x, Circuit)), None)
-    tables = [x.frame if isinstance(x, Empirical) else x for x in (p, q)]
-    frames = [x for x in tables if is_frame(x)]
-    if schema is None and frames:
-        schema = shared_schema(*frames)
-        if len(frames) < len(tables):
+    if schema is None:
+        tables = (x.frame if isinstance(x, Empirical) else x for x in (p, q))
+        frames = [x for x in tables if is_frame(x)]
+        schema = shared_schema(*frames) if frames else None
+        if len(frames) == 1:
             _refuse_labels(schema)
-    first, second = (_points_on(x, schema) for x in (p, q))
-    return first, second
+    return [_points_on(x, schema) for x in (p, q)]
 
 
 def _compiled(p: Any, q: Any, max_bytes: int, common: bool) -> list[Any]:
@@ -318,7 +411,7 @@ def _common_vtrees(p: Any, q: Any) -> tuple[Vtree | None, Vtree | None]:
     return min(pairs, key=lambda pair: p.plan(pair[0]).n_products + q.plan(pair[1]).n_products)
 
 
-def _refuse_labels(schema: Schema) -> None:
+def _refuse_labels(schema: Any) -> None:
     """Raise if labels of a frame would be compared with the codes of an array."""
     for v, labels in enumerate(schema.states or ()):
         if labels is not None and labels != (False, True):
@@ -335,10 +428,11 @@ def _points_on(x: Any, schema: Schema | None) -> Any:
         return x
     if isinstance(x, Empirical):
         return (x if schema is None else x.on(schema)).counted()
-    if is_frame(x) and schema is not None:
+    plain = rows_of.is_plain(x)
+    if not plain and is_frame(x) and schema is not None:
         return schema.read_frame(x)
-    points = as_floats(x)
-    check_rows(points, "Points")
+    points = x if plain else as_floats(x)
+    rows_of.check_rows(points, "Points")
     return points
 
 
@@ -357,51 +451,27 @@ def _circuit_beside(x: Unit, other: Any) -> Circuit:
         raise
 
 
-def _read_evidence(x: Any, evidence: Any, name: str, own: Schema | None) -> Evidence | None:
-    """The evidence on a circuit, which may be given in the order of the circuit as it came."""
-    if evidence is None:
-        return None
-    if not isinstance(x, Circuit):
-        raise DataError(f"Evidence conditions circuits. Got {name} for a set of points.")
-    operands.check_single_root(x, f"Conditioning ({name})")
-    if own is not None:
-        evidence = matched_evidence(evidence, own, x.schema)
-    return as_evidence(evidence, x.schema)
-
-
-def _side(x: Any, circuit: Circuit) -> tuple[operands.Side, Any]:
-    """The side of the sweep without evidence, and weights to sum rows with."""
-    if isinstance(x, Circuit):
-        return operands.CircuitOperand(x), None
-    points, weights, numbers = _weighted(x.merged() if isinstance(x, Empirical) else x)
-    with checks.rows_numbered(numbers):
-        points = as_points(points, circuit.schema)
-    return operands.PointOperand(points, circuit.vtree, circuit.cardinalities), weights
-
-
 def _weighted(x: Any) -> tuple[Any, Any, Any]:
-    """Points, their weights (None: one value for each), and their numbers in the table given."""
-    if isinstance(x, Empirical):
-        return x.X, x.weights, x.numbers
-    return x, None, np.arange(len(x))
+    """Points, their weights (None: one value for each), and their numbers if some are left out."""
+    return (x.X, x.weights, x.numbers) if isinstance(x, Empirical) else (x, None, None)
 
 
-def _between_points(p: Any, q: Any, k: kernel.Kernel, log: bool, out: Any) -> Any:
+def _between_points(pair: list[Any], k: kernel.Kernel, log: bool, out: Any) -> Any:
     """Points against points: values of the kernel itself."""
-    sides, weights, numbers = zip(*map(_weighted, (p, q)), strict=True)
+    sides, weights, numbers = zip(*map(_weighted, pair), strict=True)
     for points, own in zip(sides, numbers, strict=True):
-        with checks.rows_numbered(own):
+        with nullcontext() if own is None else checks.rows_numbered(own):
             kernel.finite_rows(points)
     summed = tuple(axis for axis in (0, 1) if weights[axis] is not None)
     # rows of the axis that is not summed first are worked on in groups
     along = 1 if summed == (0,) else 0
     step = max(1, CHUNK_BYTES // 64 // max(1, len(sides[1 - along])))
     # of a sum over all pairs of one set of points one half is the other
-    half = p is q and len(summed) == 2 and k.is_symmetric(p.X.shape[1])
+    half = pair[0] is pair[1] and len(summed) == 2 and k.is_symmetric(sides[0].shape[1])
 
     def chunks() -> Iterator[tuple[Place, Scaled]]:
         if k.tensors:
-            yield EVERY, k.scaled(*sides)
+            yield (slice(None), slice(None)), k.scaled(*sides)
             return
         for start in range(0, max(1, len(sides[along])), step):
             chosen = slice(start, start + step)
@@ -414,7 +484,7 @@ def _between_points(p: Any, q: Any, k: kernel.Kernel, log: bool, out: Any) -> An
             yield at, found
 
     shape = (len(sides[0]), len(sides[1]))
-    return collected(chunks(), shape, (None, None), weights, summed, log, out)
+    return _collected(chunks(), shape, (None, None), weights, summed, log, out, np.empty(0))
 
 
 def require_distribution(x: Any, what: str) -> None:
@@ -475,7 +545,7 @@ def monte_carlo_expected_kernel(
     kernel.require_kernel(k)
     kernel.refuse_gradients("monte_carlo_expected_kernel", k, p, q)
     checks.check_count("monte_carlo_expected_kernel", "n", n, 2, error=DataError)
-    generator = as_generator(rng)
+    generator = arrays.as_generator(rng)
     p, q = sampled_pair(p, q)
     (draw_p, mass_p), (draw_q, mass_q) = _sampler(p, generator), _sampler(q, generator)
     count, mean, squares = 0, 0.0, 0.0
@@ -505,18 +575,19 @@ def monte_carlo_expected_kernel(
 def sampled_pair(p: Any, q: Any) -> tuple[Any, Any]:
     """Two distributions to sample from, with variables and states of the second as in the first.
 
-    Unlike for exact answers, they need not be compatible.
+    Unlike for exact results, they need not be compatible.
     """
     p, q = (x.circuit() if hasattr(x, "compile") else x for x in (converted(p), converted(q)))
     if isinstance(p, Circuit) and isinstance(q, Circuit):
         return align(p, q)
     if isinstance(p, Unit) or isinstance(q, Unit):
         return p, q
-    return two_distributions(p, q)
+    first, second = two_distributions(p, q)
+    return first, second
 
 
 def _sampler(x: Any, generator: Any) -> tuple[Any, float]:
-    """A function that draws n points, and the total mass of the distribution."""
+    """A function that samples n points, and the total mass of the distribution."""
     if isinstance(x, (Circuit, Unit)):
         return lambda n: x.sample(n, rng=generator), float(np.exp(float(x.log_partition())))
     if not isinstance(x, Empirical):
@@ -537,7 +608,7 @@ FORMS = {
 
 @dataclass(frozen=True)
 class Explanation:
-    """What an expected kernel takes; printed, it says so in words.
+    """What an expected kernel takes, printed in words.
 
     Attributes
     ----------
@@ -584,17 +655,11 @@ class Explanation:
         return "\n".join(self.lines)
 
     def _repr_html_(self) -> str:
-        found = {
-            "way": self.path,
-            "expected kernels": " x ".join(map(str, self.shape)),
-            "sweeps": self.parts,
-            "steps": self.steps,
-            "memory": f"{self.n_bytes / 1024:.4g} KiB",
-            "operations": self.operations,
-        }
-        return overview(
-            "Explanation", found, f"<pre style='white-space: pre-wrap'>{escape(str(self))}</pre>"
-        )
+        sizes = f"{self.n_bytes / 1024:.4g} KiB", self.operations
+        values = self.path, " x ".join(map(str, self.shape)), self.parts, self.steps, *sizes
+        names = "way", "expected kernels", "sweeps", "steps", "memory", "operations"
+        text = f"<pre style='white-space: pre-wrap'>{escape(str(self))}</pre>"
+        return overview("Explanation", dict(zip(names, values, strict=True)), text)
 
 
 def explain(
@@ -634,7 +699,7 @@ def explain(
       0.8 KiB of intermediate values at most, 186 operations
     """
     found = prepared(p, q, k, evidence_p, evidence_q, max_bytes)
-    whole = _of_points(*found) if isinstance(found, tuple) else _of_sweeps(found, max_bytes)
+    whole = _of_points(*found) if isinstance(found, list) else _of_sweeps(found, max_bytes)
     if not k.tensors:
         return whole
     line = f"  gradients by {_counted(len(k.tensors), 'parameter')} of the kernel: in torch"
@@ -657,17 +722,15 @@ def _of_points(p: Any, q: Any) -> Explanation:
 
 
 def _of_sweeps(found: Prepared, max_bytes: int) -> Explanation:
-    first, n_parts, steps, n_bytes, count = None, 0, 0, 0, 0
-    ways: dict[str, int] = {}
-    for joint, _ in parts(tuple(found.sides), found.blocks, max_bytes):
-        first = joint if n_parts == 0 and joint.by_layers else first
+    first, made = None, list[Any]()
+    for joint, _ in parts(found.sides, found.blocks, max_bytes):
+        first = joint if not made and joint.by_layers else first
         way = "folded" if joint.by_layers else "node by node"
-        ways[way] = ways.get(way, 0) + 1
-        n_parts, steps = n_parts + 1, steps + joint.n_steps
-        n_bytes, count = max(n_bytes, joint.n_bytes), count + joint.operations
-    path = " and ".join(sorted(ways)) or "nothing to do"
+        made.append((way, joint.n_steps, joint.n_bytes, joint.operations))
+    ways, steps, sizes, counts = zip(*made, strict=True) if made else [()] * 4
+    path = " and ".join(sorted({*ways})) or "nothing to do"
+    n_bytes, count, terms = max(sizes, default=0), sum(counts), len(found.blocks.weights)
     shape = tuple(map(extent_of, found.sides))
-    terms = len(found.blocks.weights)
     others = [  # what else could have been chosen, the cheapest first
         f"  not by {' x '.join(filter(None, forms))}: {cost / found.choice.cost:.2g} times the cost"
         for forms, cost in sorted(found.choice.others.items(), key=itemgetter(1))[:4]
@@ -679,33 +742,30 @@ def _of_sweeps(found: Prepared, max_bytes: int) -> Explanation:
             for name, side, form in zip(("x", "x'"), found.sides, found.choice.forms, strict=True)
         ),
         *others,
-        f"  {_counted(n_parts, 'sweep')}, {path}: {_counted(steps, 'step')}",
+        f"  {_counted(len(made), 'sweep')}, {path}: {_counted(sum(steps), 'step')}",
         _costs(n_bytes, count),
     ]
-    if n_bytes > memory_limit():
-        lines.append(
-            f"  more than the {memory_limit() / 2**30:.3g} GiB that can be used: expected_kernel "
-            "raises a SizeError"
-        )
-    return Explanation(
-        path, found.choice.forms, shape, n_parts, steps, n_bytes, count, tuple(lines), first
-    )
+    if n_bytes > (most := arrays.memory_limit()):
+        more = f"  more than the {most / 2**30:.3g} GiB that can be used: expected_kernel raises a "
+        lines.append(f"{more}SizeError")
+    numbers = len(made), sum(steps), n_bytes, count
+    return Explanation(path, found.choice.forms, shape, *numbers, tuple(lines), first)
 
 
 def _described(side: operands.Side, form: str | None) -> str:
     if not isinstance(side, operands.CircuitOperand):
         return _counted(side.n_rows, "point")
-    circuit = side.model if isinstance(side, evidence_forms.ConditionalsOperand) else side.circuit
+    circuit = side.model
     text = f"a circuit of {_counted(circuit.n_variables, 'variable')}, {circuit.n_units} units"
-    inner = [block for block in circuit.blocks if isinstance(block, Inner)]
-    sparse = [block.is_sparse for block in inner if block.weights is not None]
-    kinds = {"dense": sparse.count(False), "sparse": sparse.count(True)}
-    present = " and ".join(f"{n} {kind}" for kind, n in kinds.items() if n)
-    if present:
+    inner = [x for x in circuit.blocks if isinstance(x, Inner) and x.weights is not None]
+    n_sparse = sum(block.is_sparse for block in inner)
+    kinds = {"dense": len(inner) - n_sparse, "sparse": n_sparse}
+    if inner:
+        present = " and ".join(f"{n} {kind}" for kind, n in kinds.items() if n)
         text += f" ({present} matrices of weights)"
     if not circuit.is_on_host:
         numbers: Any = circuit.blocks[0].numbers
-        text += f", in {circuit.xp.__name__.rpartition('.')[2]} on {device_of(numbers)}"
+        text += f", in {circuit.xp.__name__.rpartition('.')[2]} on {arrays.device_of(numbers)}"
     if side.n_rows is not None:
         text += f", given {_counted(side.n_rows, 'row')} of evidence"
     return f"{text}: {FORMS[form]}"

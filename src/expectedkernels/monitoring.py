@@ -1,4 +1,4 @@
-"""Drift between windows of data, its attribution to columns, and subgroups: `ek.monitoring`."""
+"""Drift between windows of data, streams, attribution to columns, subgroups: `ek.monitoring`."""
 
 from __future__ import annotations
 
@@ -16,23 +16,25 @@ from expectedkernels.arrays import DEFAULT_MAX_BYTES, Array, RngLike, RowsLike
 from expectedkernels.checks import DataError, EvidenceError, KernelError, public_in
 from expectedkernels.circuits.build import stack
 from expectedkernels.circuits.circuit import Circuit, align, host_for, require_circuits
-from expectedkernels.circuits.operands import CircuitOperand, check_single_root
+from expectedkernels.circuits.operands import CircuitOperand
 from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import require_normalized
 from expectedkernels.data import tables
 from expectedkernels.data.evidence import as_evidence
 from expectedkernels.data.schema import Schema, joint_columns
-from expectedkernels.data.tables import Columns, FrameColumn
 from expectedkernels.discrepancies.hypothesis_tests import rank_p_value
+from expectedkernels.discrepancies.independence import as_columns, column_states
+from expectedkernels.discrepancies.mmd import kernel_terms
+from expectedkernels.discrepancies.sequential import SequentialTest
 from expectedkernels.expectation import expected_kernel
 from expectedkernels.kernels import kernel
 from expectedkernels.kernels.empirical import default_kernel
 from expectedkernels.kernels.factors import Factor
-from expectedkernels.kernels.gram import by_kernel_root, gram, is_parallel, one_changed
+from expectedkernels.kernels.gram import by_kernel_root, gram, one_changed
 from expectedkernels.kernels.kernel import ExpHamming, FactorKernel, Kernel, SumKernel
 from expectedkernels.learning.chow_liu import EM_ITERATIONS, EM_TOLERANCE, content_tree
 from expectedkernels.learning.em import em, expected_counts, maximized
-from expectedkernels.learning.training_data import MAX_STATES, Data, Rows
+from expectedkernels.learning.training_data import Data, Rows
 from expectedkernels.reports import Reported
 from expectedkernels.sampling.gibbs import every_state
 from expectedkernels.stein.stein_kernel import marked
@@ -41,7 +43,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
-__all__ = ["Drift", "Groups", "Monitor", "ignoring", "monitor", "shapley_account", "univariate"]
+__all__ = ["Drift", "Groups", "Monitor", "SequentialTest", "ignoring", "monitor"]
+__all__ += ["shapley_account", "univariate"]
 
 GAMMA = 0.5
 """That of the default kernel of windows: smaller ones see less of changed dependencies."""
@@ -266,57 +269,19 @@ def read_windows(
     """
     checks.check_count(name, "n_bins", n_bins, 2, error=DataError)
     checks.check_real(name, "pseudocount", pseudocount, error=DataError)
-    windows = [_columns(tables.as_table(x), number) for number, x in enumerate(given, 1)]
+    windows = [as_columns(x, f"Window {number}") for number, x in enumerate(given, 1)]
     columns = joint_columns(windows, "Window {}")
     names, sizes = windows[0].names, tuple(map(len, windows))
     if (least := min(sizes)) < 2:
         place = f"Window {sizes.index(least) + 1} has {least}"
         raise DataError(f"Every window needs at least two rows. {place}.")
-    codes, labels = zip(*(_states(column, n_bins) for column in columns), strict=True)
+    codes, labels = zip(*(column_states(column, n_bins) for column in columns), strict=True)
     rows, cards = np.stack(codes, axis=1), list(map(len, labels))
     schema = Schema(tuple(cards), names, labels)
     pooled = content_tree(rows, cards, names, pseudocount).with_schema(schema)
     k = ExpHamming(GAMMA) if k is None else k
     kernel.require_kernel(k, "ExpHamming(0.5)")
     return Windows(rows, sizes, schema, pooled, pseudocount), k
-
-
-def _columns(table: Any, number: int) -> Columns:
-    if tables.is_frame(table):
-        columns, names = tables.frame_columns(table), tables.column_names(table)
-    else:
-        array = np.asarray(table)
-        if isinstance(table, np.ma.MaskedArray):  # what is masked is missing
-            array = np.where(np.ma.getmaskarray(table), np.array(None), array)
-        if array.ndim != 2:
-            rule = "A window is a data frame, or an array of shape (rows, columns)"
-            raise DataError(f"{rule}. Window {number} has shape {array.shape}.")
-        columns, names = [tables.array_column(str(i), x) for i, x in enumerate(array.T)], None
-    if not columns:
-        raise DataError(f"Window {number} has no columns.")
-    return Columns(tuple(columns), names)
-
-
-def _states(column: FrameColumn, n_bins: int) -> tuple[Any, tuple[Any, ...]]:
-    """The states of a column, NaN where it has no value, and their labels: at least two."""
-    many = column.kind == "number" and len(column.distinct) > n_bins
-    infinite = many and np.isinf(column.values).any()
-    column = tables.binned(column, n_bins) if many and not infinite else column
-    labels, wrong = column.distinct, ""
-    if not labels:
-        wrong = "no value in any window. Leave it out of all of them"
-    elif infinite:
-        wrong = "infinite values. Put NaN for what is not known"
-    elif len(labels) > MAX_STATES:
-        wrong = f"{len(labels)} different labels, which are too many for states. If it is an "
-        wrong += "identifier, leave it out; else put labels together"
-    if wrong:
-        raise DataError(f"Column {column.name!r} has {wrong}.")
-    if len(labels) == 1:
-        labels = [*labels, "another value"]
-    codes = {label: float(code) for code, label in enumerate(labels)}
-    values = column.values.tolist() if column.kind == "number" else column.values
-    return np.asarray([codes.get(x, np.nan) for x in values]), tuple(labels)
 
 
 @public_in("monitoring")
@@ -743,13 +708,13 @@ def _pair(name: str, p: Any, q: Any, k: Any) -> tuple[Circuit, Circuit, Any]:
     p, q = align(_distribution(name, p), _distribution(name, q))
     require_compatible(p, q)
     k = default_kernel(p, q) if k is None else k
-    return p, q.aligned_to(p.vtree), _terms(name, k, p)
+    return p, q.aligned_to(p.vtree), kernel_terms(name, k, p)
 
 
 def _distribution(name: str, p: Any) -> Circuit:
     """A circuit that sums to one, in NumPy."""
     require_circuits(name, p)
-    check_single_root(p, "A discrepancy")
+    p.require_single_root("A discrepancy")
     require_normalized(p, "A discrepancy")
     return host_for(p, name)
 
@@ -765,19 +730,6 @@ def _changed_forms(p: Circuit, q: Circuit, factors: Any, others: Any, max_bytes:
         forms = SIGNS @ by_kernel_root((side, side), changed_kernel, max_bytes) @ SIGNS
         whole, changed[order] = float(forms[0]), forms[1:]
     return whole, changed
-
-
-def _terms(name: str, k: Kernel, p: Circuit) -> Any:
-    """The kernel as weights and products of factors."""
-    kernel.require_kernel(k)
-    kernel.refuse_gradients(name, k)
-    blocks = k.blocks(p.vtree, p.cardinalities)
-    if not is_parallel(blocks):
-        raise KernelError(
-            f"{name} takes the factors of single variables out of the kernel, so it must be a "
-            f"product over the variables, or a sum of such. Got {k!r}, which has sums inside."
-        )
-    return list(zip(blocks.weights.tolist(), zip(*blocks.factors, strict=True), strict=True))
 
 
 @public_in("monitoring")
@@ -1005,7 +957,7 @@ def _group_kernels(name: str, k: Kernel, p: Circuit, max_bytes: int) -> Callable
                 found[v] = np.concatenate(parts, axis=1).astype(np.float64)
         return found
 
-    weights, products = zip(*_terms(name, k, p), strict=True)
+    weights, products = zip(*kernel_terms(name, k, p), strict=True)
     parts = [_Factors(map(beside_copies, own, range(len(cards)))) for own in products]
     marginalized = SumKernel(parts, list(weights))
 

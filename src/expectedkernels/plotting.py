@@ -345,7 +345,7 @@ def _with_entry(name: str, entry: Any) -> str:
 
 
 def plot_demo(result: Any, rates: Sequence[float], n_rows: int, titles: Sequence[str]) -> Any:
-    """The axes of three panels: errors by rate, predictions of rows, the first one explained."""
+    """The axes of three panels: errors, predictions of rows, the first one explained."""
     _, axes = row_of_axes(3, 14, 4.4, ratios=[1, 1.5, 1.1])
     # the first method is in front and larger, each has a marker of its own
     style: dict[str, Any] = {"markersize": 6, "linewidth": 2.4, "zorder": 4}
@@ -368,7 +368,7 @@ def plot_demo(result: Any, rates: Sequence[float], n_rows: int, titles: Sequence
     labels = ("missing values", "root mean squared error"), ("test rows", "disease progression")
     for ax, (xlabel, ylabel) in zip(axes, labels, strict=False):
         tidy(ax, legend=False, xlabel=xlabel, ylabel=ylabel)
-        # Errors grow with the rate and rows are in order: this corner is free in both panels.
+        # errors grow and rows are in order: this corner is free in both panels
         ax.legend(frameon=False, loc="upper left")
     axes[1].grid(visible=False, axis="x")
     total = found.base + np.sum(found.contributions)
@@ -501,6 +501,17 @@ def plot_null(test: Any) -> Axes:
     return ax
 
 
+def plot_stream(logs: Any, threshold: float, alarm: int | None) -> Axes:
+    """The log e-values of a stream of rows, the threshold, and where it was reached."""
+    ax = new_axes()
+    ax.plot(logs, label="rows")
+    ax.axhline(threshold, color="black", linewidth=1, linestyle="--", label="threshold")
+    if alarm is not None:
+        ax.axvline(alarm, color="C3", linewidth=1, label="alarm")
+    tidy(ax, xlabel="row", ylabel="log e-value")
+    return ax
+
+
 def plot_groups(found: Any) -> Axes:
     """The axes with the discrepancies of groups against their probabilities."""
     ax = new_axes(6.8)
@@ -526,7 +537,7 @@ MOST_LABELS = 150
 """Graphs with more nodes are drawn without labels."""
 
 AROUND = 0.8
-"""How much room there is around the nodes, which are one apart."""
+"""How much space there is around the nodes, which are one apart."""
 
 LONG = 8
 """Labels with more letters are not within nodes."""

@@ -1,7 +1,5 @@
 """Elimination orders and vtrees: `ek.vtrees`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush

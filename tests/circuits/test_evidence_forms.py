@@ -6,20 +6,16 @@ from hypothesis import given, settings, strategies as st
 
 import expectedkernels as ek
 from assertions import assert_close
-from expectedkernels.circuits.evidence_forms import (
-    ConditionalsOperand,
+from expectedkernels.circuits import operands
+from expectedkernels.circuits.operands import (
+    CircuitOperand,
+    PointOperand,
     axis_size,
     choose,
-    conditional_circuits,
     distinct_rows_size,
     evidence_operand,
     joint_cost,
     mean_reach,
-    operand_in,
-)
-from expectedkernels.circuits.operands import (
-    CircuitOperand,
-    PointOperand,
 )
 from expectedkernels.circuits.queries import log_values
 from expectedkernels.data.evidence import Column, Evidence, as_evidence
@@ -42,7 +38,7 @@ def values_in(forms, p, rows, other):
     sides, logs = [], []
     for form, x in zip(forms, (rows, other), strict=True):
         evidence = as_evidence(x, p.cardinalities)
-        sides.append(operand_in(form, p, evidence))
+        sides.append(CircuitOperand(p, evidence, form))
         log = log_values(p, evidence)[0][:, 0]
         logs.append(np.zeros(len(x)) if form == "conditionals" else log)
     found = gram(tuple(sides), kernel, 2**30).linear()
@@ -68,8 +64,8 @@ def test_the_choice_does_not_change_expected_kernels(monkeypatch, n):
     k = ek.RBF(0.2)
     whole = ek.expected_kernel(p, p, k, evidence_p=X, evidence_q=Y)
     assert_close(whole, values_as_single_conditionals(p, k, X, Y))
-    monkeypatch.setattr("expectedkernels.circuits.evidence_forms.SMALL", 0.0)
-    monkeypatch.setattr("expectedkernels.circuits.evidence_forms.CONDITION_COST", 0.0)
+    monkeypatch.setattr(operands, "SMALL", 0.0)
+    monkeypatch.setattr(operands, "CONDITION_COST", 0.0)
     assert_close(ek.expected_kernel(p, p, k, evidence_p=X, evidence_q=Y), whole)
     same = ek.expected_kernel(p, p, k, evidence_p=X, evidence_q=X)
     assert_close(same, ek.expected_kernel(p, p, k, evidence_p=X, evidence_q=X.copy()))
@@ -83,7 +79,7 @@ def values_as_single_conditionals(p, k, X, Y):
 def test_few_rows_of_a_small_circuit_are_swept_as_they_are():
     p = ek.random_circuit(ek.Vtree.balanced(4), 2, rng=0)
     evidence = as_evidence(with_holes(p.sample(3, rng=0), 0.5), p.cardinalities)
-    choice = choose(((p, evidence), (p, evidence)))
+    choice = choose((CircuitOperand(p, evidence), CircuitOperand(p, evidence)))
     assert choice.forms == ("rows", "rows")
     assert not choice.others
 
@@ -91,7 +87,7 @@ def test_few_rows_of_a_small_circuit_are_swept_as_they_are():
 def test_rows_that_say_the_same_are_put_together():
     p = ek.random_circuit(ek.Vtree.balanced(16), 24, rng=0)
     evidence = as_evidence(np.tile(p.sample(1, rng=0), (30, 1)), p.cardinalities)
-    choice = choose(((p, evidence), distinct_rows_size(p.vtree.n_nodes, 200)))
+    choice = choose((CircuitOperand(p, evidence), distinct_rows_size(p.vtree.n_nodes, 200)))
     assert choice.forms[0] == "patterns"
     assert choice.cost < choice.others["rows", None]
 
@@ -99,19 +95,18 @@ def test_rows_that_say_the_same_are_put_together():
 def test_conditionals_are_chosen_where_they_are_small(data_dir):
     p = ek.read_psdd(data_dir / "psdd" / "abalone.psdd")
     evidence = as_evidence(with_holes(p.sample(40, rng=0), 0.5), p.cardinalities)
-    choice = choose(((p, evidence), (p, evidence)))
+    choice = choose((CircuitOperand(p, evidence), CircuitOperand(p, evidence)))
     assert choice.forms == ("conditionals", "conditionals")
-    assert isinstance(operand_in(choice.forms[0], p, evidence), ConditionalsOperand)
     assert choice.cost < min(choice.others.values())
 
 
 def test_signed_circuits_have_no_conditionals(monkeypatch):
-    monkeypatch.setattr("expectedkernels.circuits.evidence_forms.SMALL", 0.0)
-    monkeypatch.setattr("expectedkernels.circuits.evidence_forms.CONDITION_COST", 0.0)
+    monkeypatch.setattr(operands, "SMALL", 0.0)
+    monkeypatch.setattr(operands, "CONDITION_COST", 0.0)
     parts = [ek.factorized([[0.5, 0.5]] * 3), ek.factorized([[0.9, 0.1]] * 3)]
     signed = ek.algebra.linear_combination(parts, [2.0, -1.0])
-    choice = choose(((signed, as_evidence([[0, 1, np.nan]], signed.cardinalities)),
-                     axis_size(signed.operand)))  # fmt: skip
+    side = CircuitOperand(signed, as_evidence([[0, 1, np.nan]], signed.cardinalities))
+    choice = choose((side, axis_size(signed.operand)))
     assert choice.forms[0] in ("rows", "patterns")
     assert all(forms[0] != "conditionals" for forms in choice.others)
 
@@ -124,13 +119,14 @@ def test_costs_grow_with_rows_and_units():
     ]
     assert costs == sorted(costs)
     evidence = as_evidence(with_holes(p.sample(7, rng=0), 0.5), p.cardinalities)
-    batched = axis_size(CircuitOperand(p, evidence, by_patterns=False))
+    batched = axis_size(CircuitOperand(p, evidence, "rows"))
     assert_close(batched.units, 7 * axis_size(p.operand).units)
 
 
 def test_parts_of_a_side_are_made_once():
     p = ek.random_circuit(ek.Vtree.balanced(4), 3, rng=0)
-    side = ConditionalsOperand(p, as_evidence(with_holes(p.sample(8, rng=0), 0.5), p.cardinalities))
+    evidence = as_evidence(with_holes(p.sample(8, rng=0), 0.5), p.cardinalities)
+    side = CircuitOperand(p, evidence, "conditionals")
     assert side.rows(slice(0, 4)) is side.rows(slice(0, 4))
     assert side.rows(slice(4, 8)).n_rows == 4
 
@@ -142,7 +138,8 @@ def test_roots_are_the_conditionals(data):
     p = data.draw(circuits(cards))
     twin = data.draw(evidence(p))
     read = as_evidence(twin.given, p.cardinalities)
-    together, rows = conditional_circuits(p, read)
+    side = CircuitOperand(p, read, "conditionals")
+    together, rows = side.circuit, side.row_index
     every = worlds(cards)
     wanted = conditionals(distribution(p), twin.weights, every)
     assert_close(values_at(together, every).T[rows], wanted)
@@ -203,7 +200,8 @@ def test_both_sides_of_an_expectation_agree(data):
     p = data.draw(circuits(cards))
     read = as_evidence(data.draw(evidence(p, rows=40)).given, p.cardinalities)
     k = ek.RBF(0.3) + ek.Delta()
-    together, rows = conditional_circuits(p, read)
+    side = CircuitOperand(p, read, "conditionals")
+    together, rows = side.circuit, side.row_index
     points = worlds(cards)
     assert_close(
         ek.expected_kernel(together, points, k).reshape(-1, len(points))[rows],
@@ -232,21 +230,31 @@ def test_learned_circuits_are_condensed(data_dir):
     p = ek.read_psdd(data_dir / "psdd" / "elevators.psdd")
     E = with_holes(p.sample(1200, rng=1), 0.5)
     read = as_evidence(E, p.cardinalities)
-    assert isinstance(evidence_operand(p, read, 1000), ConditionalsOperand)
-    assert type(evidence_operand(p, read, 1)) is CircuitOperand
+    assert evidence_operand(p, read, 1000).form == "conditionals"
+    assert evidence_operand(p, read, 1).form != "conditionals"
     check_many_rows(p, E, p.sample(40, rng=2))
 
 
 def test_dense_circuits_are_not():
     p = ek.random_circuit(ek.Vtree.balanced(20), 16, rng=0)
     E = with_holes(p.sample(1200, rng=1), 0.5)
-    assert type(evidence_operand(p, as_evidence(E, p.cardinalities), 1000)) is CircuitOperand
+    side = evidence_operand(p, as_evidence(E, p.cardinalities), 1000)
+    assert side.form != "conditionals"
     check_many_rows(p, E, p.sample(40, rng=2))
 
 
+def as_conditionals(monkeypatch):
+    """Have all evidence take part in the form of conditionals."""
+    choose = operands.choose
+
+    def chosen(axes, width=1):
+        return operands.Choice(tuple(form and FORMS[2] for form in choose(axes, width).forms))
+
+    monkeypatch.setattr(operands, "choose", chosen)
+
+
 def test_condensing_is_right_where_it_would_not_be_chosen(monkeypatch):
-    monkeypatch.setattr("expectedkernels.circuits.evidence_forms.operand_in",
-                        lambda form, p, read: ConditionalsOperand(p, read))  # fmt: skip
+    as_conditionals(monkeypatch)
     p = chain(30)
     check_many_rows(p, with_holes(p.sample(1200, rng=1), 0.5), p.sample(40, rng=2))
 
@@ -303,8 +311,7 @@ def test_conditionals_of_real_variables(monkeypatch, n):
 
     kernels = [ek.RBF(0.3), ek.RBF([0.5, 0.1, 2.0]) * ek.ExpHamming(0.2)]
     expected = [both(k) for k in kernels]
-    monkeypatch.setattr("expectedkernels.circuits.evidence_forms.operand_in",
-                        lambda form, p, read: ConditionalsOperand(p, read))  # fmt: skip
+    as_conditionals(monkeypatch)
     for k, wanted in zip(kernels, expected, strict=True):
         for got, values in zip(both(k), wanted, strict=True):
             np.testing.assert_allclose(got, values, rtol=1e-11)
@@ -322,7 +329,7 @@ def test_weights_of_components_in_place_of_densities(form):
         columns[v] = Column(None, column.values, column.codes, logs)
     weighed = Evidence(p.cardinalities, columns=columns)
     assert_close(log_values(p, weighed)[0], log_values(p, plain)[0])
-    axes = [(operand_in(form, p, read), CircuitOperand(p)) for read in (plain, weighed)]
+    axes = [(CircuitOperand(p, read, form), CircuitOperand(p)) for read in (plain, weighed)]
     kernel = ek.RBF(0.4).blocks(p.vtree, p.cardinalities)
     wanted, got = (expected(sides, kernel, 2**27) for sides in axes)
     np.testing.assert_allclose(got, wanted, rtol=1e-12)
@@ -335,13 +342,13 @@ def test_weights_of_components_in_place_of_densities(form):
     given = Evidence(p.cardinalities, columns=columns)
     out = codes == len(column.seen)
     assert out.any()
-    got = expected((operand_in(form, p, given), CircuitOperand(p)), kernel, 2**27)
+    got = expected((CircuitOperand(p, given, form), CircuitOperand(p)), kernel, 2**27)
     blocks = list(p.blocks)
     leaf = p.vtree.leaf(1)
     blocks[leaf] = blocks[leaf].with_numbers(p.input(1).weights * [1.0, 0.0])
     without = ek.Circuit(p.vtree, tuple(blocks))
-    some = expected((operand_in(form, without, plain.rows(np.flatnonzero(out))), CircuitOperand(p)),
-                    kernel, 2**27)  # fmt: skip
+    side = CircuitOperand(without, plain.rows(np.flatnonzero(out)), form)
+    some = expected((side, CircuitOperand(p)), kernel, 2**27)
     np.testing.assert_allclose(got[out], some, rtol=1e-12)
     np.testing.assert_allclose(got[~out], wanted[~out], rtol=1e-12)
 
@@ -359,7 +366,8 @@ def test_numbers_that_are_no_doubles(monkeypatch):
     kernel = ek.RBF(0.4).blocks(p.vtree, p.cardinalities)
 
     def answers():
-        return expected((ConditionalsOperand(p, given), CircuitOperand(p)), kernel, 2**27)
+        side = CircuitOperand(p, given, "conditionals")
+        return expected((side, CircuitOperand(p)), kernel, 2**27)
 
     together = answers()
     monkeypatch.setattr("expectedkernels.circuits.conditioning.TINY", 0.3)
@@ -381,7 +389,7 @@ def test_batches_of_conditionals_keep_components_of_any_rarity():
     expected = np.where(fits, expected, -np.inf)
     assert np.isfinite(expected).sum() >= 6
     assert expected[np.isfinite(expected)].min() < -745
-    side = ConditionalsOperand(p, as_evidence(rows, p.cardinalities))
+    side = CircuitOperand(p, as_evidence(rows, p.cardinalities), "conditionals")
     other = PointOperand(points, p.vtree, p.cardinalities)
     found = gram((side, other), ek.Delta().blocks(p.vtree, p.cardinalities), 2**30).log()
     finite = np.isfinite(expected)

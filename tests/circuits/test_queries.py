@@ -12,7 +12,7 @@ import expectedkernels as ek
 from assertions import assert_logs_close
 from circuit_oracles import drawn_circuit
 from expectedkernels import factorized, mixture, random_circuit
-from expectedkernels.circuits import queries as sites
+from expectedkernels.circuits import queries, queries as sites
 from expectedkernels.circuits.queries import (
     _swept_logs,
     by_rows,
@@ -21,8 +21,6 @@ from expectedkernels.circuits.queries import (
     normal_mixture_logs,
 )
 from expectedkernels.data.evidence import as_evidence
-
-LARGE = 2**30
 
 
 def rows_of(circuit, n, seed):
@@ -39,12 +37,13 @@ def rows_of(circuit, n, seed):
 @pytest.mark.parametrize("n", [1, 50])
 @pytest.mark.parametrize("roots", [1, 3])
 @pytest.mark.parametrize("seed", range(10))
-def test_both_ways_agree(seed, roots, n):
+def test_both_ways_agree(monkeypatch, seed, roots, n):
     p = drawn_circuit(seed, roots=roots, share_real=0.3)
     rows = rows_of(p, n, seed)
-    expected = _swept_logs(p, rows, LARGE)[0]
-    assert_logs_close(level_logs(p, rows, LARGE)[0], expected)
-    assert_logs_close(level_logs(p, rows, 1)[0], expected)  # one row at a time
+    expected = _swept_logs(p, rows)[0]
+    assert_logs_close(level_logs(p, rows)[0], expected)
+    monkeypatch.setattr(queries, "DEFAULT_MAX_BYTES", 1)  # one row at a time
+    assert_logs_close(level_logs(p, rows)[0], expected)
 
 
 @pytest.mark.parametrize("roots", [1, 2])
@@ -60,9 +59,9 @@ def test_rows_out_of_range_are_done_in_logs(roots):
     X = np.zeros((3, 400))
     X[1, 200:] = 1
     evidence = as_evidence(X, p.schema)
-    assert 0 in level_logs(p, evidence, LARGE)[1]
+    assert 0 in level_logs(p, evidence)[1]
     logs = log_values(p, evidence)[0]
-    assert_logs_close(logs, _swept_logs(p, evidence, LARGE)[0])
+    assert_logs_close(logs, _swept_logs(p, evidence)[0])
     assert_logs_close(logs[0, 0], np.float64(-1000.0))
 
 
@@ -85,18 +84,17 @@ def test_signed_circuits_and_tiny_weights_stay_with_logs():
     assert_logs_close(tiny.log_likelihood([[0.0]]), np.log([1e-300]))
 
 
-def test_rows_are_split_when_memory_is_short():
+def test_rows_are_split_when_memory_is_short(monkeypatch):
     p = random_circuit(4, 3, rng=0)
     X = np.random.default_rng(0).integers(2, size=(100, 4)).astype(float)
     X[np.random.default_rng(1).random(X.shape) < 0.5] = np.nan
     read = as_evidence(X, (2,) * 4)
-    whole, _ = log_values(p, read)
-    parts, _ = log_values(p, read, max_bytes=500)
-    assert_logs_close(parts, whole)
     signed = mixture([p, random_circuit(p.vtree, 2, rng=1)], [1.0, -0.9], normalized=False)
-    whole, signs = log_values(signed, read)
-    parts, again = log_values(signed, read, max_bytes=500)
-    assert_logs_close(parts, whole)
+    whole, (logs, signs) = log_values(p, read)[0], log_values(signed, read)
+    monkeypatch.setattr(queries, "DEFAULT_MAX_BYTES", 500)
+    assert_logs_close(log_values(p, read)[0], whole)
+    parts, again = log_values(signed, read)
+    assert_logs_close(parts, logs)
     np.testing.assert_array_equal(again, signs)
 
 
@@ -126,7 +124,7 @@ def test_log_densities_are_those_of_sums_over_components(vtree, holes, monkeypat
     found = circuit.log_likelihood(X)
     np.testing.assert_array_equal(found, quick(circuit, X))
     np.testing.assert_allclose(found, naive(*given, X), rtol=1e-12, atol=1e-12)
-    swept = _swept_logs(circuit, as_evidence(X, circuit.schema), 2**30)[0][:, 0]
+    swept = _swept_logs(circuit, as_evidence(X, circuit.schema))[0][:, 0]
     np.testing.assert_allclose(found, swept, rtol=1e-12, atol=1e-12)
 
 

@@ -157,6 +157,59 @@ def test_drift_is_that_of_the_library(folder, name):
     assert json.loads(same.stdout)["p_value"] == 1.0
 
 
+LEFT_OUT = ["--without", "id", "--without", "pressure"]
+
+
+def test_networks_are_fitted_as_by_the_library(folder):
+    pd = pytest.importorskip("pandas")
+    arcs = ["--arc", "smoker,ill", "--arc", "sex,ill"]
+    few = [*LEFT_OUT, "--without", "age"]
+    done = invoke("fit-network", "patients.csv", *arcs, *few, "-o", "a.bif", "--json")
+    found = json.loads(done.stdout)
+    frame = pd.read_csv("patients.csv")[["sex", "smoker", "ill"]]
+    start = ek.BayesianNetwork.from_arcs([("smoker", "ill"), ("sex", "ill")], frame)
+    means = []
+    wanted = ek.learn_tables(start, frame, callback=lambda _, x: means.append(x))
+    assert (found["iterations"], found["objective"]) == (len(means), means[-1])
+    assert ek.mmd(ek.load("a.bif"), wanted) < 1e-7
+    again = invoke("fit-network", "patients.csv", "--network", "a.bif", *few, "-o", "b.bif")
+    assert again.exit_code == 0, again.output
+    assert ek.mmd(ek.load("b.bif"), wanted) < 1e-7
+    binned = invoke("fit-network", "patients.csv", "--arc", "age,ill", *LEFT_OUT, "-o", "c.bif")
+    assert binned.exit_code == 0, binned.output
+    assert len(ek.load("c.bif").states[2]) == 8
+
+
+def test_effects_and_mechanisms_are_those_of_the_library(folder):
+    network, other = ek.load("sick.bif"), ek.load("sicker.bif")
+    call = ["--treatment", "smoker", "--outcome", "ill", "--of", "no,yes", "--given", "smoker=yes"]
+    found = json.loads(invoke("effect", "sick.bif", *call, "--json").stdout)
+    wanted = ek.effect(network, "smoker", "ill", ("no", "yes"), {"smoker": "yes"})
+    assert (found["difference"], found["mmd"]) == (wanted.difference, wanted.mmd)
+    assert (found["treated"], found["states"]) == (wanted.treated.tolist(), ["no", "yes"])
+    found = json.loads(invoke("mechanisms", "sick.bif", "sicker.bif", "--json").stdout)
+    wanted = ek.mechanism_change(network, other)
+    parts = {row["table"]: row["shapley"] for row in found["tables"]}
+    assert [parts[name] for name in wanted.names] == wanted.shapley.tolist()
+    ek.save(ek.asia(), "asia.bif")
+    for name, seed in (("x.csv", 0), ("y.csv", 1)):
+        ek.asia().sample(80, rng=seed, as_frame=True).to_csv(name, index=False)
+    options = ["--network", "asia.bif", "--permutations", 4, "--json"]
+    found = json.loads(invoke("mechanisms", "x.csv", "y.csv", *options).stdout)
+    assert all(row["p_value"] in (0.2, 0.4, 0.6, 0.8, 1.0) for row in found["tables"])
+
+
+def test_wrong_questions_to_networks_get_a_line(folder):
+    for call, code, message in [
+        ("fit-network rows.csv -o a.bif", 2, "Give either --network or --arc"),
+        ("mechanisms patients.csv later.csv", 1, "expected a network, in a file that ends in .uai"),
+        ("effect sick.bif --treatment smoker --outcome ill --of no", 1, "must be two states of"),
+    ]:
+        done = invoke(*shlex.split(call))
+        assert (done.exit_code, done.stdout) == (code, "")
+        assert message in done.stderr
+
+
 def test_audit_names_groups(folder):
     done = invoke("audit", "patients.csv", "--without", "id", "--by", "smoker", "--json")
     groups = json.loads(done.stdout)["groups"]
@@ -214,18 +267,24 @@ REPORTED = {
     "test": "c.npz rows.csv --simulations 9 --seed 4",
     "audit": "patients.csv --without id --by sex",
     "explain": "new.csv --train patients.csv --target ill --without id --without pressure",
+    "mechanisms": "sick.bif sicker.bif --target ill",
 }
 HELD = {
     "drift": [("patients.csv", "120 rows, 5 columns"), ("later.csv", "100 rows, 5 columns")],
     "test": [("c.npz", "2 variables, "), ("rows.csv", "60 rows, 2 columns")],
     "audit": [("patients.csv", "120 rows, 5 columns")],
     "explain": [("patients.csv", "120 rows, 3 columns"), ("new.csv", "6 rows, 5 columns")],
+    "mechanisms": [
+        ("sick.bif", "&lt;BayesianNetwork of 2 variables: 2 factors"),
+        ("sicker.bif", ""),
+    ],
 }
 OPTIONS = {
     "drift": {"permutations": "1", "bins": "8 (default)", "seed": "0 (default)"},
     "test": {"statistic": "mmd (default)", "aggregate": "no (default)", "seed": "4"},
     "audit": {"by": "sex", "least": "0.01 (default)", "without": "id"},
     "explain": {"target": "ill", "without": "id, pressure", "of": "none (default)"},
+    "mechanisms": {"target": "ill", "permutations": "0 (default)", "network": "none (default)"},
 }
 
 
@@ -363,3 +422,56 @@ def test_shells_complete_commands():
         env=os.environ | words | {"_EXPECTEDKERNELS_COMPLETE": "complete_bash"},
     )
     assert done.stdout.split() == ["learn"]
+
+
+def unlike(n):
+    """Lines of rows that the model of the folder does not have."""
+    rng = np.random.default_rng(0)
+    return [
+        f"{x},{y}"
+        for x, y in zip(rng.choice(["yes", ""], n), rng.choice(["m", "m", "f"], n), strict=True)
+    ]
+
+
+def test_a_stream_is_watched(folder):
+    p = ek.load("c.npz")
+    lines = unlike(150)
+    stream = "\n".join(["smoker,sex", *lines]) + "\n"
+    done = invoke("monitor", "c.npz", "-", "--arl", 500, stdin=stream)
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    (folder / "stream.csv").write_text(stream)
+    rows, test = states(p, "stream.csv"), ek.monitoring.SequentialTest(p, arl=500)
+    start, wanted = 0, []
+    while start < len(rows):
+        logs = test.update(rows[start:])
+        if test.alarm is None:
+            break
+        row = {"row": start + test.alarm, "rows": test.alarm + 1, "log_e": logs[test.alarm]}
+        wanted.append(row | {"threshold": 500.0})
+        start += test.alarm + 1
+        test.reset()
+    assert len(wanted) > 1
+    assert found == wanted
+    assert done.exit_code == 3
+    assert invoke("monitor", "c.npz", "stream.csv", "--arl", 500).stdout == done.stdout
+    plain = "\n".join(f"{'' if np.isnan(a) else int(a)},{int(b)}" for a, b in rows)
+    ek.save(ek.Circuit(p.vtree, p.blocks), "plain.npz")
+    codes = invoke("monitor", "plain.npz", "-", "--arl", 500, stdin=plain)
+    assert codes.stdout == done.stdout
+    calm = invoke("monitor", "c.npz", "-", "--tolerance", 0.9, stdin=stream)
+    assert (calm.exit_code, calm.stdout) == (0, "")
+    wrong = invoke("monitor", "c.npz", "-", "--arl", 500, "--alpha", 0.1, stdin=stream)
+    assert wrong.exit_code == 1
+    assert "give one" in wrong.stderr
+
+
+def test_alarms_are_printed_before_the_stream_ends(folder):
+    command = [sys.executable, "-m", "expectedkernels", "monitor", "c.npz", "-", "--arl", "100"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes, text=True) as process:
+        process.stdin.write("\n".join(["smoker,sex", *unlike(150)]) + "\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["row"] < 150
+        process.stdin.close()
+        process.stdout.read()
+        assert process.wait() == 3

@@ -48,6 +48,26 @@ def test_classes_of_a_file_are_those_of_its_training_table():
     )
 
 
+def test_sets_and_references():
+    options = ["--target", "ill", "--without", "id", "--without", "pressure"]
+    assert invoke("fit", "patients.csv", *options, "-o", "ill.skops").exit_code == 0
+    found = rows_of(invoke("predict", "new.csv", "--model", "ill.skops", "--set", "0.9"))
+    assert {row["ill_set"] for row in found} <= {"no", "yes", "no|yes"}
+    done = invoke("predict", "new.csv", "--model", "ill.skops", "--set", "0.9", "--json")
+    sets = [row["set"] for row in json.loads(done.stdout)["rows"]]
+    assert ["|".join(own) for own in sets] == [row["ill_set"] for row in found]
+    one = rows_of(invoke("predict", "new.csv", *MODEL, "--interval", "0.8"))
+    same = ["--interval", "0.8", "--reference", "patients.csv"]
+    other = rows_of(invoke("predict", "new.csv", *MODEL, *same))
+    for a, b in zip(one, other, strict=True):
+        assert float(b["pressure_low"]) == pytest.approx(float(a["pressure_low"]), rel=0.05)
+    wrong = invoke("predict", "new.csv", *MODEL, "--reference", "patients.csv")
+    assert wrong.exit_code == 2
+    assert "--reference is for --interval" in wrong.stderr
+    wrong = invoke("predict", "new.csv", *MODEL, "--set", "1.5")
+    assert wrong.exit_code == 2
+
+
 def test_explanations_of_a_file_are_those_of_its_training_table(folder):
     one = invoke("explain", "new.csv", *MODEL, "--row", 3, "--json", "--report", "page.html")
     other = invoke("explain", "new.csv", *TRAIN, "--without", "id", "--row", 3, "--json")

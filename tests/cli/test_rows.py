@@ -129,7 +129,10 @@ def test_words_that_were_not_learned_are_missing_and_said(folder):
     [
         (["--target", "mass"], "patients.csv has no column 'mass' to predict. It has 'sex'"),
         (["--target", "ill", "--std"], "--std and --interval are for numbers, and 'ill'"),
-        (["--target", "age", "--proba"], "--proba is for classes, and 'age' holds numbers"),
+        (
+            ["--target", "age", "--proba"],
+            "--proba and --set are for classes, and 'age' holds numbers",
+        ),
         (["--target", "age"], "lacks columns of patients.csv: 'pressure'"),
         (["--target", "pressure", "-o", "absent/p.csv"], "The folder to write to does not exist"),
     ],

@@ -201,7 +201,7 @@ def test_mistakes():
         ek.choose_kernel(X, Y, method="random")
     with pytest.raises(ek.DataError, match=r"at least four are needed\. Got 3"):
         ek.choose_kernel(X[:3], Y, method="gradient")
-    with pytest.raises(ek.KernelError, match=r"Delta\(\), the best kernel here, has no rate"):
+    with pytest.raises(ek.KernelError, match=r"Delta\(\), the best kernel here, has no gamma"):
         ek.choose_kernel(X, Y, ek.Delta(), method="gradient")
     p = ek.factorized([[0.5, 0.5], [0.3, 0.7]])
     with pytest.raises(ek.DataError, match="at least one kernel"):

@@ -230,7 +230,7 @@ def test_mistakes():
         ek.kdsd_test(X, p, null="model", change=0.1)
     with pytest.raises(ek.DataError, match="'refit' parameter of a test must be a function"):
         ek.kdsd_test(X, p, refit=p)
-    with pytest.raises(ek.DataError, match="fitted anew to draws of the model"):
+    with pytest.raises(ek.DataError, match="fitted anew to simulations of the model"):
         ek.kdsd_test(X, p, refit=ek.learn_chow_liu, null="signs")
     with pytest.raises(ek.DataError, match=r"NaN in row 0, column 2 \(in 1 of 5 rows\)"):
         ek.kdsd_test(np.where(np.arange(30).reshape(5, 6) == 2, np.nan, X), p)

@@ -250,7 +250,7 @@ def test_what_a_mask_hides_is_missing():
         (lambda X: X.iloc[0].to_dict(), "Got a mapping .* Give a data frame"),
         (
             lambda X: pl.from_pandas(X).lazy(),
-            r"a LazyFrame, which holds no rows yet. Call X.collect\(\)",
+            r"a LazyFrame, which holds no rows yet. Call X.collect\(\)|read the rows into memory",
         ),
         (lambda X: X.set_axis(["a", "a"], axis=1), "must be distinct. 'a' is the name of several"),
     ],

@@ -12,11 +12,11 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 import expectedkernels as ek
 from expectedkernels.estimators import calibration
 from expectedkernels.estimators.calibration import (
-    Scores,
-    cautious_quantiles,
     hidden,
     moments,
     n_missing,
+    part_of,
+    weighted_quantiles,
 )
 
 NAN = np.nan
@@ -45,7 +45,8 @@ def test_rows_that_are_held_out_are_not_known():
     model = ek.ExpectedKernelRidge(alpha=1e-8, gamma=5.0, density="chow_liu").fit(X, y)
     np.testing.assert_allclose(model.predict(X), y, atol=1e-3)
     low, high = model.predict_interval(X)
-    assert (high - low > 1.0).all()
+    assert (high - low).min() > 0.3
+    assert np.median(high - low) > 1.0
 
 
 @pytest.mark.parametrize(("n", "fitted_to"), [(150, 0.0), (60, 0.1)])
@@ -123,7 +124,7 @@ def test_weights_of_rows_are_used_where_rows_are_held_out():
     weights = np.where(np.arange(80) < 60, 1.0, 1e-9)
     y[60:] += 50.0
     model = ek.ExpectedKernelRidge(alpha=0.3, density="chow_liu").fit(X, y, sample_weight=weights)
-    found = model._training.held_out
+    found = model._training.answers(model)
     assert np.abs(found.mean).max() < 10.0
 
 
@@ -145,14 +146,43 @@ def test_too_few_rows_and_wrong_arguments():
         one.predict_interval(X)
 
 
+def quantiles(scores, levels, weights=None, n_rows=None, own=1.0):
+    weights = np.ones(len(scores)) if weights is None else weights
+    n_rows = len(scores) if n_rows is None else n_rows
+    return weighted_quantiles(scores[:, None], weights, n_rows, np.array([own]), levels)[0, 0]
+
+
 def test_quantiles_of_one_more_draw():
     rng = np.random.default_rng(0)
     levels = np.array([0.1, 0.3, 0.7, 0.9])
     numbers = rng.normal(size=(4000, 20))
-    found = np.stack([cautious_quantiles(x[:19, None], levels)[0] for x in numbers])
+    found = np.stack([quantiles(x[:19], levels) for x in numbers])
     below = (numbers[:, 19:] <= found).mean(axis=0)
     assert (np.abs(below - levels) < 0.03).all()
-    assert cautious_quantiles(numbers[:1, :5].T, [0.9]).tolist() == [[np.inf]]
+    assert quantiles(numbers[0, :5], [0.9]).tolist() == [np.inf]
+    assert np.isinf(quantiles(numbers[0, :8], [0.9, 0.1])).all()
+    assert quantiles(numbers[0, :9], [0.9]) == numbers[0, :9].max()
+
+
+def test_copies_of_rows_count_as_one_row():
+    numbers = np.random.default_rng(0).normal(size=40)
+    few = np.repeat(numbers[:8], 5)  # 40 scores, of eight rows
+    assert quantiles(few, [0.9], n_rows=8).tolist() == [np.inf]
+    assert np.isfinite(quantiles(few, [0.9]))
+    many = np.repeat(numbers, 3)
+    np.testing.assert_allclose(
+        quantiles(many, [0.2, 0.6], n_rows=40), quantiles(numbers, [0.2, 0.6]), atol=0.2
+    )
+
+
+def test_weights_of_scores_are_shares_of_a_distribution():
+    rng = np.random.default_rng(0)
+    numbers, counts = rng.normal(size=30), rng.integers(1, 4, size=30)
+    repeated = np.repeat(numbers, counts)
+    for level in (0.1, 0.5, 0.9):
+        found = quantiles(numbers, [level], weights=counts.astype(float))
+        np.testing.assert_array_equal(found, quantiles(repeated, [level]))
+    assert quantiles(numbers, [0.5], own=100.0).tolist() == [np.inf]  # nothing like this row
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: type(m).__name__)
@@ -176,23 +206,251 @@ def test_hidden_values_are_of_whole_variables_and_all_numbers():
     variables, Z = model.density_.variables, np.column_stack([X, kind])
     Z[:10, 0] = NAN
     rng = np.random.default_rng(0)
-    counts = [n_missing(variables, hidden(variables, Z, k, 4, rng)) for k in range(4)]
-    share = np.bincount(np.concatenate(counts)[10:], minlength=5) / 2400
-    assert (np.abs(share - 0.2) < 0.03).all()
-    assert all((c[:10] >= 1).all() for c in counts)
-    gaps = np.isnan(hidden(variables, Z, 2, 4, rng)[:, 3:])
+    counts = [n_missing(variables, hidden(variables, Z, part, rng)) for part in range(4)]
+    for part, found in enumerate(counts):  # four variables: one number for every part
+        assert (found == part + 1).all()
+        assert (part_of(found, 4) == part).all()
+    assert n_missing(variables, hidden(variables, Z, 0, rng))[:10].tolist() == [1] * 10
+    gaps = np.isnan(hidden(variables, Z, 2, rng)[:, 3:])
     assert (gaps.all(axis=1) | ~gaps.any(axis=1)).all()
+    every = np.concatenate(
+        [np.flatnonzero(part_of(np.arange(11), 10) == k) for k in (-1, 0, 1, 2, 3)]
+    )
+    assert every.tolist() == list(range(11))
 
 
 def test_intervals_are_scores_times_scales():
-    X, y = line()
+    X, y = line(noise=1.0)
     model = ek.ExpectedKernelRidge(alpha=0.3, density="chow_liu").fit(X, y)
-    found = model._training.held_out
-    scores = Scores.of(found)
-    error = (found.target[:, None] - found.mean)[found.as_is]
-    np.testing.assert_allclose(scores.noise**2, (error**2).mean())  # nothing is missing there
+    found, scale = model._training.answers(model), model._training.scale(model)
+    error = found.target[:, None] - found.mean
+    np.testing.assert_allclose(scale.noise**2, (error**2).mean())  # nothing is missing there
+    assert scale.log_variance is None
     low, high = model.predict_interval(X[:4], coverage=0.8)
-    near = np.abs(scores.signed[np.abs(found.n_missing) <= 1, 0])  # 200 of these
-    near = np.sort(near)[int(np.ceil(0.8 * (len(near) + 1))) - 1]
-    np.testing.assert_allclose(high - low, 2.0 * near * scores.noise[0])
+    near = np.sort(np.abs(error[:, 0]))[int(np.ceil(0.8 * 81)) - 1]
+    np.testing.assert_allclose(high - low, 2.0 * near)
     np.testing.assert_allclose((low + high) / 2.0, model.predict(X[:4]))
+    # and where half of three variables are missing, by copies that lack as many
+    rows = np.array([[0.5, NAN, NAN]])
+    pool = model._training.pool(model, 2)
+    assert (pool.n_missing == 2).all()
+    assert np.isnan(pool.Z).sum() == 2 * len(pool.rows)
+    _, spread = moments(model, model._read(rows), model._training.generator())
+    scores = np.sort(
+        np.abs(pool.target - pool.mean[:, 0]) / np.hypot(pool.spread, scale.noise)[:, 0]
+    )
+    wanted = scores[int(np.ceil(0.8 * 81)) - 1] * np.hypot(spread, scale.noise)[0, 0]
+    low, high = model.predict_interval(rows, coverage=0.8)
+    np.testing.assert_allclose(high - low, 2.0 * wanted)
+
+
+def wedge(n=600, seed=0):
+    """A target whose noise grows with the column."""
+    rng = np.random.default_rng(seed)
+    x = rng.random(n)
+    return x[:, None], x + (0.05 + 2.0 * x) * rng.normal(size=n)
+
+
+def test_widths_follow_the_row():
+    model, (rows, y) = ek.ExpectedKernelRidge().fit(*wedge()), wedge(1000, seed=1)
+    low, high = model.predict_interval(rows)
+    fifth = (5 * rows[:, 0]).astype(int)
+    inside = (low <= y) & (y <= high)
+    assert all(0.82 <= inside[fifth == k].mean() <= 0.98 for k in range(5))
+    low, high = model.predict_interval([[0.1], [0.9]])
+    assert (high - low)[1] > 4.0 * (high - low)[0]
+    assert model.interval_gain_[0] > 0.1
+    drawn = model.sample_predictions([[0.1], [0.9]], 2000, rng=0).std(axis=1)
+    assert drawn[1] > 4.0 * drawn[0]
+    wide, narrow = (np.diff(model.predict_quantiles([[x]], [0.1, 0.9]))[0, 0] for x in (0.9, 0.1))
+    assert wide > 4.0 * narrow
+
+
+def test_widths_of_landmark_models_follow_the_row():
+    model = ek.ExpectedKernelRidge(n_landmarks=40).fit(*wedge(900))
+    low, high = model.predict_interval([[0.1], [0.9]])
+    assert (high - low)[1] > 4.0 * (high - low)[0]
+
+
+@pytest.mark.parametrize("case", ["constant", "few", "homoscedastic"])
+def test_scales_that_do_not_follow_the_row_are_those_of_the_noise_alone(case):
+    X, y = line(49 if case == "few" else 200, noise=1.5)
+    if case == "few":
+        y = X[:, 0] + np.exp(X[:, 0]) * np.random.default_rng(0).normal(size=49)
+    y = np.ones(200) if case == "constant" else y
+    model = ek.ExpectedKernelRidge(alpha=0.1, density="gaussian").fit(X, y)
+    low, high = model.predict_interval(X[:3])
+    scale = model._training.scale(model)
+    spread = np.random.default_rng(0).random((3, 1))
+    found = scale.of(spread, scale.logs(model, X[:3]))
+    np.testing.assert_array_equal(found, np.hypot(spread, scale.noise))
+    assert len(set(np.round(high - low, 12))) == 1
+    if case == "constant":
+        np.testing.assert_allclose(high - low, 0.0, atol=1e-12)
+
+
+def test_several_outputs_have_scales_of_their_own():
+    X, y = wedge(400)
+    Y = np.column_stack([y, X[:, 0] + np.random.default_rng(1).normal(size=400)])
+    model = ek.ExpectedKernelRidge().fit(X, Y)
+    low, high = model.predict_interval([[0.1], [0.9]])
+    width = high - low
+    assert width[1, 0] > 3.0 * width[0, 0]
+    assert width[1, 1] == pytest.approx(width[0, 1])
+    assert (model.interval_gain_ > 2.0 / 400).tolist() == [True, False]
+
+
+def heteroscedastic(n=120, seed=0, missing=0.0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    X[:, 1] += X[:, 0]
+    y = X[:, 0] + np.exp(X[:, 1]) * rng.normal(size=n)
+    return np.where(rng.random(X.shape) < missing, NAN, X), y
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_scales_are_fitted_without_the_row_that_they_are_for(missing):
+    X, y = heteroscedastic(missing=missing)
+    model = ek.ExpectedKernelRidge(alpha=0.3, density="gaussian").fit(X, y)
+    training = model._training
+    as_is, copies = training.answers(model), training.answers(model, 2)
+    scale = training.scale(model)
+    f = scale.log_variance
+    assert f is not None
+    e = (as_is.target - as_is.mean[:, 0]) / np.hypot(as_is.spread, scale.noise)[:, 0]
+    t = np.log(e**2 + 0.001 * np.mean(e**2))
+    K = model.density_.gram(f.rates, f.points)
+    fits = [K @ np.linalg.solve(K + a * np.eye(120), t - t.mean()) for a in calibration.ALPHAS]
+    gaps = [np.abs(fit - K @ f.coef[:, 0]).max() for fit in fits]
+    alpha = calibration.ALPHAS[int(np.argmin(gaps))]
+    assert min(gaps) < 1e-10
+    for answers in (as_is, copies):
+        k = model.density_.gram(f.rates, answers.Z, f.points)
+        for i in range(0, len(answers.rows), 7):
+            rest = as_is.rows != answers.rows[i]
+            system = K[np.ix_(rest, rest)] + alpha * np.eye(rest.sum())
+            wanted = k[i, rest] @ np.linalg.solve(system, (t - t.mean())[rest]) + t.mean()
+            wanted = np.clip(wanted, t.min(), t.max()) + scale.shift[0]
+            assert answers.logs[i, 0] == pytest.approx(wanted, abs=1e-5 if missing else 1e-10)
+    np.testing.assert_allclose(np.exp(as_is.logs).mean(axis=0), 1.0)
+
+
+@pytest.mark.parametrize("density", ["gaussian", "auto"])
+def test_scales_of_incomplete_rows_are_expectations(density):
+    model = ek.ExpectedKernelRidge(alpha=0.3, density=density).fit(*heteroscedastic(200))
+    model.predict_interval([[0.0, 0.0, 0.0]])
+    f, rng = model._training.scale(model).log_variance, np.random.default_rng(0)
+    Z = model._read(np.array([[0.5, NAN, 0.0], [NAN, NAN, 1.0], [NAN, NAN, NAN]]))
+    found = f.at(model.density_, Z, model._resources)[:, 0]
+    drawn = model.density_.draws(Z, 20000, rng).reshape(-1, 3)
+    values = f.at(model.density_, drawn, model._resources).reshape(20000, 3)
+    error = values.std(axis=0) / np.sqrt(20000)
+    assert (np.abs(values.mean(axis=0) - found) < 4.0 * error).all()
+
+
+def test_the_order_of_calls_does_not_matter():
+    X, y = line(120)
+    rows = np.array([[0.5, NAN, NAN], [NAN, 0.1, 0.2], [0.1, 0.2, 0.3], [NAN, NAN, NAN]])
+    models = [ek.ExpectedKernelRidge(alpha=0.3, density="gaussian").fit(X, y) for _ in range(3)]
+    one = np.stack([models[0].predict_interval(row[None]) for row in rows])[..., 0]
+    other = np.stack([models[1].predict_interval(row[None]) for row in rows[::-1]])[::-1, :, 0]
+    np.testing.assert_array_equal(one, other)
+    assert models[2].calibrate() is models[2]
+    known = set(models[2]._training.kept)
+    found = np.stack([models[2].predict_interval(row[None]) for row in rows])[..., 0]
+    np.testing.assert_array_equal(found, one)
+    assert set(models[2]._training.kept) == known  # all was paid for
+    assert {-1} < set(models[0]._training.kept) - {"scale"} <= known
+    again = pickle.loads(pickle.dumps(models[1]))  # it makes anew what it needs
+    np.testing.assert_array_equal(again.predict_interval(rows[:1]), one[:1].T)
+
+
+def test_complete_rows_need_no_copies():
+    X, y = line(120)
+    model = ek.ExpectedKernelRidge(alpha=0.3).fit(X, y)
+    model.predict_interval(X[:3])
+    assert set(model._training.kept) == {-1, "scale"}
+    model.predict_interval([[NAN, 0.0, 0.0]])
+    assert set(model._training.kept) == {-1, "scale", 0}
+
+
+def test_few_rows_have_infinite_intervals():
+    X, y = line(9)
+    model = ek.ExpectedKernelRidge(alpha=0.3, density="gaussian")
+    rows = np.array([[0.5, 0.5, 0.5], [0.5, NAN, NAN]])
+    assert np.isinf(model.fit(X[:8], y[:8]).predict_interval(rows)).all()
+    assert np.isfinite(model.fit(X, y).predict_interval(rows)).all()
+    assert np.isinf(model.fit(X[:4], y[:4]).predict_interval(rows)).all()
+
+
+def test_bounds():
+    X, y = wedge(200)
+    y = np.abs(y)
+    model = ek.ExpectedKernelRidge().fit(X, y)
+    low, high = model.predict_interval(X)
+    assert low.min() < 0.0
+    inner = model.predict_interval(X, bounds=(0.0, None))
+    np.testing.assert_array_equal(inner, (np.maximum(low, 0.0), high))
+    for wrong in ((1.0, 0.0), 3.0, (0.0,), ("a", None), (NAN, None)):
+        with pytest.raises(ek.DataError, match=r"Bounds must be two numbers or None, the first sm"):
+            model.predict_interval(X, bounds=wrong)
+    with pytest.raises(ek.DataError, match=r"lie outside of bounds \(None, 1\): the smallest is"):
+        model.predict_interval(X, bounds=(None, 1))
+
+
+def moved(n, away, seed, missing=0.1):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    X[:, 0] += away
+    y = X[:, 0] + np.exp(0.5 * X[:, 0]) * rng.normal(size=n)
+    return np.where(rng.random(X.shape) < missing, NAN, X), y
+
+
+@pytest.mark.filterwarnings("ignore:Rows in fit that are like")
+def test_intervals_for_rows_that_have_moved():
+    X, y = moved(400, 0.0, 0)
+    model = ek.ExpectedSVR(density="gaussian").fit(X, y)
+    rows, wanted = moved(1000, 1.2, 1)
+    found = [model.predict_interval(rows, reference=x) for x in (None, moved(300, 1.2, 2)[0])]
+    plain, weighted = (np.mean((low <= wanted) & (wanted <= high)) for low, high in found)
+    assert plain + 0.02 < weighted < 0.97
+    levels = model.predict_quantiles(rows, [0.05, 0.95], reference=moved(300, 1.2, 2)[0])
+    assert (np.diff(levels) > 0).all()
+
+
+def test_a_reference_like_the_training_rows_changes_little():
+    X, y = moved(300, 0.0, 0)
+    model = ek.ExpectedKernelRidge(density="gaussian").fit(X, y)
+    rows = moved(200, 0.0, 1)[0]
+    plain, weighted = (
+        np.diff(model.predict_interval(rows, reference=x), axis=0) for x in (None, X)
+    )
+    np.testing.assert_allclose(weighted, plain, rtol=0.1)
+
+
+def test_references_that_are_far_or_few():
+    X, y = moved(300, 0.0, 0)
+    model = ek.ExpectedKernelRidge(density="gaussian").fit(X, y)
+    with pytest.warns(
+        UserWarning, match=r"that are like the reference are worth only \d+ rows; cov"
+    ):
+        model.predict_interval(X[:3], reference=moved(300, 1.5, 1)[0])
+    with pytest.raises(
+        ek.DataError, match=r"too unlike the reference .* are worth \d+ rows, at le"
+    ):
+        model.predict_interval(X[:3], reference=moved(300, 6.0, 1)[0], coverage=0.95)
+    with pytest.raises(ek.DataError, match=r"must have at least 20 rows .* Got 19\."):
+        model.predict_interval(X[:3], reference=X[:19])
+    with pytest.raises(ValueError, match="X has 1 features"):
+        model.predict_interval(X[:3], reference=X[:, :1])
+
+
+def test_references_with_text_and_landmarks():
+    X, y = moved(300, 0.0, 0)
+    frame = pd.DataFrame(X, columns=list("ab")).assign(kind=np.where(y > 0, "u", "v"))
+    for options in ({}, {"n_landmarks": 30}, {"mask_kernel": 0.2}):
+        model = ek.ExpectedKernelRidge(density="gaussian", alpha=0.3, **options).fit(frame, y)
+        plain = np.diff(model.predict_interval(frame[:20]), axis=0)
+        same = np.diff(model.predict_interval(frame[:20], reference=frame), axis=0)
+        np.testing.assert_allclose(same, plain, rtol=0.1)
+        assert set(model._training.work) == {"machines", "scale fit", "reference"}

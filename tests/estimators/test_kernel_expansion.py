@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVR
 
 import expectedkernels as ek
-from expectedkernels.circuits.evidence_forms import operand_in
+from expectedkernels.circuits.operands import CircuitOperand
 from expectedkernels.estimators import circuit_density, kernel_expansion
 from expectedkernels.estimators.circuit_density import Rows
 from expectedkernels.estimators.kernel_expansion import Expansion, Resources
@@ -102,8 +102,8 @@ def moments(density, S):
 def test_observed_columns_taken_out_change_nothing(density, form):
     S, rows = points(7), Rows(density, Z)
     axis, kernels = density.point_axis(S), [density.kernel(RATES, x) for x in (False, True)]
-    whole = expected((operand_in(form, density.real, rows.by_value), axis), kernels[0], 2**27)
-    part = expected((operand_in(form, density.real, rows.by_state), axis), kernels[1], 2**27)
+    whole = expected((CircuitOperand(density.real, rows.by_value, form), axis), kernels[0], 2**27)
+    part = expected((CircuitOperand(density.real, rows.by_state, form), axis), kernels[1], 2**27)
     part = part * at_known(RATES, Z, rows.known_columns, S)
     np.testing.assert_allclose(part, whole, rtol=1e-12)
     np.testing.assert_allclose(whole, moments(density, S)[0], rtol=1e-12)
@@ -115,7 +115,7 @@ def test_points_that_agree_in_what_counts_are_one(density, form):
     rows, kernel = Rows(density, given), density.kernel(RATES, True)
     axis = density.point_axis(S, active=np.array([True, False, True]))
     assert axis.batch.count[-1] == len(np.unique(S[:, [0, 2]], axis=0))
-    side = operand_in(form, density.real, rows.by_state)
+    side = CircuitOperand(density.real, rows.by_state, form)
     merged = expected((side, axis), kernel, 2**27)
     full = expected((side, density.point_axis(S)), kernel, 2**27)
     np.testing.assert_allclose(merged, full, rtol=1e-12)

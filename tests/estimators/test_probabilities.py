@@ -88,15 +88,16 @@ def test_rows_of_weight_zero_do_not_count_in_calibration():
     X = rng.normal(size=(120, 2)) + 2 * y[:, None]
     wrong = np.arange(120) % 2 == 0
     labels, weights = np.where(wrong, 1 - y, y), np.where(wrong, 0.0, 1.0)
+    noisy = X[:, 0] + rng.normal(size=120)
     for model, target, ask in (
         (ek.ExpectedSVC(), labels, "predict_proba"),
-        (ek.ExpectedKernelRidge(alpha=0.1), np.where(wrong, 100.0, X[:, 0]), "predict_interval"),
+        (ek.ExpectedKernelRidge(alpha=0.1), np.where(wrong, 100.0, noisy), "predict_interval"),
     ):
         model.set_params(density="gaussian")
         found = getattr(model.fit(X, target, sample_weight=weights), ask)(X)
         without = getattr(model.fit(X[~wrong], target[~wrong]), ask)(X)
         # folds are others
-        np.testing.assert_allclose(found, without, atol=0.15)
+        np.testing.assert_allclose(found, without, atol=0.15 if ask == "predict_proba" else 0.3)
     # three rows count, and two folds have none of them
     low, high = model.fit(X, X[:, 0], sample_weight=np.arange(120) < 3).predict_interval(X)
     assert (low < high).all()

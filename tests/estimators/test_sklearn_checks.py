@@ -23,6 +23,7 @@ MACHINES = [
     ek.ExpectedKernelClassifier(),
     ek.ExpectedGaussianProcessRegressor(alpha=1e-3),
 ]
+LANDMARKS = [clone(machine).set_params(n_landmarks=50) for machine in MACHINES]
 ESTIMATORS = [*MACHINES, ek.ExpectedKernelFeatures(), ek.CircuitImputer()]
 
 
@@ -35,7 +36,7 @@ def expected_failures(estimator):
 
 
 @pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
+@parametrize_with_checks([*ESTIMATORS, *LANDMARKS], expected_failed_checks=expected_failures)
 def test_scikit_learn_checks(estimator, check, monkeypatch):
     # Otherwise check_array_api_input skips itself; it is about NumPy's arrays only, which SciPy
     # treats in the same way whether or not it dispatches on others.
@@ -203,7 +204,7 @@ def test_mixed_columns_are_refused_with_their_place():
 def test_truth_values_are_no_numbers(estimator, value):
     X, _, y = diabetes(20)
     numbers = {"C", "epsilon", "alpha", "gamma", "tol", "mask_kernel", "n_components", "n_bins"}
-    numbers |= {"n_jobs", "max_bytes", "random_state"}
+    numbers |= {"n_jobs", "max_bytes", "random_state", "n_landmarks"}
     for name in numbers & set(estimator.get_params()):
         message = f"'{name}' parameter of .* must be one of: .* Got .* not taken for a number"
         with pytest.raises(ek.DataError, match=message):

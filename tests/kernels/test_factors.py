@@ -6,12 +6,10 @@ from math import exp, inf
 import numpy as np
 import pytest
 
-import expectedkernels as ek
 from assertions import assert_close, assert_logs_close
 from expectedkernels import KernelError
 from expectedkernels.circuits.operands import InputComponents
-from expectedkernels.kernels.factors import Factor, log_triples
-from oracles import Real
+from expectedkernels.kernels.factors import Factor, triples
 
 
 def test_a_factor_by_definition():
@@ -81,32 +79,9 @@ def grid(i):
 
 
 def test_triples_of_real_atoms_against_sums_over_nodes():
-    found = np.exp(log_triples(Factor(square=0.7), ATOMS, ATOMS, ATOMS, 0)[0])
+    found = triples(0.7, ATOMS, ATOMS, ATOMS)
     grids = [grid(i) for i in range(4)]
     for i, j, k in product(range(4), repeat=3):
         x, share = grids[i]
         parts = [np.exp(-0.7 * (x[:, None] - y) ** 2) @ s for y, s in (grids[j], grids[k])]
         assert found[i, j, k] == pytest.approx(share @ (parts[0] * parts[1]), rel=1e-11)
-
-
-def test_triples_where_values_must_agree():
-    logs, _ = log_triples(Factor(unequal=0.4), ATOMS, ATOMS, ATOMS, 0)
-    assert logs[0, 0, 0] == 0.0
-    assert logs[0, 0, 1] == pytest.approx(-0.4)
-    assert logs[1, 1, 0] == pytest.approx(-0.8)
-
-
-def test_remote_triples_have_logs():
-    x = InputComponents(None, np.zeros(1), np.zeros(1), np.ones(1))
-    far = InputComponents(None, np.array([40.0]), np.zeros(1))
-    logs, _ = log_triples(Factor(square=1.0), x, far, far, 0)
-    # both kernels at once are one of twice the rate
-    expected = ek.Circuit(ek.Vtree.balanced(1), (Real(np.eye(1), x.mean, x.variance, x.half),))
-    log = ek.expected_kernel(expected, [[40.0]], ek.RBF(2.0), log=True)
-    np.testing.assert_allclose(logs, log[0], rtol=1e-12)
-
-
-def test_triples_that_are_refused():
-    normal = InputComponents(None, np.zeros(1), np.ones(1))
-    with pytest.raises(ek.KernelError, match="product of two values of a Laplacian kernel"):
-        log_triples(Factor(absolute=1.0), normal, normal, normal, 0)

@@ -7,11 +7,11 @@ from scipy.integrate import dblquad, quad
 
 import expectedkernels as ek
 from circuit_oracles import rare
+from expectedkernels.circuits.joint_pass import Tables
 from expectedkernels.circuits.operands import CircuitOperand, InputComponents, PointOperand
 from expectedkernels.data.evidence import as_evidence
 from expectedkernels.kernels import gram as module
 from expectedkernels.kernels.gram import (
-    Tables,
     at_known,
     gram,
     is_parallel,
@@ -214,14 +214,29 @@ def expected(p, q, r, k):
     return distribution(p) @ ((K @ distribution(q)) * (K @ distribution(r)))
 
 
+def tables(k, p):
+    """A product kernel by its numbers on pairs and triples of states."""
+    factors = k.blocks(p.vtree, p.cardinalities).factors
+
+    def table(variable, atoms):
+        n = atoms[0].cardinality
+        difference = np.arange(n)[:, None] - np.arange(n)
+        one = np.exp(factors[variable][0].log_at(difference.astype(float)))
+        return one if len(atoms) == 2 else one[:, :, None] * one[:, None, :]
+
+    return Tables(table)
+
+
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("seed", range(3))
-def test_three_circuits(name, seed):
+def test_a_kernel_given_by_tables_on_two_and_three_circuits(name, seed):
     p, q, r = circuits(seed)
     k = KERNELS[name]
     axes = tuple(map(CircuitOperand, (p, q, r)))
-    found = gram(axes, k.blocks(p.vtree, p.cardinalities), 2**30).linear()
+    found = gram(axes, tables(k, p), 2**30).linear()
     np.testing.assert_allclose(found, expected(p, q, r, k), rtol=1e-12)
+    pairs = gram(axes[:2], tables(k, p), 2**30).linear()
+    np.testing.assert_allclose(pairs, ek.expected_kernel(p, q, k), rtol=1e-12)
 
 
 @pytest.mark.parametrize("chunk", [2**27, 3000])
@@ -237,7 +252,7 @@ def test_rows_points_and_a_circuit(monkeypatch, chunk, rows_first):
     side = CircuitOperand(p, as_evidence(E, p.cardinalities))
     axes = (side, PointOperand(S, p.vtree, p.cardinalities), CircuitOperand(q))
     values = np.full((40, 7, 1), np.nan)
-    blocks = k.blocks(p.vtree, p.cardinalities)
+    blocks = tables(k, p)
     for at, piece in pieces(axes, blocks, 2**30, rows_first=rows_first):
         values[at] = piece.linear()
     np.testing.assert_allclose(gram(axes, blocks, 2**30).linear(), values, rtol=1e-13)
@@ -246,25 +261,6 @@ def test_rows_points_and_a_circuit(monkeypatch, chunk, rows_first):
     fits = (np.isnan(E[:, None]) | (E[:, None] == X)).all(axis=2)
     wanted = (fits * distribution(p) * (K @ distribution(q))) @ k.gram(X, S)
     np.testing.assert_allclose(values[:, :, 0], wanted, rtol=1e-12)
-
-
-def test_a_kernel_given_by_tables():
-    p, q, r = circuits(1)
-    k = KERNELS["product"]
-    factors = k.blocks(p.vtree, p.cardinalities).factors
-
-    def table(variable, atoms):
-        n = atoms[0].cardinality
-        difference = np.arange(n)[:, None] - np.arange(n)
-        one = np.exp(factors[variable][0].log_at(difference.astype(float)))
-        return one if len(atoms) == 2 else one[:, :, None] * one[:, None, :]
-
-    tables = Tables(p.vtree, table)
-    axes = tuple(map(CircuitOperand, (p, q, r)))
-    found = gram(axes, tables, 2**30).linear()
-    np.testing.assert_allclose(found, expected(p, q, r, k), rtol=1e-12)
-    pairs = gram(axes[:2], tables, 2**30).linear()
-    np.testing.assert_allclose(pairs, ek.expected_kernel(p, q, k), rtol=1e-12)
 
 
 NEAR, SAME = [[1.0, 0.5], [0.5, 1.0]], [[1.0, 0.0], [0.0, 1.0]]
@@ -305,13 +301,6 @@ def test_expectations_of_all_forms_are_sums_over_states(kernel):
     mass = np.exp(p.log_likelihood(X))
     expected = mass @ kernel(X, X) @ mass
     np.testing.assert_allclose(ek.expected_kernel(p, p, kernel), expected, rtol=1e-12)
-
-
-def test_three_axes_need_a_product_kernel():
-    p, q, r = circuits(2)
-    k = ek.RBF(0.3) + ek.Delta()
-    with pytest.raises(ek.KernelError, match="needs a kernel that is a product over the variab"):
-        gram(tuple(map(CircuitOperand, (p, q, r))), k.blocks(p.vtree, p.cardinalities), 2**30)
 
 
 @pytest.mark.parametrize(("kernel", "parallel"), FORMS, ids=range(len(FORMS)))

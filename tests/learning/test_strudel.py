@@ -419,7 +419,7 @@ def test_progress_tells_of_an_interrupt_on_a_terminal(clusters, monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
     learn_strudel(clusters[0], clusters[1], callback=stop)
-    assert "Strudel was interrupted: returning the best circuit so far" in terminal.getvalue()
+    assert "Strudel was interrupted: returning the best model so far" in terminal.getvalue()
 
 
 @given(rngs, domains(min_variables=2, max_variables=5))

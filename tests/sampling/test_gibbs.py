@@ -186,7 +186,7 @@ def test_real_variables_can_be_collapsed():
     p = ek.mixture([ek.Circuit.from_units(one), ek.Circuit.from_units(other)], [0.5, 0.5])
     rows = ek.collapsed_gibbs(p, 2000, [1], rng=0)
     assert abs(rows[:, 0].mean() - 0.45) < 0.06
-    with pytest.raises(ek.PropertyError, match=r"Variable 1 is real; it can be summed out"):
+    with pytest.raises(ek.PropertyError, match=r"Variable 1 is real; it can be marginalised"):
         ek.gibbs(p, 3)
 
 
@@ -277,9 +277,7 @@ def test_asia_has_two_classes():
     verdict = ek.stein.irreducible(network)
     assert verdict.holds is False
     assert "2 classes" in verdict.reason
-    message = (
-        r"over the variables 'tub', 'lung', 'either' split .* into 2 classes .* Sum out 'either'"
-    )
+    message = r"the variables 'tub', 'lung', 'either' split .* 2 classes .* Marginalise 'either'"
     with pytest.warns(ek.ReducibleWarning, match=message) as caught:
         X = ek.gibbs(network, 50, rng=0)
     assert caught[0].filename == __file__
@@ -345,8 +343,8 @@ def test_zeros_that_a_large_circuit_shows_on_the_way():
 
 def test_remedies_are_named_if_they_are_known():
     for model, match in (
-        (equal_chain(3), r"Sum out 0, 1 with collapsed_gibbs"),
-        (equal_chain(3).compile()[0], r"Sum out the variables that are functions"),
+        (equal_chain(3), r"Marginalise 0, 1 with collapsed_gibbs"),
+        (equal_chain(3).compile()[0], r"Marginalise the variables that are functions"),
     ):
         with pytest.warns(ek.ReducibleWarning, match=match):
             ek.gibbs(model, 3, rng=0)

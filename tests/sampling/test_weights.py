@@ -82,7 +82,7 @@ def test_samples_from_elsewhere_minimise_the_discrepancy_of_gibbs_updates():
     assert found.certificate == best.certificate
     assert found.discrepancy <= found.uniform_discrepancy
     np.testing.assert_allclose(found.ess, 1 / np.sum(found.weights**2))
-    assert "do not look like independent draws" in found.reason
+    assert "do not look like an independent sample" in found.reason
 
 
 def test_draws_from_the_target_keep_their_weight():
@@ -95,7 +95,7 @@ def test_draws_from_the_target_keep_their_weight():
     best = simplex_weights(G + np.trace(G) / 100 * np.eye(100))
     np.testing.assert_allclose(found.weights, best.weights, atol=1e-12)
     assert simplex_weights(G).ess < found.ess
-    assert "100 samples look like independent draws" in found.reason
+    assert "100 samples look like an independent sample" in found.reason
     _, label = np.unique(X, axis=0, return_inverse=True)
     label = label.ravel()
     assert len(np.unique(label)) < 100

@@ -122,7 +122,7 @@ def test_intervals_hold_the_truth_of_concentrated_targets(model, n, uniform):
         samples = target.sample(n, rng=seed)
         with warnings.catch_warnings():
             warnings.filterwarnings(
-                "ignore", "The samples of the target and the draws", RuntimeWarning
+                "ignore", "Samples of the target and of the proposal hardly", RuntimeWarning
             )
             found = ek.log_partition_estimate(target, samples, proposal=proposal, rng=seed)
         assert found.standard_error > 0

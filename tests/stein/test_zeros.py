@@ -15,7 +15,7 @@ SAMPLES = ASIA.compile()[0].sample(300, rng=0)
 
 def test_asia_works_as_it_is():
     samples = ek.bbis(ASIA, SAMPLES)
-    assert samples.decision.startswith("The target has zeros: 'either' is summed out")
+    assert samples.decision.startswith("The target has zeros: 'either' is marginalised")
     assert (samples.hidden, samples.operator) == ((5,), "gibbs")
     np.testing.assert_allclose([t[0] for t in samples.marginals()], EXACT, atol=0.05)
     again = ek.bbis(ASIA, SAMPLES[:200]).extended(SAMPLES[200:])

@@ -1,1 +1,1 @@
-"""Circuits: what they are and what they answer."""
+"""Circuits and their queries."""

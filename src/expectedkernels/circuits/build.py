@@ -1,7 +1,5 @@
 """Builders: factorised circuits, mixtures, hidden Markov models, Gaussian mixtures, random ones."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -75,7 +73,7 @@ def _listed(given: Any, what: str) -> list[Any]:
 
 
 def _check_distributions(rows: Any, what: str) -> None:
-    """Raise unless the last axis holds probabilities; what is not finite is refused elsewhere."""
+    """Raise unless the last axis holds probabilities; other checks raise for what is not finite."""
     if not np.isfinite(rows).all():
         return
     with np.errstate(over="ignore"):

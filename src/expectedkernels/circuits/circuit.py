@@ -41,7 +41,7 @@ class Circuit:
     Circuits are values: every operation returns a new one. Build them with `from_units`, with
     the builders (`factorized`, `mixture`, `hmm`, ...), from files, or learn them from data.
     Variables are numbered from 0; the states of a discrete one are 0, 1, ..., and NaN stands for
-    a value that is not observed. All answers are right for thousands of variables: values are
+    a value that is not observed. All results are right for thousands of variables: values are
     kept in range by log-scales.
 
     Attributes
@@ -51,9 +51,9 @@ class Circuit:
     blocks : tuple
         For every vtree node the block of its units. The units of the last block are the roots.
     names : tuple of str, or None
-        The names of the variables; questions take them in the place of numbers.
+        The names of the variables; queries take them in the place of numbers.
     states : tuple of tuples of labels, or None
-        The labels of the states of every variable; questions take them in the place of codes.
+        The labels of the states of every variable; queries take them in the place of codes.
     nonnegative : bool
         Whether it was made so that it has no negative values, whatever its weights are.
 
@@ -72,11 +72,10 @@ class Circuit:
     nonnegative: bool = False
 
     shortcuts: ClassVar[Any] = None
-    """What it was made from, where that answers `log_values` and `marginals` faster than blocks.
+    """What it was made from, if that computes `log_values` and `marginals` faster than blocks.
 
-    Answers are None where blocks are to be asked. That depends on the question alone, not on what
-    has been asked or made before, so that copies of a circuit give the same answers to the last
-    digit.
+    Results are None where blocks are to be used. That depends on the query alone, not on earlier
+    ones, so that copies of a circuit give bitwise equal results.
     """
 
     @classmethod
@@ -93,9 +92,9 @@ class Circuit:
         cut: Callable[[], tuple[Input | Inner, ...]],
         shortcuts: object = None,
     ) -> Self:
-        """The circuit on the host with one root, whose blocks `cut` makes when they are asked for.
+        """The circuit on the CPU with one root, whose blocks `cut` makes at their first use.
 
-        `shortcuts` may answer some questions in their place, before and after.
+        `shortcuts` may compute some queries in their place, before and after.
         """
         circuit = object.__new__(cls)
         named = {field.name: getattr(schema, field.name) for field in fields(schema)}
@@ -126,7 +125,15 @@ class Circuit:
     @property
     def n_roots(self) -> int:
         """The number of functions the circuit computes at once, one per root unit."""
-        return 1 if self.is_deferred else self.blocks[-1].n_units
+        blocks = vars(self).get("blocks")
+        return 1 if blocks is None else blocks[-1].n_units
+
+    def require_single_root(self, why: str) -> None:
+        """Raise unless the circuit has one root."""
+        if self.n_roots != 1:
+            raise checks.CircuitError(
+                f"{why} needs a circuit with one root. Got {self.n_roots} roots."
+            )
 
     @cached_property
     def cardinalities(self) -> tuple[int | None, ...]:
@@ -195,8 +202,11 @@ class Circuit:
 
     def input(self, variable: int) -> Input:
         """The block of input units of a variable."""
-        block: Any = self.blocks[self.vtree.leaf(variable)]
-        return block
+        return self._inputs[variable]
+
+    @cached_property
+    def _inputs(self) -> list[Any]:
+        return [self.blocks[self.vtree.leaf(v)] for v in range(self.n_variables)]
 
     @cached_property
     def _counts(self) -> tuple[int, int, int]:
@@ -226,10 +236,11 @@ class Circuit:
 
     @property
     def operand(self) -> Operand:
-        """The circuit as one axis of a joint pass, on the host unless gradients are asked for."""
-        if self.is_on_host or self.has_gradients:
-            own = self._operand
-            return own if self.is_on_host else own.renumbered(self.blocks)
+        """The circuit as one axis of a joint pass, on the CPU unless gradients are required."""
+        if self.is_on_host:
+            return self._operand
+        if self.has_gradients:
+            return self._operand.renumbered(self.blocks)
         return self.host.operand
 
     @cached_property
@@ -238,11 +249,11 @@ class Circuit:
 
     @cached_property
     def levels(self) -> Levels:
-        """The units level by level, for passes up and down, on the host."""
+        """The units level by level, for passes up and down, on the CPU."""
         return circuit_levels(self.vtree, self.blocks, self.operand.bounds)
 
     def _each(self, name: str) -> list[Any]:
-        """What all blocks say when they are asked for this."""
+        """An attribute of all blocks."""
         return list(map(attrgetter(name), self.blocks))
 
     def remembered(self, key: str, make: Callable[[], Made]) -> Made:
@@ -272,10 +283,10 @@ class Circuit:
 
     @property
     def has_gradients(self) -> bool:
-        """Whether gradients with respect to some array are asked for."""
-        return not self.is_on_host and any(
-            getattr(array, "requires_grad", False) for array in self._arrays
-        )
+        """Whether gradients with respect to some array are required."""
+        if self.is_on_host:
+            return False
+        return self._of_torch and any(map(attrgetter("requires_grad"), self._arrays))
 
     @cached_property
     def _of_torch(self) -> bool:
@@ -298,7 +309,7 @@ class Circuit:
 
     @property
     def host(self) -> Self:
-        """The circuit on the host, kept as long as none of its arrays is written to."""
+        """The circuit on the CPU, kept as long as none of its arrays is written to."""
         if self.is_on_host:
             return self
         written = self._n_writes
@@ -309,7 +320,7 @@ class Circuit:
 
     @property
     def is_known_nonnegative(self) -> bool:
-        """Whether it was made so that it has no negative values, and has its numbers still."""
+        """Whether it was made so that it has no negative values, and has its parameters still."""
         return self.nonnegative and not self._n_writes
 
     @property
@@ -322,9 +333,9 @@ class Circuit:
 
         A circuit whose arrays are there already is returned itself, with all it has cached.
 
-        Circuits in torch, on a host or a card, answer log-likelihoods, marginals, sites, samples
+        Circuits in torch, on a CPU or a GPU, compute log-likelihoods, marginals, sites, samples
         and most probable rows there; `condition`, `normalize` and the algebra of circuits work on
-        the host.
+        the CPU.
 
         Parameters
         ----------
@@ -353,7 +364,7 @@ class Circuit:
             return self
         blocks = tuple(map(methodcaller("moved", target.move), self.blocks))
         moved = replace(self, blocks=blocks, nonnegative=self.is_known_nonnegative)
-        if dtype is None and self.is_on_host:  # what it has cached serves questions there, too
+        if dtype is None and self.is_on_host:  # what it has cached serves queries there, too
             vars(moved)["_kept_host"] = (moved._n_writes, self)
         return moved
 
@@ -424,13 +435,12 @@ class Circuit:
         return cls.from_blocks(*circuit_blocks(root, vtree=vtree, smooth=smooth))
 
     def written_out(self) -> Circuit:
-        """The circuit with its units only, which answer whatever is asked.
+        """The circuit with its units only, which serve all queries.
 
-        The circuit of a graphical model has tables of conditional probabilities, too. These answer
-        likelihoods and marginals where rows are few for the size of the tables, so that single
-        questions need no units. Small tables answer one row after the other as fast as units do;
-        who puts a hundred single questions to large ones may be served faster by units. Other
-        circuits are returned themselves.
+        The circuit of a graphical model also has tables of conditional probabilities. These compute
+        likelihoods and marginals of few rows, so that single queries need no units. For a hundred
+        single queries of a model with large tables, units may be faster. Other circuits are
+        returned themselves.
 
         Returns
         -------
@@ -540,7 +550,7 @@ class Circuit:
         return queries.log_partition(self)
 
     def normalize(self) -> Circuit:
-        """The circuit divided by its sum, with every unit summing to one, on the host.
+        """The circuit divided by its sum, with every unit summing to one, on the CPU.
 
         The arrays of the result are NumPy's, also if those of the circuit are not. Weights that
         are too small for a double beside the others of their sum unit become zero.
@@ -572,7 +582,7 @@ class Circuit:
             A list with one array per variable, which is also indexed by names and prints as a
             table. Shape (cardinality,) for one row, (rows, cardinality) for 2-D evidence. For a
             real variable the two entries are its mean and variance. The arrays are NumPy's, also
-            if those of the circuit are not, unless gradients by its numbers are asked for.
+            if those of the circuit are not, unless its parameters require gradients.
 
         Examples
         --------
@@ -920,7 +930,7 @@ def of_tables(kind: type[AnyCircuit], vtree: Vtree, schema: Schema, tables: Any)
 
 
 def host_for(circuit: AnyCircuit, what: str) -> AnyCircuit:
-    """The circuit on the host; raises if gradients are asked for, as `what` loses them.
+    """The circuit on the CPU; raises if gradients are required, as `what` loses them.
 
     Examples
     --------
@@ -930,7 +940,7 @@ def host_for(circuit: AnyCircuit, what: str) -> AnyCircuit:
     """
     if circuit.has_gradients:
         raise checks.PropertyError(
-            f"{what} does not follow gradients, and they are asked for by numbers of this "
+            f"{what} does not follow gradients, and they are required by parameters of this "
             "circuit. Give circuit.to('numpy'), which has none."
         )
     return circuit.to("numpy")

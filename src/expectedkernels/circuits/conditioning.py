@@ -13,11 +13,10 @@ from array_api_compat import is_torch_array
 
 from expectedkernels.arrays import as_like, distinct_sparse_rows, spans, to_numpy
 from expectedkernels.circuits.inputs import TINY, Input, log_sizes
-from expectedkernels.circuits.operands import LEAST_ROOM
 from expectedkernels.data.evidence import Evidence
 from expectedkernels.engine import passes
 from expectedkernels.engine.blocks import Inner, from_leaves, inner_of_edges
-from expectedkernels.engine.layers import Edges, Level, Levels
+from expectedkernels.engine.layers import LEAST_ROOM, Edges, Level, Levels
 from expectedkernels.engine.operations import States, TensorLevels, tensor_levels
 from expectedkernels.engine.passes import Atoms, Up
 from expectedkernels.vtree import Vtree
@@ -30,10 +29,10 @@ LEAST_TENSOR_ROOM = {"float64": LEAST_ROOM, "float32": 20.0}
 
 
 def levels_of(circuit: Circuit) -> Levels | None:
-    """The levels that passes go over, where the circuit is; None if passes cannot answer.
+    """The levels that passes go over, where the circuit is; None if passes cannot be used.
 
     They can with weights that are not negative nor too small, in NumPy or in torch, if no
-    gradients are asked for.
+    gradients are required.
     """
     if circuit.is_on_host:
         levels: Levels = circuit.levels
@@ -55,7 +54,7 @@ def levels_of(circuit: Circuit) -> Levels | None:
 def chunks(
     levels: Levels, n_rows: int, max_bytes: float = inf, per_row: int = 1, values_only: bool = False
 ) -> list[slice]:
-    """Rows that are worked on at once, all of about one size, with `per_row` answers each."""
+    """Rows that are worked on at once, all of about one size, with `per_row` results each."""
     most = max(1, passes.chunk_rows(levels, max_bytes, values_only) // per_row)
     step = max(1, -(-n_rows // max(1, -(-n_rows // most))))
     return spans(n_rows, step)
@@ -65,14 +64,16 @@ def evidence_chunks(
     levels: Levels, evidence: Evidence | None, max_bytes: float = inf, values_only: bool = False
 ) -> Iterator[tuple[slice, Any]]:
     """Rows of evidence that are worked on at once, and which these are; None is one row."""
-    n = 1 if evidence is None else evidence.n_rows
-    for rows in chunks(levels, n, max_bytes, values_only=values_only):
-        whole = evidence is None or rows.stop - rows.start == n
-        yield rows, evidence if whole else evidence.rows(rows)  # type: ignore[union-attr]
+    if evidence is None or evidence.n_rows == 1:
+        yield slice(0, 1), evidence
+        return
+    for rows in chunks(levels, evidence.n_rows, max_bytes, values_only=values_only):
+        whole = rows.stop - rows.start == evidence.n_rows
+        yield rows, evidence if whole else evidence.rows(rows)
 
 
 def observed(circuit: Circuit, levels: Levels, evidence: Evidence | None) -> Atoms:
-    """What rows of evidence say of all atoms of a circuit on the host, for passes over levels.
+    """What rows of evidence say of all atoms of a circuit on the CPU, for passes over levels.
 
     One row gives arrays of one axis less in NumPy, but not in torch.
     """

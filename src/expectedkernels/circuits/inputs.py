@@ -193,7 +193,7 @@ EDGE = 8.0 * float(np.finfo(np.float64).eps)
 class Family(ReadOnly):
     """What the families have in common: the words of blocks, of rows of numbers.
 
-    A family holds arrays and says what its `numbers` are, and the rest of the questions.
+    A family holds arrays, and defines what its `numbers` are, and the other methods.
     """
 
     cardinality: ClassVar[Any] = None
@@ -253,7 +253,7 @@ class Family(ReadOnly):
         """What is wrong with the parameters, None if nothing is."""
 
     def mapped(self, change: Callable[[Any], Any]) -> Any:
-        """The block with all its numbers changed."""
+        """The block with all its weights changed."""
         return self.with_numbers(change(self.numbers))
 
     def refilled(self, numbers: Any) -> Any:
@@ -326,7 +326,7 @@ class Table(Family):
         return shares
 
     def given(self, column: Any) -> tuple[Table, Any]:
-        """The block given what one row says, and the logs of factors of its numbers."""
+        """The block given what one row says, and the logs of factors of its weights."""
         return self, np.tile(self.log_weights(column)[:, column.codes[0]], self.n_units)
 
     def power(self, alpha: float) -> tuple[Table, Any]:
@@ -504,8 +504,8 @@ class Real(Family):
             return column.logs.T
         missing = np.isnan(column.values)
         found = self.log_density(np.where(missing, 0.0, column.values))
-        found[missing] = 0.0
-        return found.T
+        xp = namespace(found)
+        return xp.where(as_like(missing[:, None], found), xp.zeros_like(found), found).T
 
     def log_modes(self, column: Any) -> Any:
         """The logs of the densities, (components, statements), the largest ones if not observed."""
@@ -539,7 +539,7 @@ class Real(Family):
         return values
 
     def given(self, column: Any) -> tuple[Real, Any]:
-        """The block given what one row says, and the logs of factors of its numbers.
+        """The block given what one row says, and the logs of factors of its weights.
 
         An observed value leaves a point of every unit, with the unit's density there.
         """

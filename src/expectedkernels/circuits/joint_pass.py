@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, exp, floor, inf, prod
-from typing import TYPE_CHECKING, Any
-from weakref import ref
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from array_api_compat import is_torch_array
 from scipy import sparse
 
-from expectedkernels.arrays import as_like, is_on_card, namespace, place_of, take, to_numpy
-from expectedkernels.circuits.operands import (
-    LEAST_ROOM,
-    CircuitOperand,
-    PointOperand,
-    rows_are_cheaper,
-)
-from expectedkernels.engine.joint import KEPT, joint_layout, joint_levels
-from expectedkernels.engine.nodes import CACHED_BYTES, NodePass, log_headroom
+from expectedkernels import arrays
+from expectedkernels.arrays import as_like, is_on_card, namespace, take, to_numpy
+from expectedkernels.circuits.inputs import log_sizes
+from expectedkernels.circuits.operands import CircuitOperand, PointOperand, rows_are_cheaper
+from expectedkernels.engine.joint import joint_layout, joint_levels, log_headroom
+from expectedkernels.engine.layers import LEAST_ROOM
+from expectedkernels.engine.nodes import CACHED_BYTES, NodePass
 from expectedkernels.engine.operations import differentiable
 from expectedkernels.engine.passes import Atoms, up
-from expectedkernels.engine.replay import fits, replayed
-from expectedkernels.engine.scaled import NodeValues, Scaled
-from expectedkernels.vtree import Vtree
+from expectedkernels.engine.replay import fits, replayed, total_bytes
+from expectedkernels.engine.scaled import NodeValues, Scaled, exponentials
 
 if TYPE_CHECKING:
     from expectedkernels.circuits.circuit import Circuit
@@ -40,29 +37,46 @@ FEW = 0.125
 """With less than this share of cells out of range, these are found by halves of rows."""
 
 
-class NoKernel:
-    """The kernel of a pass over one circuit: likelihoods."""
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """A product kernel given by plain numbers on the atoms of every variable.
 
-    operands: tuple[Any, ...] = ()
-    is_signed = has_gradients = False
-    is_uniform = True
+    Attributes
+    ----------
+    numbers : function of a variable and the atoms of all axes
+        Gives an array with one axis for each, of numbers that are zero or of a size that products
+        of many can have.
+    is_uniform : bool
+        Whether all variables have the same values.
+    """
 
-    def key(self, variable: int) -> None:
-        """All variables are alike."""
+    numbers: Callable[[int, tuple[Any, ...]], Any]
+    is_uniform: bool = False
 
-    def table(self, variable: int, atoms: Any, like: Any, mode: str) -> tuple[NodeValues, bool]:
-        """One for every atom, or its log."""
-        return NodeValues(np.zeros(atoms[0].n) if mode == "logs" else np.ones(atoms[0].n)), False
+    operands: ClassVar[tuple[Any, ...]] = ()
+    weights: ClassVar[tuple[float, ...]] = (1.0,)
+    tensor: ClassVar[None] = None
+    is_signed: ClassVar[bool] = False
+    has_gradients: ClassVar[bool] = False
+
+    def key(self, variable: int) -> Any:
+        """What is equal for variables with the same values."""
+        return None if self.is_uniform else variable
+
+    def table(
+        self, variable: int, atoms: tuple[Any, ...], like: Any, mode: str
+    ) -> tuple[NodeValues, bool]:
+        """The numbers of a variable."""
+        return exponentials(log_sizes(self.numbers(variable, atoms)), mode)
+
+
+LIKELIHOODS = Tables(lambda _, atoms: np.ones(atoms[0].n), is_uniform=True)
+"""The kernel of a pass over one circuit."""
 
 
 def array_in(circuit: Circuit) -> Any:
     """One of the circuit's arrays."""
     return circuit.blocks[0].numbers
-
-
-def array_of(axes: tuple[Any, ...]) -> Any:
-    """An array of the first circuit: results live where it does."""
-    return array_in(next(side.circuit for side in axes if not isinstance(side, PointOperand)))
 
 
 class JointPass:
@@ -77,38 +91,25 @@ class JointPass:
         Of the kernel, if it has units, and of all circuits.
     batched : list of int
         The axes with rows, points first: they choose from their atoms while others are atoms still.
-    like : array
-        An empty one where values are: in torch if the first circuit is, or else in NumPy.
+    array, like : arrays
+        One of the first circuit: results live where it does. An empty one where values are: in
+        torch if the first circuit is, or else in NumPy.
     """
 
     def __init__(self, axes: tuple[Any, ...], kernel: Any):
         self.axes, self.kernel = axes, kernel
-        self.operands = [
-            *kernel.operands,
-            *(side.operand for side in axes if not isinstance(side, PointOperand)),
-        ]
-        rows = [i for i, side in enumerate(axes) if side.is_batched]
-        self.batched = sorted(rows, key=lambda i: not isinstance(axes[i], PointOperand))
-        like = array_of(axes)
+        circuits = [side for side in axes if not isinstance(side, PointOperand)]
+        self.operands = [*kernel.operands, *(side.operand for side in circuits)]
+        self.vtree = self.operands[0].vtree
+        rows = [i for i, side in enumerate(axes) if side not in circuits or side.evidence]
+        self.batched = sorted(rows, key=lambda i: axes[i] in circuits)
+        self.shape = tuple(axes[i].n_rows for i in self.batched)
+        self.array = like = array_in(circuits[0].circuit)
         self.like: Any = np.empty(0)
         if is_torch_array(like):
             self.like = like.detach().new_empty(0, dtype=namespace(like).float64)
         self.signed = any(x.is_signed for x in (kernel, *self.operands, *axes))
-
-    @property
-    def vtree(self) -> Vtree:
-        """The vtree."""
-        return self.operands[0].vtree
-
-    @cached_property
-    def shape(self) -> tuple[int, ...]:
-        """The number of rows of every batch."""
-        return tuple(self.axes[i].n_rows for i in self.batched)
-
-    @cached_property
-    def has_gradients(self) -> bool:
-        """Whether gradients are asked for."""
-        return self.kernel.has_gradients or any(op.has_gradients for op in self.operands)
+        self.has_gradients = any(x.has_gradients for x in (kernel, *self.operands))
 
     @cached_property
     def by_layers(self) -> bool:
@@ -143,20 +144,21 @@ class JointPass:
             widest = max(level.n_products for level in self.levels.levels)
             size = self.levels.n_units + 2 * widest + 2 * self.levels.n_atoms
             return 8 * size * prod(self.shape)
-        peak = alive = 0
-        sizes = [0] * self.vtree.n_nodes
-        counts = [self.axes[i].batch.count for i in self.batched]
-        for node in range(self.vtree.n_nodes):
-            cells = 8 * prod(count[node] for count in counts)
-            sizes[node] = cells * prod(op.units[node] for op in self.operands)
-            products = cells * prod(op.widths[node] for op in self.operands)
-            rows = max((count[node] for count in counts), default=1)
-            most = 4 * max(CACHED_BYTES, products // rows) + 2 * sizes[node]
-            peak = max(peak, alive + min(3 * products + sizes[node], most))
-            alive += sizes[node]
-            if not self.vtree.is_leaf(node):
-                alive -= sizes[self.vtree.left[node]] + sizes[self.vtree.right[node]]
-        return peak
+        rows, units, products = self._sizes
+        below, inner = np.zeros_like(units), self.vtree.variable < 0
+        below[inner] = units[self.vtree.left[inner]] + units[self.vtree.right[inner]]
+        alive = np.cumsum(units - below) - units + below  # values of nodes that wait for others
+        part = np.maximum(CACHED_BYTES / 8, products / rows.max(axis=0))
+        return int(8 * (alive + np.minimum(3 * products + units, 4 * part + 2 * units)).max())
+
+    @property
+    def _sizes(self) -> tuple[Any, Any, Any]:
+        """The number of rows or patterns of every batch, of units and of products of all nodes."""
+        ones = np.ones((1, self.vtree.n_nodes))
+        rows = np.concatenate([ones, *([self.axes[i].batch.count] for i in self.batched)])
+        each = np.array([(op.units, op.widths) for op in self.operands], dtype=np.float64)
+        units, products = rows.prod(axis=0) * each.prod(axis=0)
+        return rows, units, products
 
     @property
     def n_steps(self) -> int:
@@ -168,20 +170,16 @@ class JointPass:
     @property
     def operations(self) -> int:
         """How many multiplications and additions there are, those of padding not counted."""
-        total = 0
-        counts = [self.axes[i].batch.count for i in self.batched]
-        for node in range(self.vtree.n_nodes):
-            sizes = [op.widths[node] for op in self.operands]
-            cells = prod(count[node] for count in counts)
-            total += cells * prod(sizes)
-            blocks = [op.blocks[node] for op in self.operands]
-            weighted = [i for i, block in enumerate(blocks) if block.matrix is not None]
-            for i in sorted(weighted, key=lambda i: blocks[i].n_units / max(1, sizes[i])):
-                matrix = blocks[i].matrix
-                terms = matrix.nnz if sparse.issparse(matrix) else prod(matrix.shape)
-                total += 2 * cells * terms * prod(n for j, n in enumerate(sizes) if j != i)
-                sizes[i] = blocks[i].n_units
-        return total
+        (rows, _, products), total = self._sizes, 0.0
+        units_of, widths_of = zip(*((op.units, op.widths) for op in self.operands), strict=True)
+        for node, cells in enumerate(rows.prod(axis=0).tolist()):
+            units, sizes = ([x[node] for x in each] for each in (units_of, widths_of))
+            for i in sorted(range(len(units)), key=lambda i: units[i] / max(1, sizes[i])):
+                if (matrix := self.operands[i].matrices[node]) is not None:
+                    terms = matrix.nnz if sparse.issparse(matrix) else prod(matrix.shape)
+                    total += 2 * cells * terms * prod(n for j, n in enumerate(sizes) if j != i)
+                    sizes[i] = units[i]
+        return int(total + products.sum())
 
     def __str__(self) -> str:
         if not self.by_layers:
@@ -253,6 +251,12 @@ class JointPass:
 
     def values(self) -> Scaled | None:
         """The values of all roots and rows; None if those of a few rows are out of range."""
+        arrays.require_memory(
+            self.n_bytes,
+            "A pass over all pairs of units of the circuits",
+            arrays.SMALLER_CIRCUITS,
+            total_bytes(self.like) if is_on_card(self.like) else None,
+        )
         if self.room < LEAST_ROOM:
             return self._logs()
         value, clamped = self._plain("floor")
@@ -302,7 +306,12 @@ class JointPass:
         return NodePass(self.operands, self._leaf_at, batches, order, mode, self.signed)
 
     def _by_layers(self, mode: str) -> tuple[NodeValues, bool]:
-        atoms, scale, bounds, clamped = self._known_atoms(mode)
+        kernel, own, found = vars(self.levels).get("last_atoms", (None, "", None))
+        if kernel is not self.kernel or own != mode or self.batched or self.has_gradients:
+            found = self._atoms(mode)
+            if not (self.batched or self.has_gradients) and len(found[0]) <= FEW_ATOMS:
+                vars(self.levels)["last_atoms"] = self.kernel, mode, found
+        atoms, scale, bounds, clamped = found
         if self.has_gradients:
             roots, more, small = differentiable(self.levels, atoms, bounds)
         else:
@@ -313,56 +322,38 @@ class JointPass:
         scale = None if scale is None else scale.reshape(self.shape)
         return NodeValues(data, scale), clamped or small
 
-    def _known_atoms(self, mode: str) -> tuple[Any, Any, tuple[int, int, bool], bool]:
-        """What `_atoms` gives; without rows, kernels keep it for the next pass."""
-        known = getattr(self.kernel, "known", None)
-        if known is None or self.batched or self.has_gradients:
-            return self._atoms(mode)
-        key = ("atoms", mode, place_of(self.like), *(ref(side.numbers) for side in self.axes))
-        found = known.get(key) or self._atoms(mode)
-        if key not in known and found[0].shape[0] <= FEW_ATOMS:
-            kept = [x for x in list(known) if x[0] == "atoms"]
-            for old in kept[: max(0, len(kept) + 1 - KEPT)]:
-                known.pop(old, None)
-            known[key] = found
-        return found
-
     def _atoms(self, mode: str) -> tuple[Any, Any, tuple[int, int, bool], bool]:
         """The values of all atoms, their log-scales and bounds, and whether some were too small."""
-        n_rows = prod(self.shape)
         xp, clamped, low, high = namespace(self.like), False, 0.0, 0.0
         variables = self.vtree.variable[self.levels.levels[0].nodes].tolist()
         parts: list[Any] = [None] * len(variables)
         scale: Any = None
-        shape = (-1, n_rows) if self.shape else (-1,)
+        shape = (-1, prod(self.shape)) if self.shape else (-1,)
         for places in self._alike(variables):
             value, small = self._leaf([variables[i] for i in places], mode)
             clamped, low, high = clamped or small, min(low, value.low), max(high, value.high)
-            data = [x.reshape(shape) for x in value.data] * (len(places) // len(value.data))
-            for i, x in zip(places, data, strict=True):
-                parts[i] = x
             if value.scale is not None:
                 more = xp.broadcast_to(value.scale, (len(places), *self.shape)).sum(axis=0)
                 scale = more.reshape(-1) if scale is None else scale + more.reshape(-1)
+            data = [x.reshape(shape) for x in value.data] * (len(places) // len(value.data))
+            for i, x in zip(places, data, strict=True):
+                parts[i] = x
         atoms = as_like(namespace(parts[0]).concat(parts), self.like)
         if is_torch_array(atoms):
             atoms = atoms.reshape(len(atoms), -1)
         return atoms, scale, (floor(low), ceil(high), self.signed), clamped
 
-    def _alike(self, variables: list[int]) -> Iterable[list[int]]:
+    def _alike(self, variables: list[int]) -> list[list[int]]:
         """The places of variables with the same values of the kernel, together."""
         domains = next(x.circuit for x in self.axes if isinstance(x, CircuitOperand)).cardinalities
         several = sum(isinstance(side, PointOperand) for side in self.axes) < 2
-        if several and self.kernel.is_uniform and domains.count(domains[0]) == len(domains):
-            several = domains[0] is not None
-            return (
-                [list(range(len(variables)))] if several else [[i] for i in range(len(variables))]
-            )
+        if several and self.kernel.is_uniform and None not in domains and len({*domains}) == 1:
+            return [list(range(len(variables)))]
         found: dict[Any, list[int]] = {}
         for i, v in enumerate(variables):
             alone = domains[v] is None or not several
             found.setdefault((i,) if alone else (self.kernel.key(v), domains[v]), []).append(i)
-        return found.values()
+        return list(found.values())
 
     def _roots(self, levels: Any, atoms: Any, bounds: Any, mode: str) -> tuple[Any, Any, bool]:
         """The values of the roots, their log-scales, and whether some values were too small."""

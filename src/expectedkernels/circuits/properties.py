@@ -1,7 +1,5 @@
 """Structural properties of circuits, each with a reason."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
@@ -13,18 +11,9 @@ import numpy as np
 from expectedkernels import checks
 from expectedkernels.arrays import spans
 from expectedkernels.checks import CircuitError, CompatibilityError, PropertyError, Verdict
+from expectedkernels.circuits import graph as units
 from expectedkernels.circuits.circuit import Circuit, merge_equal
-from expectedkernels.circuits.graph import (
-    CELLS_AT_ONCE,
-    Categorical,
-    Graph,
-    Leaf,
-    Product,
-    Sum,
-    Unit,
-    evaluate,
-    show,
-)
+from expectedkernels.circuits.graph import Graph, Sum, Unit, show
 from expectedkernels.circuits.queries import deterministic
 from expectedkernels.circuits.structure import circuit_blocks, find_vtree, node_masks, show_split
 from expectedkernels.display import overview
@@ -55,7 +44,7 @@ def graph_deterministic(graph: Graph) -> Verdict:
 
 
 def _on_blocks(graph: Graph) -> Verdict | None:
-    """The exact answer on the blocks of the graph, None if it has none, or too large ones.
+    """The exact result on the blocks of the graph, None if it has none, or too large ones.
 
     Weights and values that are not zero are taken for one, so that numbers of blocks count the
     inputs of sums that were merged there.
@@ -66,11 +55,11 @@ def _on_blocks(graph: Graph) -> Verdict | None:
             below = [made[j] for j in inputs]
             if isinstance(unit, Sum):
                 made.append(Sum(below, unit.weights != 0))
-            elif isinstance(unit, Leaf):
+            elif isinstance(unit, units.Leaf):
                 discrete = unit.cardinality is not None
-                made.append(Categorical(unit.variable, unit.probs != 0) if discrete else unit)  # type: ignore[attr-defined]
+                made.append(units.Categorical(unit.variable, unit.probs != 0) if discrete else unit)  # type: ignore[attr-defined]
             else:
-                made.append(Product(below))
+                made.append(units.Product(below))
         vtree, blocks = circuit_blocks(made[-1], smooth=True)
         for mask, block in zip(node_masks(vtree), merge_equal(vtree, blocks), strict=True):
             if (block.flat[0] > 1.0).any():
@@ -83,14 +72,14 @@ def _on_blocks(graph: Graph) -> Verdict | None:
 
 
 def _enumerated(graph: Graph) -> Verdict:
-    """The answer from the values of all units at all points."""
+    """The result from the values of all units at all points."""
     cards: dict[int, Any] = graph.cardinalities
     n, variables = prod(cards.values()), sorted(cards)
     X = np.zeros((n, variables[-1] + 1))
     shape = tuple(cards[v] for v in variables)
     X[:, variables] = np.stack(np.unravel_index(np.arange(n), shape), axis=1)
-    for part in spans(n, max(1, CELLS_AT_ONCE // len(graph.units))):
-        _, signs = evaluate(graph, X[part])
+    for part in spans(n, max(1, units.CELLS_AT_ONCE // len(graph.units))):
+        _, signs = units.evaluate(graph, X[part])
         for i, unit in enumerate(graph.units):
             if isinstance(unit, Sum):
                 pairs = zip(graph.inputs[i], unit.weights, strict=True)

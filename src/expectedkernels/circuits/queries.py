@@ -11,29 +11,14 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from expectedkernels.arrays import (
-    DEFAULT_MAX_BYTES,
-    as_generator,
-    as_like,
-    detach,
-    is_numpy,
-    namespace,
-    require_memory,
-    spans,
-    to_numpy,
-)
+from expectedkernels import arrays
+from expectedkernels.arrays import DEFAULT_MAX_BYTES, as_like, detach, namespace, spans, to_numpy
 from expectedkernels.checks import DataError, EvidenceError, PropertyError, Verdict
 from expectedkernels.circuits import conditioning
-from expectedkernels.circuits.conditioning import (
-    LogValues,
-    evidence_chunks,
-    levels_of,
-    observed,
-    run_shares,
-)
+from expectedkernels.circuits.conditioning import LogValues, evidence_chunks, levels_of, run_shares
 from expectedkernels.circuits.inputs import Input, log_sizes, log_sum_exp, require_range
-from expectedkernels.circuits.joint_pass import JointPass, NoKernel
-from expectedkernels.circuits.operands import CircuitOperand, check_single_root, rows_are_cheaper
+from expectedkernels.circuits.joint_pass import LIKELIHOODS, JointPass
+from expectedkernels.circuits.operands import CircuitOperand, rows_are_cheaper
 from expectedkernels.data.evidence import Column, Evidence, as_evidence, is_batch
 from expectedkernels.data.schema import Schema
 from expectedkernels.data.tables import as_floats, as_table, is_frame
@@ -67,18 +52,18 @@ def by_rows(circuit: Circuit, evidence: Evidence | None) -> bool:
     )
 
 
-def level_logs(circuit: Circuit, evidence: Evidence | None, max_bytes: float) -> tuple[Any, Any]:
+def level_logs(circuit: Circuit, evidence: Evidence | None) -> tuple[Any, Any]:
     """The logs of the values of the roots, (rows, roots), and the rows where they are not right."""
     levels: Any = levels_of(circuit)
     parts, lost = [], []
-    work = passes.workspace(levels)
+    work = operations.Workspace(levels.like)
 
     def run(atoms: Atoms) -> tuple[Any, Any]:
         found = passes.up(levels, atoms, work, values_only=True)
         return found.log_roots, found.raised_mark
 
-    for rows, some in evidence_chunks(levels, evidence, max_bytes, values_only=True):
-        atoms = observed(circuit.host, levels, some)
+    for rows, some in evidence_chunks(levels, evidence, DEFAULT_MAX_BYTES, values_only=True):
+        atoms = conditioning.observed(circuit.host, levels, some)
         roots, mark = _captured(levels, "likelihoods", atoms, run)
         parts.append(roots.reshape(circuit.n_roots, -1).T)
         if mark is not None and bool(mark):
@@ -89,7 +74,7 @@ def level_logs(circuit: Circuit, evidence: Evidence | None, max_bytes: float) ->
 
 
 def _captured(levels: Levels, name: str, atoms: Atoms, run: Any) -> Any:
-    """What a pass gives for atoms; on a card it is captured."""
+    """What a pass gives for atoms; on a GPU it is captured."""
     states = atoms.values
     if not isinstance(states, States):
         return run(atoms)
@@ -175,9 +160,7 @@ TOLERANCE, SINGLE_TOLERANCE = 1e-6, 1e-3
 """
 
 
-def log_values(
-    circuit: Circuit, evidence: Evidence | None, max_bytes: int = DEFAULT_MAX_BYTES
-) -> tuple[Any, Any]:
+def log_values(circuit: Circuit, evidence: Evidence | None) -> tuple[Any, Any]:
     """Logs of the absolute values of the roots given rows of evidence, and signs (or None).
 
     Shape (rows, roots); one row without evidence.
@@ -191,30 +174,27 @@ def log_values(
     if found is not None:
         return found[:, None], None
     if not by_rows(circuit, evidence):
-        return _swept_logs(circuit, evidence, max_bytes)
-    logs, lost = level_logs(circuit, evidence, max_bytes)
+        logs, sign = _swept_logs(circuit, evidence)
+        return logs, sign if bool(circuit.xp.any(detach(sign) < 0)) else None
+    logs, lost = level_logs(circuit, evidence)
     if len(lost):
         some = None if evidence is None else evidence.rows(lost)
-        again = _swept_logs(circuit, some, max_bytes)[0]
+        again = _swept_logs(circuit, some)[0]
         logs[as_like(lost, logs)] = circuit.xp.astype(again, logs.dtype)
     return logs, None
 
 
-def _swept_logs(circuit: Circuit, evidence: Evidence | None, max_bytes: int) -> tuple[Any, Any]:
-    """What `log_values` gives, for any weights and values of any range."""
-    logs, sign = _joint_logs(circuit, evidence, max_bytes)
-    return logs, sign if bool(circuit.xp.any(detach(sign) < 0)) else None
+def _swept_logs(circuit: Circuit, evidence: Any) -> tuple[Any, Any]:
+    """Logs and signs for any weights and range, by a joint pass of the circuit alone.
 
-
-def _joint_logs(circuit: Circuit, evidence: Any, max_bytes: int) -> tuple[Any, Any]:
-    """Logs and signs by a joint pass of the circuit alone, in halves if it is too large."""
+    In halves if it is too large, or a few rows are out of range.
+    """
     side = CircuitOperand(circuit, evidence)
-    joint, n = JointPass((side,), NoKernel()), side.n_rows or 1
-    found = None if n > 1 and joint.n_bytes > max_bytes else joint.values()
+    joint, n = JointPass((side,), LIKELIHOODS), side.n_rows or 1
+    found = None if n > 1 and joint.n_bytes > DEFAULT_MAX_BYTES else joint.values()
     if found is None:
-        halves = evidence.rows(slice(0, n // 2)), evidence.rows(slice(n // 2, n))
-        parts = zip(*(_joint_logs(circuit, half, max_bytes) for half in halves), strict=True)
-        logs, sign = map(circuit.xp.concat, parts)
+        halves = (_swept_logs(circuit, evidence.rows(half)) for half in spans(n, (n + 1) // 2))
+        logs, sign = map(circuit.xp.concat, zip(*halves, strict=True))
         return logs, sign
     logs, sign = (x.reshape(circuit.n_roots, -1).T for x in found.logs())
     rows = None if joint.by_layers else side.row_index
@@ -267,7 +247,7 @@ def log_partition(circuit: Circuit) -> Any:
     _refuse_negative(sign)
     if circuit.n_roots > 1:
         return logs[0, :]
-    return float(logs[0, 0]) if is_numpy(circuit.xp) else logs[0, 0]
+    return float(logs[0, 0]) if arrays.is_numpy(circuit.xp) else logs[0, 0]
 
 
 def _refuse_negative(sign: Any) -> None:
@@ -283,7 +263,7 @@ NO_SUM = ", so it cannot be normalised: check its weights and tables"
 
 def condition(circuit: Circuit, evidence: Any) -> Circuit:
     """See `Circuit.condition`; the circuit is in NumPy."""
-    check_single_root(circuit, "Conditioning")
+    circuit.require_single_root("Conditioning")
     read = as_evidence(evidence, circuit.schema)
     if read.n_rows != 1:
         raise EvidenceError(
@@ -489,7 +469,7 @@ class Marginals(list[Any]):
 
 def marginals(circuit: Circuit, evidence: Any = None) -> Marginals:
     """See `Circuit.marginals`."""
-    check_single_root(circuit, "Marginals")
+    circuit.require_single_root("Marginals")
     host, domains = circuit.host, circuit.cardinalities
     read = None if evidence is None else as_evidence(evidence, circuit.schema)
     if read is not None and read.n_rows == 0:
@@ -499,8 +479,8 @@ def marginals(circuit: Circuit, evidence: Any = None) -> Marginals:
     if circuit.has_gradients:
         if None in domains:
             raise PropertyError(
-                "Marginals of real variables do not follow gradients, and they are asked for by "
-                "numbers of this circuit. Give circuit.to('numpy'), which has none."
+                "Marginals of real variables do not follow gradients, which parameters of this "
+                "circuit require. Give circuit.to('numpy'), which has none."
             )
         rows = read or _nothing_observed(circuit)
         require_possible(circuit, rows)
@@ -510,8 +490,9 @@ def marginals(circuit: Circuit, evidence: Any = None) -> Marginals:
         result = [_state_shares(host, rows, v) for v in range(len(domains))]
     elif result is None:
         refuse_signed(host, "A list of marginals")
-        shares, places = atom_shares(circuit, read), sorted(host.atom_slices)
-        result = [host.input(v).marginal(shares[:, a:b], read, v) for v, a, b in places]
+        shares, blocks = atom_shares(circuit, read), host.blocks
+        leaves = sorted(zip(host.atom_slices, host.levels.levels[0].nodes.tolist(), strict=True))
+        result = [blocks[i].marginal(shares[:, a:c], read, v) for (v, a, c), i in leaves]
     if not is_batch(evidence):
         result = [array[0] for array in result]
     return Marginals(result, circuit.schema)
@@ -596,7 +577,7 @@ def atom_shares(circuit: Circuit, evidence: Evidence | None, exact: bool = False
     levels, host = levels_of(circuit), circuit.host
     if levels is None:
         return _log_at_atoms(host, evidence, exact)
-    work = passes.workspace(levels)
+    work = operations.Workspace(levels.like)
     parts, trusted, possible = [], [], []
 
     def run(atoms: Atoms) -> tuple[Any, Any, Any]:
@@ -614,7 +595,7 @@ def atom_shares(circuit: Circuit, evidence: Evidence | None, exact: bool = False
         return terms.reshape(levels.n_atoms, -1).T, below.trusted, found.possible
 
     for _, some in evidence_chunks(levels, evidence):
-        found = _captured(levels, f"atoms {exact}", observed(host, levels, some), run)
+        found = _captured(levels, f"atoms {exact}", conditioning.observed(host, levels, some), run)
         # other results are in memory that the next pass uses again
         parts.append(found[0] if exact else np.array(to_numpy(found[0]), dtype=np.float64))
         trusted.append(to_numpy(found[1]).reshape(-1))
@@ -683,7 +664,7 @@ def _decided(circuit: Circuit) -> Verdict:
     vtree, blocks = circuit.vtree, circuit.blocks
     sizes = [16.0 * max(block.n_units, block.width) * block.width for block in blocks]
     advice = "Compile it on a vtree that suits it, where it has fewer units."
-    require_memory(max(sizes), "To decide whether the circuit is deterministic", advice)
+    arrays.require_memory(max(sizes), "To decide whether the circuit is deterministic", advice)
     overlaps: list[Any] = [None] * vtree.n_nodes
     for node, block in enumerate(blocks):
         if vtree.is_leaf(node):
@@ -723,16 +704,16 @@ MANY = 16
 def sample(circuit: Circuit, n: int, rng: Any = None, evidence: Any = None) -> Any:
     """See `Circuit.sample`."""
     check_samples(n)
-    check_single_root(circuit, "Sampling")
+    circuit.require_single_root("Sampling")
     by_conditionals = circuit.is_known_nonnegative
     if not by_conditionals:
         refuse_signed(circuit.host, "Sampling")
-    generator = as_generator(rng)
+    generator = arrays.as_generator(rng)
     read = None if evidence is None else as_evidence(evidence, circuit.schema)
     n_rows = 1 if read is None else read.n_rows
     shape = (n_rows * n, circuit.n_variables)
     what = f"An array of {shape[0]} samples"
-    require_memory(8.0 * prod(shape), what, "Draw some of them at a time.")
+    arrays.require_memory(8.0 * prod(shape), what, "Draw some of them at a time.")
     out = np.empty(shape)
     if n == 0:
         require_possible(circuit.host, read)
@@ -751,7 +732,7 @@ def check_samples(n: Any) -> None:
 
 def most_probable(circuit: Circuit, X: Any) -> Any:
     """See `Circuit.map`."""
-    check_single_root(circuit, "MAP")
+    circuit.require_single_root("MAP")
     host = circuit.host
     refuse_signed(host, "MAP")
     verdict = deterministic(host)
@@ -817,7 +798,7 @@ def _write_samples(
     levels = levels_of(circuit)
     circuit = circuit.host
     passed = circuit.levels if levels is None else levels
-    work = passes.workspace(passed)
+    work = operations.Workspace(passed.like)
     for part, noise in _noises(circuit, generator, len(out)):
         first = part.start // n
         for some in conditioning.chunks(passed, -(-part.stop // n) - first, per_row=1 + n // MANY):

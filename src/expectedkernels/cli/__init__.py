@@ -1,7 +1,5 @@
 """The command line. Each command imports what it runs when it runs, so that help is instant."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -35,6 +33,10 @@ COMMANDS: list[tuple[Callable[..., Any], str]] = [
     (commands.impute, "impute patients.csv --without id -o filled.csv"),
     (commands.explain, "explain new.csv --model pressure.skops --row 2"),
     (commands.drift, "drift patients.csv later.csv --without id"),
+    (commands.fit_network, "fit-network rows.csv --arc smoker,sex -o smoking.bif"),
+    (commands.effect, "effect sick.bif --treatment smoker --outcome ill --of no,yes"),
+    (commands.mechanisms, "mechanisms sick.bif sicker.bif --target ill"),
+    (commands.monitor, "monitor c.npz rows.csv --arl 40000"),
     (commands.audit, "audit patients.csv --without id --by sex --by sex,smoker"),
     (commands.convert, "convert patients.csv patients.tsv"),
     (commands.demo, "demo --out picture.png"),

@@ -1,7 +1,6 @@
 """The commands, on models and on tables."""
 
-from __future__ import annotations
-
+import json
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -333,6 +332,14 @@ def predict(
         float | None,
         Option(callback=_coverage, help="Also print prediction intervals of this coverage."),
     ] = None,
+    coverage: Annotated[
+        float | None,
+        Option("--set", callback=_coverage, help="Also print prediction sets of this coverage."),
+    ] = None,
+    reference: Annotated[
+        str | None,
+        opt.InFileOption(help="Rows that intervals are for, if they differ from training rows."),
+    ] = None,
     proba: Annotated[bool, Option("--proba", help="Also print class probabilities.")] = False,
     classify: Classify = False,
     without: opt.Without = None,
@@ -345,14 +352,16 @@ def predict(
 
     The model is one that `fit` has written (--model), or is fitted here (--train and --target).
     Numbers are predicted by kernel ridge regression, words by a classifier. Columns that are left
-    out stay beside the predictions.
+    out stay beside the predictions. Classes in a prediction set are separated by |.
     """
     alone = not as_json or out == "-"
     require(alone, "--json prints, and --out writes a table: give one of them", opt.WRONG_USAGE)
     fitted = _fitted(rows, model, train, target, classify, without, missing, seed)
     name, classes = fitted.target, fitted.classes
-    good = classes is not None or not proba
-    require(good, f"--proba is for classes, and {name!r} holds numbers (--classify?).")
+    good = classes is not None or not (proba or coverage is not None)
+    require(good, f"--proba and --set are for classes, and {name!r} holds numbers (--classify?).")
+    good = reference is None or interval is not None
+    require(good, "--reference is for --interval.", opt.WRONG_USAGE)
     good = classes is None or not (std or interval is not None)
     require(good, f"--std and --interval are for numbers, and {name!r} holds classes.")
     raw = files.read_file(rows, fitted.marks)
@@ -366,18 +375,29 @@ def predict(
     if classes is not None and (proba or as_json):
         found |= dict(zip(classes, fitted.model.predict_proba(X).T, strict=True))
     if interval is not None:
-        found["low"], found["high"] = low, high = fitted.model.predict_interval(X, interval)
+        like = None
+        if reference is not None:
+            like = files.read_like(files.read_file(reference, fitted.marks), fitted)[0]
+        low, high = fitted.model.predict_interval(X, interval, reference=like)
+        found["low"], found["high"] = low, high
         if n := int((abs(low) + abs(high) == float("inf")).sum()):
             why = f"there are too few training rows for a coverage of {interval:g}"
             warn(f"{n} of {len(X)} intervals have an infinite end: {why}.")
+    sets = None
+    if coverage is not None:
+        members = fitted.model.predict_set(X, coverage)
+        sets = [[x for x, own in zip(classes, row, strict=True) if own] for row in members]
     if as_json:
         named = [{key: x[i] for key, x in found.items() if key} for i in range(len(X))]
         parts = named if classes is None else [{"probabilities": x} for x in named]
         pairs = zip(found[""], parts, strict=True)
         answers = [{"prediction": x, **more} for x, more in pairs]
+        for answer, own in zip(answers, sets or (), strict=False):
+            answer["set"] = own
         return Answer({"target": name, "task": fitted.task, "rows": answers})
     beside = {c.name: c for c in raw.columns if c.name in set(without or ())}
     made = {name + (f"_{part}" if part else ""): values for part, values in found.items()}
+    made |= {} if sets is None else {f"{name}_set": ["|".join(own) for own in sets]}
     files.write_rows(beside | made, out)
     return None
 
@@ -536,6 +556,131 @@ def drift(
         files={before: one, after: other},
         rejected=differ,
     )
+
+
+Network = Annotated[str | None, opt.InFileOption(help="The network: a .bif or .uai file.")]
+Arcs = Annotated[list[str] | None, Option(help="An arc: PARENT,CHILD (may be repeated).")]
+
+
+def fit_network(
+    data: Rows,
+    out: opt.OutNetwork,
+    network: Network = None,
+    arc: Arcs = None,
+    bins: opt.Bins = 8,
+    without: opt.Without = None,
+    missing: opt.Missing = None,
+    seed: opt.Seed = 0,
+    as_json: opt.AsJson = False,
+) -> Answer:
+    """Fit the tables of a Bayesian network to rows with missing values, by exact EM.
+
+    The structure is that of a file (--network), or has the columns of the table and arcs (--arc).
+    """
+    require((network is None) == bool(arc), "Give either --network or --arc.", opt.WRONG_USAGE)
+    model: Any
+    if network is None:
+        rows = files.in_states(files.read_tables([data], without, missing), data, bins)
+        model = ek.BayesianNetwork.from_arcs([words.split(",") for words in arc or ()], rows)
+    else:
+        model = files.read_network(network)
+        rows = files.rows_for(model, files.read_file(data, missing, without))
+    means: list[float] = []
+    fitted = ek.learn_tables(model, rows, rng=seed, callback=lambda _, mean: means.append(mean))
+    ek.save(fitted, out)
+    found = {"rows": len(rows), "variables": fitted.n_variables, "iterations": len(means)}
+    found |= {"objective": means[-1], "out": str(out)}
+    return Answer(found, found)
+
+
+def effect(
+    model: Annotated[str, opt.InFile(metavar="NETWORK", help="A Bayesian network (.bif, .uai).")],
+    treatment: Annotated[str, Option(help="The variable that is set.")],
+    outcome: Annotated[str, Option(help="The variable that it acts on.")],
+    of: Annotated[str, Option(help="The states without and with treatment, such as no,yes.")],
+    given: Given = None,
+    as_json: opt.AsJson = False,
+) -> Answer:
+    """Print the effect of setting a variable of a network on another, exactly.
+
+    Evidence on the treatment is on the value that it has by itself: the effect on the treated.
+    """
+    network = files.read_network(model)
+    known = files.evidence_of(network, given)
+    found = ek.effect(network, treatment, outcome, of.split(","), known)
+    numbers = {"difference": found.difference, "mmd": found.mmd, "control": found.control}
+    numbers |= {"treated": found.treated, "states": list(found.schema.labels(0) or ())}
+    return Answer(numbers, {name: str(value) for name, value in numbers.items()})
+
+
+def mechanisms(
+    ctx: typer.Context,
+    before: Annotated[str, opt.InFile(help="A network, or with --network a table.")],
+    after: Annotated[str, opt.InFile(help="Likewise.")],
+    network: Network = None,
+    target: Annotated[str | None, Option(help="Whose mean it is. Default: squared MMD.")] = None,
+    permutations: Annotated[int, Option(min=0, help="Permutations of rows, for p-values.")] = 0,
+    without: opt.Without = None,
+    missing: opt.Missing = None,
+    seed: opt.Seed = 0,
+    plot: opt.Picture = None,
+    report: opt.Report = None,
+    as_json: opt.AsJson = False,
+) -> Answer:
+    """Print which tables of a network are responsible for a change: exact Shapley values."""
+    model, paths = None if network is None else files.read_network(network), (before, after)
+    pair: Any = [files.read_network(path) for path in paths] if model is None else []
+    for path in paths if model is not None else ():
+        pair.append(files.rows_for(model, files.read_file(path, missing, without)))
+    options: Any = {"target": target, "n_permutations": permutations, "rng": seed}
+    found = ek.mechanism_change(pair[0], pair[1], model, **options)
+    parts = {"shapley": found.shapley, "divergence": found.divergences}
+    parts |= {} if found.p_values is None else {"p_value": found.p_values}
+    order, heads = (-abs(found.shapley)).argsort(kind="stable").tolist(), ["table", *parts]
+    rows = [[str(found.names[v]), *(x[v] for x in parts.values())] for v in order]
+    holds = [repr(x) if model is None else f"{len(x)} rows" for x in pair]
+    return Answer(
+        {"total": found.total, "tables": [dict(zip(heads, row, strict=True)) for row in rows]},
+        {found.measure: f"{found.total:.6g}"},
+        tables={"Tables": (heads, rows)},
+        title=f"What changed from {before} to {after}",
+        pictures=files.pictures_of(found),
+        files=dict(zip(paths, holds, strict=True)),
+    )
+
+
+def monitor(
+    model: Model,
+    rows: Annotated[str, opt.InFile(help="The rows: a table (-: standard input, row by row).")],
+    alpha: Annotated[float, Option(help="The probability of a false alarm, ever.")] = 0.05,
+    arl: Annotated[float | None, Option(help="The mean run length until a false alarm.")] = None,
+    tolerance: Annotated[float, Option(help="The discrepancy that is no change.")] = 0.0,
+    without: opt.Without = None,
+    missing: opt.Missing = None,
+) -> None:
+    """Watch rows as they come, and print a line of JSON at every alarm: they left the model.
+
+    The test is valid after every row, however often it is looked at, and starts anew after an
+    alarm. Rows are numbered from 0; a row of standard input is a line. Values may be missing at
+    random. Ends with exit code 3 if there was an alarm.
+    """
+    circuit = files.read_distribution(model)
+    test = ek.monitoring.SequentialTest(circuit, alpha=alpha, arl=arl, tolerance=tolerance)
+    began, alarms = 0, 0
+    for table in files.read_stream(rows, missing, without):
+        X = files.rows_for(circuit, table)
+        while len(X):
+            before, logs = test.n_rows, test.update(X)
+            if test.alarm is None:
+                break
+            at = test.alarm - before
+            found = {"row": began + test.alarm, "rows": test.alarm + 1, "log_e": logs[at]}
+            found["threshold"] = test.threshold
+            typer.echo(json.dumps(opt.plain(found)))
+            X, began, alarms = X[at + 1 :], began + test.alarm + 1, alarms + 1
+            test.reset()
+    if alarms:
+        raise typer.Exit(opt.NO)
 
 
 def audit(

@@ -1,12 +1,11 @@
 """Tables and models that commands read, and estimators fitted to tables."""
 
-from __future__ import annotations
-
 import csv
 import re
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from gzip import compress
 from importlib import import_module
@@ -37,6 +36,8 @@ from expectedkernels.reports import pictures_of as pictures_of
 
 Words = Sequence[str] | None
 STANDARD_INPUT = "standard input"
+STREAM_BYTES = 2**16
+"""How much of a stream is read at once, if so much has come."""
 MOST_STATES = 100
 """Columns of more different words are refused."""
 FEW_CATEGORIES, FEW_ROWS = 20, 10
@@ -97,6 +98,24 @@ def read_file(path: str, missing: Words = None, without: Words = None) -> RawTab
     data = typer.get_binary_stream("stdin").read() if path == "-" else None
     name = STANDARD_INPUT if path == "-" else path
     return leave_out(table_files.read_raw(name, data, missing or ()), without)
+
+
+def read_stream(path: str, missing: Words = None, without: Words = None) -> Iterator[RawTable]:
+    """The table in a file; of standard input, tables of the lines that have come so far."""
+    if path != "-":
+        yield read_file(path, missing, without)
+        return
+    stream: Any = typer.get_binary_stream("stdin")
+    chunk = header = stream.readline().rstrip(b"\n") + b"\n"
+    text = b""
+    if not table_files.read_raw(STANDARD_INPUT, header + header, missing or ()).named:
+        header, text = b"", header
+    while chunk:
+        chunk = stream.read1(STREAM_BYTES)
+        lines, end, text = (text + chunk).rpartition(b"\n") if chunk else (text, b"", b"")
+        if lines.strip():
+            table = table_files.read_raw(STANDARD_INPUT, header + lines + end, missing or ())
+            yield leave_out(table, without)
 
 
 def leave_out(table: RawTable, without: Words) -> RawTable:
@@ -185,12 +204,18 @@ def coded(tables: Sequence[Columns], path: str, bins: int) -> tuple[Schema, list
     Text is states, and so are numbers of up to `bins` distinct values; others are divided into as
     many bins, with equal shares of the rows.
     """
-    path = STANDARD_INPUT if path == "-" else path
-    joint = [_discretised(column, bins, path) for column in joint_columns(tables, "Table {}")]
+    joint = in_states(tables, path, bins).columns
     schema = frame_schema(joint, tables[0].names, None, MOST_STATES)
     codes = np.stack([schema.read_column(v, column) for v, column in enumerate(joint)], axis=1)
     stops = np.cumsum([len(table) for table in tables])
     return schema, np.split(codes, stops[:-1])
+
+
+def in_states(tables: Sequence[Columns], path: str, bins: int) -> Columns:
+    """The columns of tables, one below the other, as `coded` reads them."""
+    path = STANDARD_INPUT if path == "-" else path
+    joint = [_discretised(column, bins, path) for column in joint_columns(tables, "Table {}")]
+    return Columns(tuple(joint), tables[0].names)
 
 
 def _discretised(column: FrameColumn, bins: int, path: str) -> FrameColumn:
@@ -402,15 +427,7 @@ def fit_predictor(
     types = {"number": float, "bool": bool, "label": str}
     X, y = X[observed], np.asarray(column.values)[observed].astype(types[column.kind])
     note(f"Fitting {kind.__name__} to {len(X)} rows ...")
-    try:
-        model.fit(X, y)
-    except DataError as error:
-        if "max_bytes" not in str(error):  # which no command takes
-            raise
-        raise DataError(
-            f"{place} has {len(X)} rows to learn from, and the matrix of all pairs of them takes "
-            "too much memory. Give a table with a random sample of its rows."
-        ) from error
+    model.fit(X, y)
     forms = {c.name: forms[c.name] for c in features}
     return Fitted(model, raw.path, forms, list(missing or ()), target, len(X))
 
@@ -434,8 +451,8 @@ def _check_target(raw: RawTable, target: str, form: str) -> None:
 def save_fitted(fitted: Fitted, out: str) -> None:
     """Write an estimator to a file, with what is needed to read tables for it."""
     model, names = fitted.model, list(fitted.forms)
-    if fitted.classes is None and fitted.rows > 1:  # calibrated once, and not in every command
-        model.predict_interval(np.full((1, len(names)), None, dtype=object))
+    with suppress(DataError):  # raised of a single row: those can be predicted all the same
+        model.calibrate()  # once, and not in every command
     model.columns_ = replace(model.columns_, names=names)
     model.feature_names_in_ = np.array(names, dtype=object)
     model.table_ = {"target": fitted.target, "forms": fitted.forms, "missing": fitted.marks}
@@ -578,6 +595,13 @@ def read_distribution(path: str) -> Circuit:
     what = f"{path} holds a circuit that splits its variables in several ways, which `info` shows"
     require(isinstance(found, Circuit), f"{what}. Queries need structured circuits.")
     return found
+
+
+def read_network(path: str) -> Any:
+    """The graphical model in a file."""
+    what = f"{path}: expected a network, in a file that ends in {either(MODELS)}"
+    require(suffix_of(path) in MODELS, f"{what}. Rows are compared given one: --network.")
+    return io.read_model(path)
 
 
 def read_any(path: str, circuit: Circuit, without: Any, missing: Any) -> Any:

@@ -1,7 +1,5 @@
 """Options, answers and reports that commands share."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys
@@ -239,6 +237,7 @@ Report = Annotated[Path | None, _out("a report", ".html", ".htm", names=("--repo
 Out = Annotated[Path, _out("the circuit", ".npz")]
 OutPicture = Annotated[Path, _out("the figure", *PICTURES)]
 OutModel = Annotated[Path, _out("the model", ".skops")]
+OutNetwork = Annotated[Path, _out("the network", ".bif", ".uai")]
 TABLE = "the table: .csv, .tsv (these also with .gz), .parquet, or -"
 OutTable = Annotated[str, _out(TABLE, *TABLES)]
 

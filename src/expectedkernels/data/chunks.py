@@ -1,7 +1,5 @@
 """Data in chunks: files, lazy frames and functions that return them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial, reduce
@@ -48,7 +46,7 @@ ROWS = 2**16
 PARQUET = "pyarrow.parquet", "pyarrow", DataError
 """The module that reads Parquet files, its package, and what is raised without it."""
 BUNDLE = 32
-"""Of how many chunks of a Dask collection the counts are asked for at once."""
+"""Of how many chunks of a Dask collection the counts are computed at once."""
 
 Pathlike = str | PathLike[str]
 StreamLike = Pathlike | Sequence[Pathlike] | Callable[[], Iterable[Any]]
@@ -85,7 +83,7 @@ def over_chunks(
         How many rows of a file or an array are a chunk.
     n_jobs : int, optional
         Number of threads, or of workers of the backend that `joblib.parallel_config` names: they
-        may be processes, or machines, and read files themselves.
+        may be processes, or other computers, and read files themselves.
 
     Returns
     -------
@@ -98,7 +96,7 @@ def over_chunks(
     Raises
     ------
     DataError
-        When the first result is asked for, if there is nothing to be read. Errors of the function
+        At the first result, if there is nothing to be read. Errors of the function
         say in which chunk they occur, those of others than this library by a note.
 
     Examples
@@ -112,10 +110,10 @@ def over_chunks(
     check_count("over_chunks", "chunk_rows", chunk_rows, 1)
     if is_dask(data):
         return _lazily(function, data)
-    return _some(each_chunk(function, data, n_jobs, rows=chunk_rows, columns=columns))
+    return nonempty(each_chunk(function, data, n_jobs, rows=chunk_rows, columns=columns))
 
 
-def _some(results: Iterator[tuple[str, Any]]) -> Iterator[Any]:
+def nonempty(results: Iterator[tuple[str, Any]]) -> Iterator[Any]:
     """The results without names of chunks; raises if there are none."""
     first = next(results, None)
     if first is None:

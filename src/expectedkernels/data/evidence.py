@@ -159,7 +159,7 @@ class Evidence:
     ----------
     domains : sequence of int or None
     rows : array of shape (rows, variables) with NaN, optional
-        Checked values; the columns are made of them when they are asked for.
+        Checked values; the columns are made of them at their first use.
     columns : list of Column, optional
 
     Attributes
@@ -229,7 +229,7 @@ class Evidence:
 ByVariable = Mapping[int, object] | Mapping[str, object] | Mapping[VariableLike, object]
 
 EvidenceLike = RowsLike | ByVariable | Evidence
-"""Rows with gaps, what is known by variable, or weights of all states of every variable."""
+"""Rows with missing values, what is known by variable, or weights of all states."""
 
 
 def _column(x: Any, cardinality: int | None) -> Column:
@@ -259,8 +259,9 @@ def as_evidence(evidence: Any, variables: Schema | Domains, single: bool = True)
     """
     if isinstance(evidence, Evidence):
         return evidence
-    schema = as_schema(variables)
-    evidence = tables.as_table(_named_row(evidence))
+    schema = variables if isinstance(variables, Schema) else Schema(tuple(variables))
+    if not isinstance(evidence, np.ndarray):
+        evidence = tables.as_table(_named_row(evidence))
     if isinstance(evidence, Mapping):
         lists = [x for x in evidence.values() if isinstance(x, (list, tuple)) and len(x)]
         kinds = {type(x) for column in lists for x in column}
@@ -271,7 +272,7 @@ def as_evidence(evidence: Any, variables: Schema | Domains, single: bool = True)
                 "data frame, pandas.DataFrame(X), states of one row a set, and weights an array."
             )
         return _from_mapping(evidence, schema)
-    if _is_weights(evidence):
+    if not isinstance(evidence, np.ndarray) and _is_weights(evidence):
         return _from_weights(evidence, schema)
     rows = _read_rows(evidence, schema, "Evidence", EvidenceError, single)
     check_values(rows, schema, EvidenceError, "Evidence")
@@ -296,13 +297,10 @@ def matched_evidence(evidence: Any, before: Schema, after: Schema) -> Any:
     return Evidence(after.cardinalities, columns=columns)
 
 
-def as_schema(variables: Schema | Domains) -> Schema:
-    """Variables given by their schema, or by their cardinalities only."""
-    return variables if isinstance(variables, Schema) else Schema(tuple(variables))
-
-
 def is_batch(evidence: Any) -> bool:
     """Whether evidence comes in rows (a 2-D array, a list of weights) and not as a single row."""
+    if isinstance(evidence, np.ndarray):
+        return evidence.ndim == 2
     if isinstance(evidence, Evidence) or _is_weights(evidence) or tables.is_frame(evidence):
         return True
     if tables.is_labelled(evidence):
@@ -323,17 +321,21 @@ def _named_row(evidence: Any) -> Any:
     return dict(zip(names, np.asarray(evidence).tolist(), strict=True)) if named else evidence
 
 
+def is_plain(X: Any) -> bool:
+    """Whether this is an array of doubles, read as it is."""
+    return type(X) is np.ndarray and X.dtype == np.float64
+
+
 def _read_rows(
     X: Any, schema: Schema, what: str, error: type[CircuitError], single: bool = False
 ) -> Any:
     """Rows of an array or a data frame as floats, one column per variable."""
-    X = tables.as_table(X)
-    if tables.is_frame(X):
+    if not isinstance(X, np.ndarray) and tables.is_frame(X := tables.as_table(X)):
         return schema.read_frame(X)
-    rows = tables.as_floats(X)
+    rows = X if is_plain(X) else tables.as_floats(X)
     if rows.ndim == 1 and single:
         rows = rows[None, :]
-    check_rows(rows, what, error, schema.n_variables)
+    check_rows(rows, what, error, len(schema.cardinalities))
     return rows
 
 
@@ -389,7 +391,7 @@ def _is_weights(evidence: Any) -> bool:
 
 def as_points(X: Any, variables: Schema | Domains, what: str = "Points") -> Any:
     """Read complete points: a 2-D float array whose entries are inside the domains."""
-    schema = as_schema(variables)
+    schema = variables if isinstance(variables, Schema) else Schema(tuple(variables))
     points = _read_rows(X, schema, what, DataError)
     if np.isnan(points).any():
         row, column = (int(i) for i in np.argwhere(np.isnan(points))[0])

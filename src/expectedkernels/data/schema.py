@@ -275,7 +275,7 @@ class Schema:
         return tables.make_frame(names, columns, index)
 
     def labelled(self, rows: Any, like: Any, as_frame: bool | None) -> Any:
-        """One or more rows of codes as a frame of labels, if asked for, or else as they are.
+        """One or more rows of codes as a frame of labels on request, or else as they are.
 
         By default a frame is made where the states have labels, and where the rows are those of a
         frame, whose index they get.

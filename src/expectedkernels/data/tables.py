@@ -1,7 +1,5 @@
 """Columns of frames and arrays: names, types, labels, numbers, bins."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -403,7 +401,7 @@ def refuse_rowless(X: Any, what: str = ARRAYS) -> None:
     if isinstance(X, (str, bytes)):
         _refuse(f"the text {X[:40]!r}", "Read files first, for instance with read_table.", what)
     if has_gradient(X):
-        _refuse("a tensor that gradients are asked for", "They are not followed: x.detach().", what)
+        _refuse("a tensor that requires gradients", "They are not followed: x.detach().", what)
 
 
 def _refuse(found: str, advice: str, what: str) -> None:

@@ -1,7 +1,5 @@
 """Kernels chosen by the power of a test."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,7 +18,7 @@ from expectedkernels.kernels.kernel import Kernel, ProductKernel, RateKernel, Su
 from expectedkernels.kernels.target import TargetLike, as_target
 
 STEPS, LEARNING_RATE = 30, 0.2
-"""How often, and about how far at once, the logs of rates and weights are moved."""
+"""How often, and about how far at once, the logs of `gamma` and weights are moved."""
 CHECKED = 5
 """After so many steps the kernel is looked at with other rows."""
 
@@ -31,9 +29,9 @@ Build = Callable[[Sequence[Any]], Kernel]
 
 
 def parameters(kernel: Kernel, n_variables: int) -> tuple[list[Any], Build]:
-    """The rates and weights of a kernel, arrays of positive numbers, and how to set them.
+    """`gamma` and weights of a kernel, arrays of positive numbers, and how to set them.
 
-    Rates that are zero stay zero. A kernel without parameters has an empty list.
+    Zeros stay zero. A kernel without parameters has an empty list.
 
     Examples
     --------
@@ -183,11 +181,11 @@ def choose_kernel(
     other : Circuit, FactorGraph, or another model; or samples
         What the samples are compared with, as for `mmd_test` or `mmd_two_sample_test`.
     kernels : list of kernels, or "aggregate"
-        To choose from. Default: rates from half to eight times the default of the test.
+        To choose from. Default: `gamma` from half to eight times the default of the test.
     method : "list" or "gradient"
-        "gradient" goes on from the best of the list: rates, and weights of sums, follow the
+        "gradient" continues from the best of the list: `gamma`, and weights of sums, follow the
         gradient of the ratio on one half of the rows, as long as the ratio on the other half
-        grows. Give a rate per variable to have each chosen: ``RBF([0.1] * n)``. Needs torch, and
+        grows. Give one `gamma` per variable to choose each: ``RBF([0.1] * n)``. Needs torch, and
         at least four samples; of many, the first are used.
     categorical_features : names, numbers or mask of columns, optional
         Of two sets of samples the categorical columns, for the default kernels, as for `mmd2`.
@@ -201,13 +199,13 @@ def choose_kernel(
     DataError
         If there are too few samples, values are missing, or there is no kernel.
     KernelError
-        If the kernel that is best has no rate and no weight for gradients to change.
+        If the kernel that is best has no `gamma` and no weight for gradients to change.
 
     Notes
     -----
     Choose with some rows and test with others, as in the example: a kernel that was chosen by the
     rows that are tested rejects too often. (A list of kernels, given to a test, needs no rows of
-    its own, as the test knows of all of them.) All numbers are computed on the host.
+    its own, as the test knows of all of them.) All numbers are computed on the CPU.
 
     D. J. Sutherland et al., "Generative models and model criticism via optimized maximum mean
     discrepancy", ICLR 2017.
@@ -248,7 +246,7 @@ def choose_kernel(
         raise DataError(f"{why}, so that at least four are needed. Got {min(map(len, sets))}.")
     halves = ([points[half : 2 * MOST_ROWS : 2] for points in sets] for half in (0, 1))
     if not parameters(best, n_variables)[0]:
-        what = f"{best!r}, the best kernel here, has no rate and no weight for gradients to change"
+        what = f"{best!r}, the best kernel here, has no gamma and no weight for gradients to change"
         raise KernelError(f"{what}. Choose among kernels that have, or with method='list'.")
     if len(sets) == 1:
         ratio = partial(_model_ratio, replace(given, circuit=given.circuit.to("torch")))

@@ -28,6 +28,7 @@ from expectedkernels.kernels.target import Target, TargetLike, as_target
 from expectedkernels.models.factor_graph import BayesianNetwork, forward_samples
 from expectedkernels.reports import Reported
 from expectedkernels.sampling.gibbs import TableSite, sampled_model
+from expectedkernels.stein import langevin
 from expectedkernels.stein.stein_kernel import SteinKernel, selected_grams, stein_target
 
 if TYPE_CHECKING:
@@ -37,10 +38,12 @@ NULLS = ("auto", "model", "gibbs", "signs")
 """Where samples under the hypothesis come from."""
 
 DRAWN = {
-    "model": "draws of the model",
+    "model": "simulations of the model",
     "gibbs": "exchangeable Gibbs chains",
+    "langevin": "exchangeable Langevin chains",
     "signs": "rows of random signs",
     "permutations": "permutations",
+    "conditional": "simulations given the other columns",
 }
 
 TIES = 1e-9
@@ -174,7 +177,7 @@ class GoodnessOfFit(SignificanceTest):
     >>> test = ek.kdsd_test(p.sample(100, rng=0), p, rng=0)
     >>> print(test)
     The hypothesis that the samples come from the model is not rejected at 5 %: p = 0.245,
-    statistic 0.001495 (100 samples, 199 draws of the model, ExpHamming(gamma=None)).
+    statistic 0.001495 (100 samples, 199 simulations of the model, ExpHamming(gamma=None)).
     """
 
     n: int
@@ -200,7 +203,7 @@ class GoodnessOfFit(SignificanceTest):
         Raises
         ------
         DataError
-            If this is not the result of `mmd_test` with one kernel.
+            If this is not the result of `mmd_test` with one kernel and complete samples.
 
         Notes
         -----
@@ -226,8 +229,8 @@ class GoodnessOfFit(SignificanceTest):
         """
         checks.check_real("interval", "coverage", coverage, 0, 1, "()", error=DataError)
         if self.standard_error is None or self.sampling_error is None:
-            what = "The discrepancy of an interval is that of one kernel, and this test has several"
-            raise DataError(f"{what}, or none. Call mmd_test with one kernel.")
+            what = "An interval is of the discrepancy of complete samples under one kernel"
+            raise DataError(f"{what}. Call mmd_test with one kernel, and with complete samples.")
         error = directed_error(self.statistic, self.standard_error, self.sampling_error, self.null)
         return score_interval(self.statistic, error, coverage)
 
@@ -383,25 +386,26 @@ def kernels_of(k: Any, default: Callable[..., Kernel], categorical: Any = None) 
     return kernels
 
 
-def complete_samples(model: Any, samples: Any) -> Any:
-    """The complete, equally weighted samples of a test, (n, variables), at least two."""
+def complete_samples(model: Any, samples: Any, *, incomplete: bool = False) -> Any:
+    """The equally weighted samples of a test, (n, variables), at least two, and complete ones."""
     points = empirical.sample_rows(model, samples)
-    check_samples(points, empirical.sample_weights(samples))
+    check_samples(points, empirical.sample_weights(samples), incomplete=incomplete)
     return points
 
 
-def check_samples(points: Any, weights: Any, of: str = "") -> None:
+def check_samples(points: Any, weights: Any, of: str = "", *, incomplete: bool = False) -> None:
     """Raise unless there are two samples, all of them complete, finite and counting alike."""
     if len(points) < 2:
         raise DataError(f"A test needs at least two samples{of}. Got {len(points)}.")
     bad = np.isinf(points) if np.isinf(points).any() else np.isnan(points)
-    if bad.any():
+    if bad.any() and not incomplete:
         row, column = np.argwhere(bad)[0]
         value = "NaN" if np.isnan(points[row, column]) else points[row, column]
         raise DataError(
             f"A test is of complete and finite samples. Got {value} in row {row}, column {column} "
-            f"(in {bad.any(axis=1).sum()} of {len(points)} rows). Leave such rows out if values "
-            "are missing at random; rows that were filled in are no samples of a model."
+            f"(in {bad.any(axis=1).sum()} of {len(points)} rows). Leave such rows out only if "
+            "values are missing completely at random; imputed rows are no samples of a model. "
+            "mmd_test and monitoring.SequentialTest of a model take missing values."
         )
     if weights is not None and not np.allclose(weights, weights[0], rtol=1e-9, atol=0.0):
         what = "A test is of samples that count alike, and these have different weights"
@@ -412,8 +416,9 @@ def check_samples(points: Any, weights: Any, of: str = "") -> None:
 def distinct_places(samples: Any) -> tuple[Any, Any]:
     """The distinct rows of samples (m, n, variables), and where each row is among them, (m, n)."""
     m, n, d = samples.shape
-    rows, place = np.unique(samples.reshape(m * n, d), axis=0, return_inverse=True)
-    return rows, place.reshape(m, n)
+    codes = np.where(np.isnan(samples), np.inf, samples).reshape(m * n, d)  # values are finite
+    rows, place = np.unique(codes, axis=0, return_inverse=True)
+    return np.where(np.isinf(rows), np.nan, rows), place.reshape(m, n)
 
 
 def counts_of(place: Any, size: int) -> Any:
@@ -447,7 +452,7 @@ def row_sums(block: Block, weights: Any) -> tuple[Any, Any]:
 
 
 def pair_means(between: Callable[[Any, Any], Any], place: Any, size: int) -> Any:
-    """The mean of a kernel over pairs of different draws, for every sample, (m,).
+    """The mean of a kernel over pairs of different samples, for every sample, (m,).
 
     Kernels of all pairs of distinct rows serve all samples if these are fewer than the pairs within
     the samples; else every sample has its own.
@@ -482,7 +487,7 @@ def null_generator(rng: Any) -> Any:
 
 
 def null_sampler(target: Any, points: Any, null: str, rng: Any) -> tuple[str, Callable[..., Any]]:
-    """How samples under the hypothesis are drawn, and a function that draws m, (m, n, variables).
+    """How samples under the hypothesis are drawn, and a function that samples m, (m, n, variables).
 
     Let P be the transition of a chain that leaves the target invariant, and Q its reversal. If x
     comes from the target and a root h from Q given x, then x has, given h, the distribution of a
@@ -513,7 +518,7 @@ def null_sampler(target: Any, points: Any, null: str, rng: Any) -> tuple[str, Ca
 
 
 def _exact_sampler(target: Any, rng: Any) -> Callable[[int], Any] | None:
-    """A function that draws independent rows of a target, None if nothing exact is known."""
+    """A function that samples independent rows of a target, None if nothing exact is known."""
     if mmd.is_small(target):
         states, chances = mmd.states_of(target)
         edges = arrays.cumulative(chances[None])[0]
@@ -567,15 +572,15 @@ def simulate(
     checks.check_parameter(good, "a test", "refit", refit, wanted, DataError)
     source = tested = model if refit is None else read(refit(points))
     statistic = make(tested)
-    # statistics look at distinct rows
-    with checks.rows_numbered(empirical.distinct_rows(points)[2]):
+    first = np.unique(distinct_places(points[None])[1], return_index=True)[1]
+    with checks.rows_numbered(first):  # statistics look at distinct rows
         found = [statistic(points[None])]  # names impossible samples before others are drawn
     if refit is not None:
         source = read(refit(np.tile(points, (REFIT_COPIES, 1))))
     source = source.circuit if isinstance(source, MeanEmbedding) else source
     kind, sample = null_sampler(source, points, null, null_generator(rng))
     for chunk in arrays.spans(n_null, max(1, CHUNK // points.size)):
-        samples = sample(chunk.stop - chunk.start)
+        samples = np.where(np.isnan(points), np.nan, sample(chunk.stop - chunk.start))
         if refit is None:
             found.append(statistic(samples))
         else:
@@ -591,17 +596,17 @@ def mmd_statistics(model: MeanEmbedding, kernels: list[Kernel]) -> Statistic:
         rows, place = distinct_places(samples)
         found = []
         for p in embeddings:
-            within = pair_means(partial(_kernels, p.kernel, rows), place, len(rows))
-            across = arrays.on_host(p.at(rows))[place].mean(axis=1)
+            across = arrays.on_host(p.at(rows))[place].mean(axis=1)  # first: it names wrong rows
+            within = pair_means(partial(kernels_between, p.between, rows), place, len(rows))
             found.append(within - 2.0 * across + float(arrays.on_host(p.total)))
         return np.stack(found)
 
     return statistics
 
 
-def _kernels(k: Kernel, rows: Any, some: Any, others: Any) -> Any:
+def kernels_between(values: Any, rows: Any, some: Any, others: Any = slice(None)) -> Any:
     """The kernels of some rows and others, by their numbers."""
-    return k.numbers(rows[some], rows[others])
+    return values(rows[some], rows[others])
 
 
 def mmd_errors(model: MeanEmbedding, k: Kernel, points: Any) -> tuple[float, SamplingError]:
@@ -652,18 +657,18 @@ def mmd_test(
     Parameters
     ----------
     samples : array of shape (n, variables), or data frame
-        At least two complete, independent points. Columns of frames are found by name, and labels
-        are read, if the model has names and states.
+        At least two independent rows; NaN for missing values (see the notes). Columns of frames
+        are found by name, and labels are read, if the model has names and states.
     model : Circuit, FactorGraph, BayesianNetwork, unit graph, or model of another library
         Normalised; see `as_model`. Variables may be real. A `Target` of at most 2^18 states is
         summed over all of them.
     k : Kernel, list of kernels, or "aggregate"; optional
-        Default: ``ExpHamming()`` for discrete variables, ``RBF`` with a rate by the model's
+        Default: ``ExpHamming()`` for discrete variables, ``RBF`` with a `gamma` by the model's
         variances for real ones, and their product for both. Several kernels, or "aggregate" for
-        rates from half to eight times the default, are one test: the largest standardised statistic
+        `gamma` from half to eight times the default, are one test: the largest standardised one
         is ranked.
     null : "model" or "auto"
-        Samples under the hypothesis are draws of the model.
+        Samples under the hypothesis come from the model.
     n_null : int
         How many samples are simulated; the p-value is a multiple of 1 / (n_null + 1).
     refit : function, optional
@@ -688,6 +693,15 @@ def mmd_test(
     Cost: one embedding of the distinct rows of all samples, and the kernels within each sample,
     O(n_null n^2): for thousands of samples ``n_null=99`` is enough.
 
+    A row with missing values stands for its conditional mean embedding under the model,
+    :math:`\mathrm{E}_p[\phi(X) \mid x_{obs}]`, so that h has mean zero under the hypothesis if
+    values are missing at random. Simulated samples have the same missing values, row by row: the
+    level is exact if missingness does not depend on values, and close to that if it depends on
+    observed ones. To leave rows out instead is valid only if values are missing *completely* at
+    random. The statistic of incomplete samples estimates a smaller discrepancy than that of
+    complete ones, so that there is no interval. Rows whose observed values have probability zero
+    under the model raise.
+
     A. Gretton, K. Borgwardt, M. Rasch, B. Schölkopf and A. Smola, "A kernel two-sample test",
     JMLR 2012; O. Key, A. Gretton, F.-X. Briol and T. Fernandez, "Composite goodness-of-fit
     tests with kernels", JMLR 2025 (refitting).
@@ -703,7 +717,7 @@ def mmd_test(
     model = as_target(model)
     empirical.check_roles("mmd_test(samples, model, k)", model, samples)
     given = mean_embedding(model)
-    points = complete_samples(given.circuit, samples)
+    points = complete_samples(given.circuit, samples, incomplete=True)
     checks.check_choice("mmd_test", "null", null, ("auto", "model"), DataError)
     checks.check_count("mmd_test", "n_null", n_null, 1, error=DataError)
     # of the model alone: a gamma by the data would not be that of the simulated samples
@@ -711,7 +725,8 @@ def mmd_test(
     make = partial(mmd_statistics, kernels=kernels)
     settings = make, given, points, refit, "model", n_null, rng
     tested, kind, values = simulate(lambda p: mean_embedding(as_target(p)), *settings)
-    errors = mmd_errors(tested, kernels[0], points) if len(kernels) == 1 else ()
+    plain = len(kernels) == 1 and not np.isnan(points).any()
+    errors = mmd_errors(tested, kernels[0], points) if plain else ()
     return GoodnessOfFit(*outcome(values, kind, kernels, len(points), *errors))
 
 
@@ -741,17 +756,21 @@ def kdsd_test(
         arrays and InferenceData are read as well, by the names of the variables if the target
         has names.
     target : FactorGraph, BayesianNetwork, Circuit or Target
-        Known up to a constant; a circuit need not be deterministic.
+        Known up to a constant; a circuit need not be deterministic. A `Target` with `n_variables`
+        is a density over the reals.
     k : Kernel, list of kernels, or "aggregate"; optional
-        Default: ``ExpHamming()``. Several kernels, or "aggregate" for rates from 0.5 / D to 8 / D,
-        are one test: the largest standardised statistic is ranked.
+        Default: ``ExpHamming()``; over the reals `IMQ` with lengthscales by the median distance
+        of the common starting point of the chains. Several kernels, or "aggregate" for rates from
+        half to eight times the default, are one test: the largest standardised statistic is ranked.
     operator : "gibbs" or "shift"
-        As in `SteinKernel`. Gibbs updates are bounded and need no positive target.
+        As in `SteinKernel`. Gibbs updates are bounded and need no positive target. Over the reals
+        the operator is that of `LangevinSteinKernel`.
     null : "auto", "model", "gibbs" or "signs"
-        How samples under the hypothesis come about. "model": independent draws of the target, if it
+        How samples under the hypothesis come about. "model": independent ones of the target, if it
         is a circuit, compiles to one, or is a function of at most 2^18 states. "gibbs": Gibbs
         chains that lead from the samples to a hub and back, for all other targets. Both keep
-        the level exactly for independent samples of any size. "signs": random signs (wild
+        the level exactly for independent samples of any size, and so do the Langevin chains that
+        take their place over the reals ("auto"). "signs": random signs (wild
         bootstrap), for the samples of a Markov chain; the level holds for many samples. "auto":
         the first of these that is possible; signs if `change` is given.
     n_null : int
@@ -761,7 +780,7 @@ def kdsd_test(
         sign changes from one sample to the next, one over twice the number of steps after which
         they do not. Only samples that far apart are compared, and signs need many times as many
         samples. Default: one half, for independent samples. Samples of which few rare ones
-        outweigh all others are refused, because signs reject them too often.
+        outweigh all others raise, because signs reject them too often.
     zeros : "raise" or "restrict"
         What shifts do if the target has zeros, as in `SteinKernel`.
     refit : function, optional
@@ -783,7 +802,7 @@ def kdsd_test(
 
     Notes
     -----
-    Draws of the target and the samples are exchangeable under the hypothesis, so the probability of
+    Simulations and samples are exchangeable under the hypothesis, so the probability of
     a p-value of at most a is at most a, for every kernel and operator. The same holds for Gibbs
     chains, however slowly they mix: see J. Besag and P. Clifford, "Generalized Monte Carlo
     significance tests", Biometrika 1989. If samples have ties, as those of rare states do, the
@@ -804,25 +823,42 @@ def kdsd_test(
     >>> kdsd_test(q.sample(200, rng=0), p, rng=0).p_value
     0.005
     """
-    target, cardinalities = stein_target("kdsd_test(samples, target, k)", target, samples)
-    points = complete_samples(target, samples)
+    call, real = "kdsd_test(samples, target, k)", langevin.is_real(target)
+    found: Any = target if real else stein_target(call, target, samples)[0]
+    empirical.check_roles(call, found, samples)
+    points = complete_samples(found, samples)
     checks.check_count("kdsd_test", "n_null", n_null, 1, error=DataError)
-    null, d = _checked_null(null, change, refit), len(cardinalities)
-    kernels = kernels_of(k, lambda scale: ExpHamming(None if scale == 1.0 else scale / d))
+    null, d, generator = _checked_null(null, change, refit), points.shape[1], null_generator(rng)
+    default: Any = lambda scale: ExpHamming(None if scale == 1.0 else scale / d)  # noqa: E731
+    hub = points
+    if real:
+        if null not in ("auto", "signs"):
+            what = "A density over the reals is tested by Langevin chains, null='auto', or by signs"
+            raise DataError(f"{what}. Got null={null!r}, which 'refit' needs as well.")
+        if null == "auto":  # the default kernel is that of what all samples have in common
+            hub = langevin.langevin_sweeps(found, points[None], generator, reverse=True)[0]
+        default = partial(langevin.median_kernel, found, hub)
+    kernels = kernels_of(k, default)
 
-    def steins(model: Any) -> list[SteinKernel]:
+    def steins(model: Any) -> list[Any]:
+        if real:
+            return [langevin.LangevinSteinKernel(model, kernel) for kernel in kernels]
         return [SteinKernel(model, kernel, zeros, operator) for kernel in kernels]
 
-    def statistic(kernels: list[SteinKernel], samples: Any) -> Any:
+    def statistic(kernels: list[Any], samples: Any) -> Any:
         rows, place = distinct_places(samples)
         return np.stack([pair_means(f, place, len(rows)) for f in selected_grams(kernels, rows)])
 
     if null == "signs":
         with checks.rows_numbered(empirical.distinct_rows(points)[2]):
-            signs = steins(target), points, n_null, 0.5 if change is None else change
-            kind, values = null, _signed_statistics(*signs, null_generator(rng))
+            signs = steins(found), points, n_null, 0.5 if change is None else change
+            kind, values = null, _signed_statistics(*signs, generator)
+    elif real:
+        chains = langevin.langevin_sweeps(found, np.tile(hub, (n_null, 1, 1)), generator)
+        kind, samples = "langevin", np.concatenate([points[None], chains])
+        values = statistic(steins(found), samples)
     else:
-        settings = target, points, refit, null, n_null, rng
+        settings = found, points, refit, null, n_null, rng
         _, kind, values = simulate(as_target, lambda p: partial(statistic, steins(p)), *settings)
     return GoodnessOfFit(*outcome(values, kind, kernels, len(points)))
 
@@ -837,12 +873,12 @@ def _checked_null(null: Any, change: Any, refit: Any) -> str:
             raise DataError(f"{what}. Got {other} as well, which is for independent ones.")
         return "signs"
     if refit is not None and null in ("gibbs", "signs"):
-        what = "Models are fitted anew to draws of the model"
+        what = "Models are fitted anew to simulations of the model"
         raise DataError(f"{what}. Got null={null!r} beside 'refit'; use null='model'.")
     return str(null) if refit is None else "model"
 
 
-def _signed_statistics(kernels: list[SteinKernel], X: Any, m: int, change: float, rng: Any) -> Any:
+def _signed_statistics(kernels: list[Any], X: Any, m: int, change: float, rng: Any) -> Any:
     """The discrepancies of samples, and those with random signs, (kernels, 1 + m)."""
     rows, place = distinct_places(X[None])
     place, every, n = place[0], np.arange(len(rows)), len(X)
@@ -910,7 +946,7 @@ def mmd_two_sample_test(
     k : Kernel, list of kernels, or "aggregate"; optional
         Default: ``ExpHamming()`` for categorical columns, ``RBF`` with the median heuristic for
         numbers (see `median_gamma`), and their product for both. Several kernels, or "aggregate"
-        for rates from half to eight times the default, are one test.
+        for `gamma` from half to eight times the default, are one test.
     categorical_features : names, numbers or mask of columns, optional
         The categorical columns, for the default kernel, as for `mmd2`. The result prints them.
     n_null : int
@@ -952,7 +988,7 @@ def mmd_two_sample_test(
     counts = np.concatenate([counts_of(place, len(rows)), counts_of(chosen, len(rows))])
     values = []
     for kernel in kernels:
-        sums, diagonal = row_sums(partial(_kernels, kernel, rows, others=slice(None)), counts)
+        sums, diagonal = row_sums(partial(kernels_between, kernel.numbers, rows), counts)
         # of all samples, and of the first set of every division
         forms, across, own = (counts.T * sums).sum(axis=0), counts @ sums[:, 0], counts @ diagonal
         first, second = (forms - own)[1:], (forms[0] - 2.0 * across + forms - own[0] + own)[1:]

@@ -1,25 +1,24 @@
 """Maximum mean discrepancy between circuits, points, or both, and exact mean embeddings."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from math import prod, sqrt
 from typing import Any
 
 import numpy as np
 
-from expectedkernels import arrays, expectation
+from expectedkernels import arrays, checks, expectation
 from expectedkernels.arrays import DEFAULT_MAX_BYTES, Array, VariablesLike, as_like, detach, on_host
 from expectedkernels.checks import DataError, KernelError
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.graph import Unit
-from expectedkernels.circuits.operands import check_single_root
 from expectedkernels.circuits.queries import require_normalized
 from expectedkernels.data.tables import as_table, is_frame
 from expectedkernels.expectation import expected_kernel, two_distributions
-from expectedkernels.kernels import empirical
+from expectedkernels.kernels import empirical, kernel
 from expectedkernels.kernels.empirical import DistributionLike, Empirical, default_kernel
+from expectedkernels.kernels.gram import is_parallel
 from expectedkernels.kernels.kernel import Kernel, is_kernel_compatible
 from expectedkernels.kernels.target import Target
 from expectedkernels.models.factor_graph import Factor, FactorGraph, converted
@@ -81,7 +80,7 @@ def mmd2(
 def _squared(p: Any, q: Any, k: Any, categorical: Any, max_bytes: int) -> tuple[Any, Any, Kernel]:
     """The squared discrepancy, zero if it is rounding, the size of its terms, and the kernel."""
     given, first, second, k = _read(p, q, k, categorical, max_bytes)
-    pair = first, second
+    pair = [first, second]
     circuits = isinstance(first, Circuit) and isinstance(second, Circuit) and q is not p
     if circuits and any(hasattr(x, "compile") for x in given):
         # the mixed term alone needs a vtree that both share
@@ -92,7 +91,7 @@ def _squared(p: Any, q: Any, k: Any, categorical: Any, max_bytes: int) -> tuple[
     if q is p:
         return 0.0 * size, size, k
     size = size + expected_kernel(second, second, k, max_bytes=max_bytes)
-    squared = size - 2.0 * expected_kernel(*pair, k, max_bytes=max_bytes)
+    squared = size - 2.0 * expected_kernel(pair[0], pair[1], k, max_bytes=max_bytes)
     return abs(0.0 * squared) if abs(squared) <= ROUNDING * abs(size) else squared, size, k
 
 
@@ -197,13 +196,26 @@ def _read(
     second = first if q is p else second
     for x in (first, second):
         if isinstance(x, Circuit):
-            check_single_root(x, "A discrepancy")
+            x.require_single_root("A discrepancy")
         expectation.require_distribution(x, "A discrepancy")
     if k is None:
         k = default_kernel(first, second, categorical_features=categorical_features)
     else:
         empirical.refuse_features(categorical_features)
     return given, first, second, k
+
+
+def kernel_terms(name: str, k: Kernel, p: Circuit | FactorGraph) -> Any:
+    """The kernel on the vtree of a model as weights and products of factors, one per variable."""
+    kernel.require_kernel(k)
+    kernel.refuse_gradients(name, k)
+    blocks = k.blocks(p.vtree, p.cardinalities)
+    if not is_parallel(blocks):
+        raise KernelError(
+            f"{name} takes the factors of single variables out of the kernel, so it must be a "
+            f"product over the variables, or a sum of such. Got {k!r}, which has sums inside."
+        )
+    return list(zip(blocks.weights.tolist(), zip(*blocks.factors, strict=True), strict=True))
 
 
 def as_distribution(x: Any) -> Any:
@@ -220,9 +232,12 @@ def as_distribution(x: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class MeanEmbedding:
-    """The exact mean embedding of a model, in the space of a kernel."""
+    """The exact mean embedding of a model, in the space of a kernel.
 
-    circuit: Circuit  # normalised
+    An incomplete row stands for the conditional mean embedding given its observed values.
+    """
+
+    circuit: Any  # a normalised circuit, or points as an `Empirical` distribution
     # whether it is that of a function, with a unit for every state: too wide to meet itself
     wide: bool = False
     kernel: Any = None
@@ -237,8 +252,33 @@ class MeanEmbedding:
         return as_like(np.exp(on_host(self.circuit.log_likelihood(states))), values) @ values
 
     def at(self, points: Any) -> Any:
-        """The expected kernel of a sample and each of some points."""
-        return expected_kernel(self.circuit, points, self.kernel)
+        """The expected kernel of a sample and each of some rows."""
+        parts = self._parts(points)
+        if len(parts) == 1 and parts[0][2] is None:
+            return expected_kernel(self.circuit, points, self.kernel)
+        found = np.empty(len(points))
+        for rows, x, evidence in parts:
+            with checks.rows_numbered(rows):
+                values = expected_kernel(self.circuit, x, self.kernel, evidence_q=evidence)
+            found[rows] = on_host(values)
+        return found
+
+    def between(self, rows: Any, others: Any) -> Any:
+        """The expected kernels of pairs of rows, each given what is observed in it."""
+        if not (np.isnan(rows).any() or np.isnan(others).any()):
+            return self.kernel.numbers(rows, others)
+        found = np.empty((len(rows), len(others)))
+        for (i, x, given), (j, y, other) in product(self._parts(rows), self._parts(others)):
+            evidence: Any = {"evidence_p": given, "evidence_q": other}
+            found[np.ix_(i, j)] = on_host(expected_kernel(x, y, self.kernel, **evidence))
+        return found
+
+    def _parts(self, rows: Any) -> list[tuple[Any, Any, Any]]:
+        """Numbers of complete rows with these, of incomplete ones with the model given these."""
+        missing = np.isnan(rows).any(axis=1)
+        complete, incomplete = np.flatnonzero(~missing), np.flatnonzero(missing)
+        parts = [(complete, rows[complete], None), (incomplete, self.circuit, rows[incomplete])]
+        return [part for part in parts if len(part[0])] or parts[:1]
 
 
 def mean_embedding(model: Any, what: str = "A test") -> MeanEmbedding:
@@ -251,7 +291,7 @@ def mean_embedding(model: Any, what: str = "A test") -> MeanEmbedding:
     if isinstance(model, Target):
         raise DataError(
             f"A mean embedding is a sum over all states: a function of more than {ENUMERATED} "
-            "states has none. Give the model as a FactorGraph, or use kdsd_test."
+            "states, or of real ones, has none. Give the model as a FactorGraph, or use kdsd_test."
         )
     if hasattr(model, "compile"):
         model = model.circuit()
@@ -259,14 +299,15 @@ def mean_embedding(model: Any, what: str = "A test") -> MeanEmbedding:
         rule = "The model must be a Circuit, a FactorGraph, a Target, or a model of another library"
         found = f"Got {type(model).__name__}; mmd_two_sample_test compares two sets of samples"
         raise DataError(f"{rule}. {found}.")
-    check_single_root(model, what)
+    model.require_single_root(what)
     require_normalized(model, what)
     return MeanEmbedding(model.to("numpy"))
 
 
 def is_small(target: Any) -> bool:
     """Whether this is a function of so few states that it is evaluated at all of them."""
-    return isinstance(target, Target) and prod(target.cardinalities) <= ENUMERATED
+    states = isinstance(target, Target) and not target.is_real
+    return states and prod(target.cardinalities) <= ENUMERATED
 
 
 def states_of(target: Target) -> tuple[Any, Any]:

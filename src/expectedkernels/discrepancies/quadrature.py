@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 FEWEST_CANDIDATES = 1000
-"""Points are chosen among at least so many draws, if there are so many states."""
+"""Points are chosen among at least so many samples, if there are so many states."""
 
 SEEN = 1e-12
 """A point whose kernel the others explain up to this fraction has nothing to add."""
@@ -160,7 +160,7 @@ def best_weights(given: MeanEmbedding, points: Any, normalize: bool, jitter: flo
 
 
 def candidate_points(circuit: Circuit, n: int, rng: Any) -> Any:
-    """Distinct points to choose n from: all possible states if they are few, or else draws."""
+    """Distinct points to choose n from: all possible states if they are few, or else samples."""
     many = max(FEWEST_CANDIDATES, 10 * n)
     if None not in circuit.cardinalities:
         possible = [np.flatnonzero(np.asarray(table) > 0) for table in circuit.marginals()]
@@ -208,7 +208,7 @@ def sequential_choice(column: Column, diagonal: Any, n: int, mu: Any) -> list[in
 
 
 def gram_columns(k: Kernel, points: Any) -> tuple[Column, Any]:
-    """The columns of the Gram matrix of points, each when it is asked for, and the diagonal."""
+    """The columns of the Gram matrix of points, each on demand, and the diagonal."""
 
     def column(number: int) -> Any:
         return k(points, points[number : number + 1])[:, 0]
@@ -332,7 +332,7 @@ def herd(
         Take p given this, as `Circuit.condition` does.
     candidates : array of shape (rows, variables), or data frame, optional
         What points are chosen from, for example rows of data. Default: all possible states, or,
-        if they are more than max(1000, 10 n), as many draws from p.
+        if they are more than max(1000, 10 n), as many samples from p.
     weights : "equal", "quadrature" or "simplex"
         "equal": herding; points may be repeated. "quadrature": points for the
         best weights that sum to one (see `quadrature`), which may be negative. "simplex": the same

@@ -154,12 +154,12 @@ class Inner(ReadOnly):
 
     @property
     def inputs(self) -> tuple[Any, Any]:
-        """The left and right input of every product, written out, on the host."""
+        """The left and right input of every product, written out, on the CPU."""
         return self.index("left"), self.index("right")
 
     @property
     def flat(self) -> tuple[Any, Any]:
-        """The weights that are not zero, on the host, and where those of every unit start."""
+        """The weights that are not zero, on the CPU, and where those of every unit start."""
         return self.csr.data, self.csr.indptr
 
     @property
@@ -211,7 +211,7 @@ class Inner(ReadOnly):
 
     @cached_property
     def csr(self) -> sparse.csr_array:
-        """The weights in sparse form on the host, with sorted indices and no stored zeros."""
+        """The weights in sparse form on the CPU, with sorted indices and no stored zeros."""
         if self.weights is None:
             return frozen(sparse.csr_array(sparse.eye_array(self.n_units, format="csr")))
         weights = self.weights
@@ -221,7 +221,7 @@ class Inner(ReadOnly):
         return frozen(tidy(weights))
 
     def index(self, side: str) -> np.ndarray[Any, np.dtype[np.intp]]:
-        """The left (or right) input of every product, written out, on the host."""
+        """The left (or right) input of every product, written out, on the CPU."""
         index = self.left if side == "left" else self.right
         if index is None:
             return np.arange(self.n_products)

@@ -1,10 +1,8 @@
-"""Steps of passes on a card that are one launch each; `operations` has the same in several.
+"""Steps of passes on a GPU that are one launch each; `operations` has the same in several.
 
-The kernels are written in Triton, which comes with torch where there is a card. Values are lines of
+The kernels are written in Triton, which comes with torch where there is a GPU. Values are lines of
 rows: programs take a part of one line, or of all lines of one node.
 """
-
-from __future__ import annotations
 
 from math import exp
 from typing import Any

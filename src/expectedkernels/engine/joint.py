@@ -17,7 +17,15 @@ import numpy as np
 from scipy import sparse
 
 from expectedkernels.arrays import as_like, detach, is_on_card, namespace, to_numpy
-from expectedkernels.engine.layers import DENSE_RATE, Edges, IntArray, Level, Levels
+from expectedkernels.engine.layers import (
+    DENSE_RATE,
+    EXPONENTS,
+    LARGEST_ROOM,
+    Edges,
+    IntArray,
+    Level,
+    Levels,
+)
 from expectedkernels.engine.operations import TensorLevels, sent_level
 from expectedkernels.vtree import Vtree
 
@@ -72,14 +80,19 @@ class Operand:
         return [block.width for block in self.blocks]
 
     @cached_property
+    def matrices(self) -> list[Any]:
+        """The weights of every node, None where units are the products as they are."""
+        return [block.matrix for block in self.blocks]
+
+    @cached_property
     def terms(self) -> Any:
         """What the weights of every node cost: their number, and less for dense matrices."""
-        return np.asarray([_terms(block.matrix) for block in self.blocks])
+        return np.asarray([_terms(matrix) for matrix in self.matrices])
 
     @cached_property
     def has_gradients(self) -> bool:
-        """Whether gradients are asked for."""
-        return any(getattr(block.matrix, "requires_grad", False) for block in self.blocks)
+        """Whether gradients are required."""
+        return any(getattr(matrix, "requires_grad", False) for matrix in self.matrices)
 
     @cached_property
     def is_signed(self) -> bool:
@@ -100,11 +113,11 @@ class Operand:
         found = np.zeros((4, self.vtree.n_nodes))
         shapes: dict[Any, list[int]] = {}
         found[2] = -inf
-        for node, block in enumerate(self.blocks):
-            if block.matrix is not None and all(block.matrix.shape):
-                key = (node,) if sparse.issparse(block.matrix) else tuple(block.matrix.shape)
+        for node, matrix in enumerate(self.matrices):
+            if matrix is not None and all(matrix.shape):
+                key = (node,) if sparse.issparse(matrix) else tuple(matrix.shape)
                 shapes.setdefault(key, []).append(node)
-        every = [_bounds(_stacked([self.blocks[i].matrix for i in x])) for x in shapes.values()]
+        every = [_bounds(_stacked([self.matrices[i] for i in x])) for x in shapes.values()]
         if every:
             nodes = np.concatenate([*shapes.values()])
             found[:, nodes] = to_numpy(namespace(every[0]).concat(every, axis=1))
@@ -115,6 +128,11 @@ def _terms(matrix: Any) -> float:
     if matrix is None:
         return 0.0
     return float(matrix.nnz) if sparse.issparse(matrix) else DENSE_RATE * prod(matrix.shape)
+
+
+def log_headroom(operands: Sequence[Operand]) -> float:
+    """How far from zero the logs of plain numbers may be."""
+    return min(LARGEST_ROOM, (EXPONENTS - float(sum(op.log_range for op in operands).max())) / 2)
 
 
 class Structure:
@@ -296,7 +314,7 @@ def _weights(group: Group, operands: Sequence[Operand], like: Any) -> tuple[tupl
     found = []
     for axis, (operand, passed) in enumerate(zip(operands, group.passed, strict=True)):
         if not passed:
-            matrices = [operand.blocks[node].matrix for node in group.nodes.tolist()]
+            matrices = [operand.matrices[node] for node in group.nodes.tolist()]
             if like is not None and isinstance(matrices[0], (np.ndarray, sparse.sparray)):
                 matrices = [m.toarray() if sparse.issparse(m) else m for m in matrices]
             stack = _stacked(matrices, (group.units[axis], group.widths[axis]))
@@ -338,7 +356,7 @@ def _kept(kept: dict[Any, Any], key: Any, make: Callable[[], Any]) -> Any:
 
 
 def joint_levels(operands: Sequence[Operand], like: Any = None) -> Levels:
-    """The layers of operands with their weights, kept unless gradients are asked for."""
+    """The layers of operands with their weights, kept unless gradients are required."""
     layout = joint_layout(operands, inf if like is not None and is_on_card(like) else STACKED)
     if any(operand.has_gradients for operand in operands):
         return layout.bind(operands, like)
@@ -382,12 +400,12 @@ def _groups(operands: Sequence[Operand], largest: float) -> list[list[Group]]:
     vtree = operands[0].vtree
     kinds: dict[Any, dict[Any, list[int]]] = {}
     for node, height in enumerate(vtree.height.tolist()):
-        blocks = [operand.blocks[node] for operand in operands]
-        shape = tuple((block.n_units, block.width) for block in blocks)
-        passed = tuple(block.matrix is None for block in blocks)
+        shape = tuple((operand.units[node], operand.widths[node]) for operand in operands)
+        matrices = [operand.matrices[node] for operand in operands]
+        passed = tuple(matrix is None for matrix in matrices)
         alone = any(
-            sparse.issparse(block.matrix) or (block.matrix is not None and prod(own) > largest)
-            for block, own in zip(blocks, shape, strict=True)
+            sparse.issparse(matrix) or (matrix is not None and prod(own) > largest)
+            for matrix, own in zip(matrices, shape, strict=True)
         )
         widths = tuple(width for _, width in shape) if height == 0 else ()
         kind = (height, not all(passed), passed, widths, node if alone else -1)

@@ -30,6 +30,8 @@ LOST = 1e-16
 """Flow through raised values up to which a row is as good as if none had been raised."""
 SINGLE_EXPONENTS, SINGLE_ROOM, SINGLE_LOST = 86.0, 38.0, 1e-7
 """The same in single precision."""
+LEAST_ROOM = 30.0
+"""With less headroom between the smallest weight and the smallest double, logs are better."""
 PASSED, DENSE, SPARSE = range(3)
 
 
@@ -284,15 +286,15 @@ class Levels:
 
     @property
     def host(self) -> Levels:
-        """The layers on the host."""
+        """The layers on the CPU."""
         return self
 
-    @property
+    @cached_property
     def like(self) -> Any:
         """An array of the type and at the place of all numbers."""
         return self.levels[0].edges.weights
 
-    @property
+    @cached_property
     def is_single(self) -> bool:
         """Whether numbers are of single precision."""
         return int(self.like.dtype.itemsize) == 4
@@ -301,7 +303,7 @@ class Levels:
         """The edges of all units of a layer, where the numbers are."""
         return self.levels[number].all_edges
 
-    @property
+    @cached_property
     def n_units(self) -> int:
         """The number of units."""
         return self.levels[-1].stop
@@ -345,12 +347,12 @@ class Levels:
         leaf = np.repeat(np.arange(len(sizes)), sizes)
         return leaf, np.arange(starts[-1]) - starts[leaf], sizes[leaf]
 
-    @property
+    @cached_property
     def n_atoms(self) -> int:
         """The number of atoms."""
         return self.levels[0].n_products
 
-    @property
+    @cached_property
     def roots(self) -> slice:
         """The place of the roots in the buffer."""
         return slice(self.levels[-1].start, self.levels[-1].stop)

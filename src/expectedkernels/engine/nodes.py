@@ -4,11 +4,8 @@ The values of a node are an array over the units of every operand and, behind th
 of every batch of rows: rows that are alike below a node share what is computed there.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 from math import exp, inf, log, prod
 from typing import Any
 
@@ -17,8 +14,7 @@ from scipy import sparse
 
 from expectedkernels.arrays import as_like, detach, namespace, spans, take
 from expectedkernels.data.evidence import Patterns
-from expectedkernels.engine.joint import Operand, applied
-from expectedkernels.engine.layers import EXPONENTS, LARGEST_ROOM
+from expectedkernels.engine.joint import Operand, applied, log_headroom
 from expectedkernels.engine.operations import Workspace
 from expectedkernels.engine.scaled import NodeValues, safe_log
 
@@ -74,18 +70,9 @@ class NodePass:
         self.order = order or range(len(operands) + len(batches))
         self.axis = np.argsort(self.order).tolist()
         self.vtree, self.signed = operands[0].vtree, signed
+        self.bounds, self.room = sum(op.bounds for op in operands), log_headroom(operands)
         self.clamped = False
         self._work: Workspace | None = None
-
-    @cached_property
-    def bounds(self) -> Any:
-        """See `Operand.bounds`, of all operands together."""
-        return sum(operand.bounds for operand in self.operands)
-
-    @cached_property
-    def room(self) -> float:
-        """How far from zero the logs of plain numbers may be."""
-        return log_headroom(self.operands)
 
     def root(self) -> NodeValues:
         """The values of the roots, with axes as they are counted."""
@@ -217,9 +204,9 @@ class NodePass:
     def _sums(self, node: int, products: NodeValues) -> NodeValues:
         """The weighted sums of products, along the axis of every operand."""
         weighted = [
-            (op.units[node] / max(1, op.widths[node]), axis, op.blocks[node].matrix)
+            (op.units[node] / max(1, op.widths[node]), axis, op.matrices[node])
             for axis, op in zip(self.axis, self.operands, strict=False)
-            if op.blocks[node].matrix is not None
+            if op.matrices[node] is not None
         ]
         data, sign = products.data, products.sign
         if self._work is not None and not weighted:
@@ -269,11 +256,6 @@ class NodePass:
                 data[small] = 0.0 if self.mode == "zero" else exp(-self.room)
         scale = _added(value.scale, np.log(top))
         return NodeValues(data, scale, None, max(least, -self.room), 0.0)
-
-
-def log_headroom(operands: Sequence[Operand]) -> float:
-    """How far from zero the logs of plain numbers may be."""
-    return min(LARGEST_ROOM, (EXPONENTS - float(sum(op.log_range for op in operands).max())) / 2)
 
 
 def _added(one: Any, other: Any) -> Any:

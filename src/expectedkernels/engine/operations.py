@@ -1,7 +1,5 @@
 """The steps of passes over one layer, in NumPy and in torch, and layers in tensors."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -19,7 +17,7 @@ from expectedkernels.engine.replay import Captured, total_bytes
 FUSED_ROWS = 16
 """For fewer rows, launches that take the rows of one unit together have too little to do."""
 CARD_SHARE, MOST_ROWS = 8, 2**15
-"""Values may take one part in so many of a card's memory; how many rows are worked on at once."""
+"""Values may take one part in so many of a GPU's memory; how many rows are worked on at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +57,7 @@ class TensorLevels(Levels):
 
     @property
     def is_remote(self) -> bool:
-        """Whether the numbers are on a card."""
+        """Whether the numbers are on a GPU."""
         return is_on_card(self.like)
 
     def all_edges(self, number: int) -> Edges:
@@ -70,7 +68,7 @@ class TensorLevels(Levels):
         return kept["all_edges"]
 
     def most_rows(self, max_bytes: float) -> int:
-        """How many rows a pass takes at once on a card: as many as memory allows."""
+        """How many rows a pass takes at once on a GPU: as many as memory allows."""
         widest = max(2 * level.n_products + level.edges.weights.shape[0] for level in self.levels)
         size = 3 * self.n_units + self.n_products + 3 * widest + 2 * self.n_atoms
         room = min(max_bytes, total_bytes(self.like) / CARD_SHARE)
@@ -227,7 +225,7 @@ def _fused() -> ModuleType | None:
 
 
 def fused_at(values: Any, least: int = FUSED_ROWS) -> ModuleType | None:
-    """Steps of one launch each for values of many rows; None if they are not on a card."""
+    """Steps of one launch each for values of many rows; None if they are not on a GPU."""
     return _fused() if is_on_card(values) and values.shape[1] >= least else None
 
 

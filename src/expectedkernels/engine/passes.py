@@ -1,7 +1,5 @@
 """Passes over layers: forward, backward, counts, semirings and sampling."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -116,11 +114,6 @@ class Up:
         return reduce(operator.or_, [mask.any() for mask in masks]) if masks else None
 
 
-def workspace(levels: Levels) -> Any:
-    """Memory for passes over some levels, one after the other."""
-    return ops.Workspace(levels.like)
-
-
 def chunk_rows(levels: Levels, max_bytes: float = inf, values_only: bool = False) -> int:
     """How many rows are best worked on at once, up and down or (`values_only`) up."""
     if isinstance(levels, TensorLevels):
@@ -152,7 +145,7 @@ def up(
     whose log it is, by as much. `bounds` are those of the logs of atoms without a scale, and
     whether values may be negative. With `drop`, values that are too small become zero.
     """
-    work = workspace(levels) if work is None else work
+    work = ops.Workspace(levels.like) if work is None else work
     values = work.array("values", (levels.n_units, *atoms.values.shape[1:]))
     found = Up(levels, atoms, values)
     given = atoms.scale is not None
@@ -214,7 +207,7 @@ def down(
     Derivatives in rows are multiplied by the weights of these.
     """
     levels, values = found.levels, found.values
-    work = workspace(levels) if work is None else work
+    work = ops.Workspace(levels.like) if work is None else work
     derivatives = work.array("derivatives", values.shape)
     if not levels.has_every_use_once:
         derivatives[:] = 0.0

@@ -1,12 +1,10 @@
-"""Computations on a card, captured as graphs: all their launches are made by one call.
+"""Computations on a GPU, captured as graphs: all their launches are made by one call.
 
-Asked for the second time, a computation is run once more with a tape (what it was sent, and what
+The second time, a computation is run once more with a tape (what it was sent, and what
 was read from it, is on it), and then captured with that tape: it sends and reads nothing. From
 then on it is launched as a whole. It is captured for arrays that nobody writes to, so that what
 was read remains true; others are inputs, and copied to where the graph expects them.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +18,7 @@ from expectedkernels.arrays import TAPE, Tape, is_on_card
 KEPT = 4
 """How many captured graphs one owner keeps."""
 SHARE = 16
-"""A graph may keep one part in so many of the card's memory."""
+"""A graph may keep one part in so many of the GPU's memory."""
 AGREEMENT = {8: 1e-9, 4: 1e-3}
 """How far (of the largest number) a graph may be from what it was captured from, by the bytes of
 a number: sums whose order is not fixed differ."""
@@ -31,13 +29,13 @@ Tensors = Sequence[Any]
 
 @dataclass(eq=False)
 class Captured:
-    """A computation that was asked for once at least.
+    """A computation that was run once at least.
 
     Attributes
     ----------
     partners : tuple of weak references
         What the computation works on, beside its inputs.
-    graph : CUDA graph, or None if it was asked for once
+    graph : CUDA graph, or None if it was run once
     inputs, outputs : sequences of tensors
         Where the graph reads and writes.
     rest : object
@@ -64,7 +62,7 @@ def fits(like: Any, n_bytes: float, share: int = SHARE) -> bool:
 
 
 def total_bytes(like: Any) -> int:
-    """The memory of the card on which a tensor is."""
+    """The memory of the GPU on which a tensor is."""
     return _memory_of(like.device)
 
 
@@ -107,7 +105,7 @@ def replayed(
 
 
 def steady_step(run: Callable[[], Any], like: Any) -> Callable[[], Any]:
-    """What makes a step like `run` without measuring and sending anew; on a card by one launch.
+    """What makes a step like `run` without measuring and sending anew; on a GPU by one launch.
 
     A step writes to tensors in place, gradients among them, and gives a tensor. Two steps are made
     on the way. What the first of these read, such as ranges of numbers, is taken to be true of all:
@@ -122,7 +120,7 @@ def steady_step(run: Callable[[], Any], like: Any) -> Callable[[], Any]:
 
 
 def _launched(tape: Tape, run: Callable[[], Any]) -> Callable[[], Any] | None:
-    """A step on a card, captured; None if it cannot be."""
+    """A step on a GPU, captured; None if it cannot be."""
     import torch
 
     stream = torch.cuda.Stream()

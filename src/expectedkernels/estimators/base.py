@@ -1,7 +1,5 @@
 """What all estimators share."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,11 +22,13 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from expectedkernels.arrays import DEFAULT_MAX_BYTES, Array, RowsLike, VariableLike, chosen_rows
 from expectedkernels.checks import DataError, check_choice, check_real, public, removed
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.data.chunks import ROWS, StreamLike, is_source, over_chunks, paths_of
-from expectedkernels.estimators import densities, encoding, kernel_expansion
+from expectedkernels.data import chunks
+from expectedkernels.data.chunks import ROWS, StreamLike, WeightsLike
+from expectedkernels.estimators import calibration, densities, encoding, kernel_expansion, landmarks
 from expectedkernels.estimators.circuit_density import CircuitDensity
 from expectedkernels.estimators.densities import MIXTURES, NAMES, gram
 from expectedkernels.estimators.kernel_expansion import Machine, table
+from expectedkernels.estimators.landmarks import FeatureRidge, Nystrom, Source
 from expectedkernels.kernels.gram import at_known
 from expectedkernels.learning.normals import moments
 
@@ -238,11 +238,12 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
         state = 0 if self.random_state is None else self.random_state
         return int(check_random_state(state).randint(2**31 - 1))
 
-    def _learn_density(self, Z: Any) -> None:
-        """Learn the density of standardised columns."""
+    def _learn_density(self, Z: Any, density: Any = None) -> None:
+        """Learn the density of standardised columns: the one of the estimator by default."""
         self._unseen = np.isnan(Z).all(axis=0)
+        density = self.density if density is None else density
         recipe = {
-            "density": self.density,
+            "density": density,
             "columns": self.columns_,
             "Z": np.ascontiguousarray(Z),
             "n_bins": self.n_bins,
@@ -253,7 +254,7 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
         self._key = joblib.hash(recipe) if keeps else None
         self.density_ = densities.kept(self.memory, self._key, densities.learn_density, **recipe)
         self.circuit_ = self.density_.circuit
-        self.densities_, self.density_weights_ = densities.parts_of(self.density_, self.density)
+        self.densities_, self.density_weights_ = densities.parts_of(self.density_, density)
 
     def _kept(self, function: Any, **given: Any) -> Any:
         """What a function of the density gives, from memory if it was asked before."""
@@ -346,6 +347,12 @@ class KernelMachine(DensityEstimator):
         gamma or 4 gamma (as if columns were standardised, if they are not), by the squared
         leave-one-out errors of kernel ridge regression (with alpha = 1 / 2C for a support vector
         machine), and 0 unless these fall by 5 %. See the notes.
+    n_landmarks : int, None or "auto"
+        The number of landmarks (Nyström method): the function is a sum of kernels with so many of
+        the training rows, in place of all, so that time and memory grow with the number of rows
+        and not with its square. "auto" is all rows up to 2000, and else 500; None is always all
+        rows. 500 landmarks cost about 1 % in accuracy; more cost time, with the square of their
+        number. The density "auto" of a landmark model is "gaussian".
     memory : path, joblib.Memory or None
         Where densities, means of incomplete rows and expected kernels between rows are kept, so
         that a search over C, epsilon or alpha makes them once for every fold. Not those of
@@ -353,8 +360,13 @@ class KernelMachine(DensityEstimator):
 
     Attributes
     ----------
-    model_ : object
-        The fitted model of scikit-learn.
+    model_ : object or None
+        The fitted model of scikit-learn; None with landmarks.
+    n_landmarks_ : int or None
+        The number of landmarks; None if the function is a sum of kernels with all rows.
+    landmarks_ : array of shape (landmarks, columns) or None
+        The landmarks, in the units of the table and with one column for every category. Missing
+        values are replaced by conditional means.
     gamma_ : float or array
         The rate of the kernel (of every column, standardised if they are).
     fit_missing_ : {"mean", "expected"} or None
@@ -366,6 +378,7 @@ class KernelMachine(DensityEstimator):
     standardize: bool = True
     fit_missing: str = "auto"
     mask_kernel: float | str | None = None
+    n_landmarks: int | str | None = "auto"
     n_jobs: int | None = None
     memory: object = None
 
@@ -375,8 +388,12 @@ class KernelMachine(DensityEstimator):
         "memory": [str, PathLike, HasMethods(["cache"]), None],
         "standardize": ["boolean"],
         "mask_kernel": [StrOptions({"auto"}), Interval(Real, 0.0, np.inf, closed="left"), None],
+        "n_landmarks": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left"), None],
     }
     _scales_target: ClassVar[bool] = False
+    _uses_spread: ClassVar[bool] = True
+    _alphas: ClassVar[Any]
+    """The function that returns regularization strengths to choose from, one if it is known."""
 
     def predict_chunks(
         self,
@@ -419,21 +436,33 @@ class KernelMachine(DensityEstimator):
         [16, 16, 8]
         """
         check_is_fitted(self)
-        if columns is None and (paths_of(X) is not None or is_source(X)):
+        if columns is None and (chunks.paths_of(X) is not None or chunks.is_source(X)):
             columns = getattr(self, "feature_names_in_", None)
         predict = partial(self.predict, **options)
-        return over_chunks(predict, X, columns=columns, chunk_rows=chunk_rows, n_jobs=n_jobs)
+        given: Any = {"columns": columns, "chunk_rows": chunk_rows, "n_jobs": n_jobs}
+        return chunks.over_chunks(predict, X, **given)
 
-    def fit(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: RowsLike | StreamLike,
+        y: ArrayLike | VariableLike | Sequence[VariableLike],
+        sample_weight: WeightsLike | None = None,
+    ) -> Self:
         """Learn the density of the columns, and the functions to predict by.
 
         Parameters
         ----------
-        X : array or data frame of shape (rows, columns)
-            NaN, None and pandas' NA are missing.
+        X : array or data frame of shape (rows, columns), or data in chunks
+            NaN, None and pandas' NA are missing. Data in chunks need not fit into memory: paths of
+            Parquet files, Dask collections, and all else that `over_chunks` reads more than once.
+            They are read twice: once for categories and 10 000 rows, drawn at random, that the
+            density, landmarks, bandwidth and scales are learned from, and once for the fit to all
+            rows.
         y : array of shape (rows,), or (rows, targets) for kernel ridge regression
+            Of data in chunks the name of a column (its number, of arrays), or a list of these.
         sample_weight : array of shape (rows,), optional
-            How much errors count in each row. The density does not use it.
+            How much errors count in each row. The density does not use it. Of data in chunks the
+            name of a column.
 
         Returns
         -------
@@ -451,9 +480,16 @@ class KernelMachine(DensityEstimator):
         >>> ek.ExpectedSVR().fit(X, y).n_features_in_
         2
         """
-        name, weights = type(self).__name__, None
         self._validate_params()
-        self.columns_, Z = encoding.learn_encoding(self, X, densities.known_labels(self.density))
+        labels, source, weights = densities.known_labels(self.density), None, None
+        if chunks.is_stream(X):
+            draw, split = landmarks.draw_rows(self, X, y, sample_weight)
+            if draw.n_rows > landmarks.DRAWN:
+                source = Source(draw.n_rows, X, partial(self._read_chunk, split))
+            X, y, drawn = split(draw.rows)
+            sample_weight = None if sample_weight is None else drawn
+            labels |= {name: sorted(found) for name, found in draw.labels.items()}
+        self.columns_, Z = encoding.learn_encoding(self, X, labels)
         targets = encoding.read_target(self, X, y, is_classifier(self), self._multi_output)
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, Z)
@@ -463,32 +499,56 @@ class KernelMachine(DensityEstimator):
                     f"Sample weights must not be negative. Got {weights[row]:g} in row {row}."
                 )
         gaps = np.isnan(Z).any(axis=1)
-        if gaps.any() and self.fit_missing == "raise":
-            raise DataError(
-                f"X has {int(gaps.sum())} rows with missing values (the first is row "
-                f"{int(np.flatnonzero(gaps)[0])}), and {name} was asked to refuse them by "
-                "fit_missing='raise'. 'auto' learns from them, 'drop' leaves them out."
-            )
+        self._require_complete(gaps)
         if self.fit_missing == "drop":
             if gaps.all():
                 raise DataError(
-                    f"All rows of X have missing values, so that fit_missing='drop' leaves {name} "
-                    "nothing to learn from. fit_missing='auto' learns from incomplete rows."
+                    f"All rows of X have missing values, so that fit_missing='drop' leaves "
+                    f"{type(self).__name__} nothing to learn from. fit_missing='auto' learns from "
+                    "incomplete rows."
                 )
             Z, targets = Z[~gaps], targets[~gaps]
             weights = None if weights is None else weights[~gaps]
-        self._resources.require_matrix(len(Z), self._n_matrices())
-        return self._learn(Z, targets, weights)
+        if landmarks.number(self.n_landmarks, len(Z)) is None:
+            self._resources.require_matrix(len(Z), self._n_matrices())
+        return self._learn(Z, targets, weights, source)
+
+    def _read_chunk(self, split: Callable[[Any], Any], chunk: Any) -> tuple[Any, Any, Any]:
+        """The standardised columns, targets and weights of the rows of a chunk."""
+        X, y, weights = split(landmarks.as_rows(chunk))
+        y = encoding.read_target(self, X, y, is_classifier(self), self._multi_output)
+        Z = super()._read(X)
+        gaps = np.isnan(Z).any(axis=1)
+        self._require_complete(gaps)
+        used = ~gaps | (self.fit_missing != "drop")
+        return Z[used], self._as_target(y)[used], weights[used]
+
+    def _require_complete(self, gaps: Any) -> None:
+        """Raise if incomplete rows are to be refused."""
+        if gaps.any() and self.fit_missing == "raise":
+            raise DataError(
+                f"X has {int(gaps.sum())} rows with missing values (the first is row "
+                f"{int(np.flatnonzero(gaps)[0])}), and {type(self).__name__} was asked to refuse "
+                "them by fit_missing='raise'. 'auto' learns from them, 'drop' leaves them out."
+            )
 
     def _n_matrices(self) -> int:
         """How many kernel matrices there are at once in fit."""
         return 1
 
-    def _learn(self, Z: Any, y: Any, sample_weight: Any) -> Self:
-        """Learn from columns of numbers and targets that are checked."""
+    def _learn(self, Z: Any, y: Any, sample_weight: Any, source: Source | None = None) -> Self:
+        """Learn from columns of numbers and targets that are checked, all or some of a source."""
+        given, self.model_, self.landmarks_ = (Z, y, sample_weight), cast(Any, None), None
+        self.n_landmarks_ = landmarks.number(self.n_landmarks, len(Z))
         Z = self._learn_scale(Z, sample_weight)
-        self._learn_density(Z)
-        y = self._learn_target(y, sample_weight)
+        targets, density = self._learn_target(y, sample_weight), self.density
+        if self.n_landmarks_ is not None:
+            sample_weight = np.ones(len(Z)) if sample_weight is None else sample_weight
+            source = source or Source.of(Z, targets, sample_weight)
+            rows = chosen_rows(Z, landmarks.DRAWN, self._seed())
+            Z, y, targets, sample_weight = (x[rows] for x in (Z, y, targets, sample_weight))
+            density = "gaussian" if isinstance(density, str) and density == "auto" else density
+        self._learn_density(Z, density)
         masks, self.fit_missing_ = kernel_expansion.masks_of(self.density_.variables, Z), None
         if masks.any():
             self.density_.rows(Z)  # raises if a row has probability zero
@@ -497,24 +557,43 @@ class KernelMachine(DensityEstimator):
             many = mixed or not isinstance(self.density_, CircuitDensity)
             auto = "mean" if many else "expected"
             self.fit_missing_ = auto if self.fit_missing == "auto" else self.fit_missing
-        if self.fit_missing_ == "mean":
-            Z = self._kept(densities.means, Z=Z)
+        as_is, Z = Z, self._kept(densities.means, Z=Z) if self.fit_missing_ == "mean" else Z
         known = 0.0 if isinstance(self.mask_kernel, str) else self.mask_kernel
         self.mask_rate_ = float(known or 0.0)
-        self._choose(Z, masks, y, sample_weight)
-        if sample_weight is not None and sample_weight.any():  # libsvm does not number the others
-            used = np.flatnonzero(sample_weight)
-            Z, masks, y, sample_weight = (x[used] for x in (Z, masks, y, sample_weight))
-        if self.mask_rate_:
-            Z = np.column_stack([Z, masks])
-        coef, intercept, prior = self._fit_model(Z, masks, y, sample_weight)
-        (centre, scale), rates = self._target, self._rates(self.gamma_, Z.shape[1])
-        f = kernel_expansion.Expansion(rates, Z, coef * scale, intercept * scale + centre)
+        if source is not None:
+            self._choose_landmarks(*(x[sample_weight > 0] for x in (Z, masks)))
+        self._choose(Z, masks, targets, sample_weight)
+        rows = Z, masks, targets, sample_weight
+        if source is None and sample_weight is not None and sample_weight.any():
+            rows = tuple(x[sample_weight > 0] for x in rows)  # libsvm does not number the others
+        points, masks, targets, sample_weight = rows
+        points = np.column_stack([points, masks]) if self.mask_rate_ else points
+        if source is None:
+            coef, intercept, prior = self._fit_model(points, masks, targets, sample_weight)
+            # parameters that are changed after fit do not count
+            kept = {"mask_kernel": self.mask_rate_ or None, **self._kept_parameters()}
+            again = type(self)(**(self.get_params(deep=False) | kept))
+            copies = (None if x is None else np.array(x) for x in given)
+            self._keep_rows(calibration.Training, *copies, again)
+        else:
+            drawn = points, targets, sample_weight
+            points, coef, intercept, prior = self._fit_landmarks(source, as_is, y, *drawn)
+        f = self._expansion(points, coef, intercept)
         # kernels with all rows can be kept, for other coefficients; those with some are quicker
-        self._whole = f if self._key is not None and prior is None else None
-        flat = y.ndim == 1 and coef.shape[1] == 1
+        keeps = self._key is not None and prior is None and source is None
+        self._whole = f if keeps else None
+        flat = targets.ndim == 1 and coef.shape[1] == 1
         self._machine = Machine(f if prior is not None else f.merged(), prior, flat)
         return self
+
+    def _kept_parameters(self) -> dict[str, Any]:
+        """What is not learned again when rows are held out."""
+        return {}
+
+    def _expansion(self, points: Any, coef: Any, intercept: Any) -> kernel_expansion.Expansion:
+        """The functions of coefficients for targets as they are fitted to."""
+        (centre, scale), rates = self._target, self._rates(self.gamma_, points.shape[1])
+        return kernel_expansion.Expansion(rates, points, coef * scale, intercept * scale + centre)
 
     def _read(self, X: Any) -> Any:
         """Standardised columns, and with a mask kernel what rows lack of each variable."""
@@ -535,7 +614,65 @@ class KernelMachine(DensityEstimator):
         unit, centre, scale = encoding.measure(columns, every, sample_weight)
         encoding.require_scales(["y"] * len(scale), scale * unit)
         self._target = centre * unit, scale * unit
-        return ((columns - self._target[0]) / self._target[1]).reshape(y.shape)
+        return self._as_target(y)
+
+    def _as_target(self, y: Any) -> Any:
+        """Targets as they are fitted to."""
+        centre, scale = self._target
+        return y if is_classifier(self) else ((table(y) - centre) / scale).reshape(y.shape)
+
+    def _choose_landmarks(self, Z: Any, masks: Any) -> None:
+        """Choose landmarks among rows, with their masks."""
+        whole = self._kept(densities.means, Z=Z) if np.isnan(Z).any() else Z
+        own = masks if self.mask_kernel is not None else masks[:, :0]
+        beside = np.column_stack([self._for_kernel(whole), own])
+        rows = landmarks.choose_landmarks(beside, int(self.n_landmarks_ or 0), self._seed())
+        self._landmarks, self.n_landmarks_ = np.column_stack([whole, masks])[rows], len(rows)
+        self.landmarks_ = self.columns_.undo(whole[rows])
+
+    def _nystrom(self, gamma: Any, mask_rate: float) -> Nystrom:
+        """The features of landmarks for given rates; masks are columns if they count."""
+        points = self._landmarks if mask_rate else self._landmarks[:, : len(self._shift)]
+        more = np.full(points.shape[1] - len(self._shift), mask_rate)
+        rates = np.append(self._rates(gamma), more)
+        return Nystrom.of(self.density_, rates, points, self._resources)
+
+    def _features(self, nystrom: Nystrom, Z: Any) -> Any:
+        """The features of standardised rows, as they are fitted to: by means, and with masks."""
+        rows = self._with_masks(Z)
+        if self.fit_missing_ != "expected" and np.isnan(Z).any():
+            rows[:, : Z.shape[1]] = self.density_.means(Z)
+        resources = replace(self._resources, n_jobs=None)  # chunks are shared out already
+        return nystrom.features(self.density_, rows, resources)
+
+    def _fit_landmarks(
+        self, source: Source, as_is: Any, y: Any, Z: Any, targets: Any, weights: Any
+    ) -> tuple[Any, Any, Any, kernel_expansion.Prior | None]:
+        """Fit ridge regression on the features of all rows of a source.
+
+        Given are drawn rows: as they are, and as they are fitted to. Returned are the landmarks,
+        their coefficients, the constants, and what a process adds.
+        """
+        nystrom = self._nystrom(self.gamma_, self.mask_rate_)
+        contents, alphas = landmarks.row_contents(as_is, targets), self._alphas()
+        known = {content: i for i, content in enumerate(dict.fromkeys(contents))}
+        work = partial(landmarks.feature_sums, partial(self._features, nystrom), known)
+        square, moments, copies = source.total(work, self.n_jobs)
+        ridge, copies = FeatureRidge.of(square, moments), copies[[known[x] for x in contents]]
+        if len(alphas) > 1:
+            F = nystrom.features(self.density_, Z, self._resources)
+            left_out = ridge.left_out(F, table(targets), copies, alphas)
+            alphas = [float(alphas[least(self._losses(left_out, table(targets), weights))])]
+            [self.alpha_] = alphas
+        [alpha] = alphas
+        closed_form, coef = (nystrom, ridge, alpha, targets, copies), ridge.coef(alpha)
+        self._keep_rows(calibration.LandmarkTraining, as_is, y, weights, None, *closed_form)
+        return nystrom.points, nystrom.root @ coef, np.zeros(coef.shape[1]), None
+
+    def _keep_rows(self, kind: Any, *rows: Any) -> None:
+        """Keep rows, to hold some of them out later."""
+        seed = 0 if self.random_state is None else self._seed()
+        self._training = kind(seed, self.columns_, *rows)
 
     def _fit_model(
         self, Z: Any, masks: Any, y: Any, sample_weight: Any
@@ -578,19 +715,33 @@ class KernelMachine(DensityEstimator):
         if len(alphas) * len(gammas) * len(shares) == 1:
             return float(alphas[0]), gammas[0], known
         tried: list[list[Any]] = [[] for _ in shares]
-        own = masks[rows].astype(np.float64)
         for gamma in gammas:
-            gram = self._gram(gamma, Z[rows])
             rate = np.mean(gamma if self.standardize else gamma * moments(self._for_kernel(Z))[1])
-            for answers, share in zip(tried, shares, strict=True):
-                mask_rate = float(known + share * rate)
-                factors = at_known(np.full(own.shape[1], mask_rate), own, own == own, own)
-                left_out = leave_one_out(gram * factors, y[rows], alphas, weights)
+            mask_rates = [float(known + share * rate) for share in shares]
+            rest = Z[rows], masks[rows], y[rows], alphas, weights
+            each = zip(tried, mask_rates, self._left_out(gamma, mask_rates, *rest), strict=True)
+            for answers, mask_rate, left_out in each:
                 losses = zip(self._losses(left_out, y[rows], weights), alphas, strict=True)
                 answers += [(loss, float(alpha), gamma, mask_rate) for loss, alpha in losses]
         best = [answers[least([loss for loss, *_ in answers])] for answers in tried]
         lowest = min(best, key=lambda answer: answer[0])
         return (lowest if lowest[0] < (1.0 - MARGIN) * best[0][0] else best[0])[1:]
+
+    def _left_out(
+        self, gamma: Any, mask_rates: Any, Z: Any, masks: Any, y: Any, alphas: Any, weights: Any
+    ) -> Iterator[Any]:
+        """What fits without each row say of it, for every rate of masks."""
+        if self.n_landmarks_ is None:
+            gram, own = self._gram(gamma, Z), masks.astype(np.float64)
+            for rate in mask_rates:
+                factors = at_known(np.full(own.shape[1], rate), own, own == own, own)
+                yield leave_one_out(gram * factors, y, alphas, weights)
+            return
+        for rate in mask_rates:
+            rows = np.column_stack([Z, masks]) if rate else Z
+            F = self._nystrom(gamma, rate).features(self.density_, rows, self._resources)
+            ridge = FeatureRidge.of(F.T @ (weights[:, None] * F), F.T @ (weights[:, None] * y))
+            yield ridge.left_out(F, y, weights, alphas)
 
     def _losses(self, left_out: Any, targets: Any, weights: Any) -> Any:
         """The squared errors of answers, (alphas, rows, outputs), for every alpha."""
@@ -599,7 +750,7 @@ class KernelMachine(DensityEstimator):
     def _some_rows(self, rows: Any, Z: Any, y: Any) -> Any:
         """Rows to choose by, not too many of them."""
         most = MOST_INCOMPLETE if np.isnan(Z).any() else MOST_COMPLETE
-        if len(rows) <= most:
+        if len(rows) <= most or self.n_landmarks_ is not None:
             return rows
         # means of what is missing have rounding errors, which must not tell rows apart
         return rows[chosen_rows(np.round(Z[rows], 6), most, self._seed(), y[rows])]

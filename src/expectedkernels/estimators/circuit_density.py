@@ -12,8 +12,8 @@ from scipy import sparse
 
 from expectedkernels.arrays import spans
 from expectedkernels.checks import EvidenceError
+from expectedkernels.circuits import operands
 from expectedkernels.circuits.circuit import Circuit, host_for
-from expectedkernels.circuits.evidence_forms import ConditionalsOperand, evidence_operand
 from expectedkernels.circuits.inputs import Real
 from expectedkernels.circuits.operands import CircuitOperand, InputComponents, PointOperand
 from expectedkernels.circuits.queries import atom_shares, log_values, refuse_signed
@@ -235,11 +235,11 @@ class CircuitDensity(Density):
                 blocks[self.circuit.vtree.leaf(i)] = Real(weights, mean, np.zeros_like(mean), half)
         return Circuit(self.circuit.vtree, tuple(blocks))
 
-    def kernel(self, rates: Any, without_observed: bool = False) -> gram.Tables:
+    def kernel(self, rates: Any, without_observed: bool = False) -> Any:
         """The kernel between rows, or rows and points, or that without what rows observe."""
         parts = [rates[variable.columns] for variable in self.variables]
         widths = [self.real.input(i).width for i in range(len(parts))]
-        return gram.gaussian(self.circuit.vtree, parts, widths if without_observed else None)
+        return gram.gaussian(parts, widths if without_observed else None)
 
     def point_axis(self, points: Any, active: Any = None) -> PointOperand:
         """Points as an axis of a sweep."""
@@ -299,7 +299,9 @@ class CircuitDensity(Density):
             index, values = rows.distinct[0][span], np.empty((span.stop - span.start, len(points)))
             several, alone = np.flatnonzero(~single[span]), np.flatnonzero(single[span])
             if len(several):
-                side = evidence_operand(self.real, rows.by_state.rows(index[several]), len(points))
+                side = operands.evidence_operand(
+                    self.real, rows.by_state.rows(index[several]), len(points)
+                )
                 logs = rows.logs[span][several]
                 values[several] = gram.expected((side, axis), kernel, max_bytes, logs)
             if len(alone):  # the shares of one variable's states are all that is asked for
@@ -354,8 +356,8 @@ class CircuitDensity(Density):
         """The conditional distributions of rows as axes of a sweep, some rows each, made once."""
         if not len(Z):
             return []
-        make = ConditionalsOperand if self.is_discrete else CircuitOperand
-        whole = make(self.real, Rows(self, Z).by_value)
+        form = "conditionals" if self.is_discrete else None
+        whole = CircuitOperand(self.real, Rows(self, Z).by_value, form)
         return [whole.rows(span) for span in spans(len(Z), size)]
 
     def each_square(self, f: Expansion, rows: Rows, resources: Resources, form: Any) -> Squares:
@@ -372,7 +374,7 @@ class CircuitDensity(Density):
             first, place = kernel_expansion.distinct(f.points[:, ~seen])
             ones, shape = np.ones(len(place)), (len(place), len(first))
             merge = sparse.csr_array((ones, (np.arange(len(place)), place)), shape=shape)
-            side = evidence_operand(self.real, rows.by_state.rows(index), len(first) ** 2)
+            side = operands.evidence_operand(self.real, rows.by_state.rows(index), len(first) ** 2)
             axis = self.point_axis(f.points[first], active)
             pieces = gram.expected_pieces((side, axis, axis), kernel, max_bytes, rows.logs[group])
             for (some, a, b), values in pieces:

@@ -1,7 +1,5 @@
 """Columns of tables encoded as columns of numbers, and as the variables of densities."""
 
-from __future__ import annotations
-
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -601,17 +599,12 @@ def learn_encoding(estimator: Any, X: Any, labels: Mapping[Any, Any]) -> tuple[E
     labels : mapping from names of columns to labels
         Categories that are known besides those that the table happens to show.
     """
-    table, chosen = read_table(X, estimator, reset=True), estimator.categorical_features
+    table, by_type = read_table(X, estimator, reset=True), estimator.categorical_features
     names, kinds = table.names, [table.kind(i) for i in range(len(table.columns))]
-    by_type, categorical = isinstance(chosen, str), list[int]()
-    if not by_type and chosen is not None:
-        known = names if table.is_frame else None
-        categorical = tables.column_numbers(chosen, known, len(names), "categorical_features")
-    elif by_type and table.is_frame:
-        categorical = [i for i, kind in enumerate(kinds) if kind in ("category", "text")]
+    categorical = categorical_columns(estimator, table)
     _warn_of_missing_bits(table, kinds)
     categories = {i: _categories(table, i, labels.get(names[i])) for i in categorical}
-    for i in categorical if by_type else ():
+    for i in categorical if isinstance(by_type, str) else ():
         if kinds[i] == "text":  # nobody called these categorical
             _warn_of_free_text(names[i], table.entries(i), categories[i].tolist())
     encoding = Encoding(names, categories, _groups(estimator.groups, names, categories))
@@ -619,6 +612,17 @@ def learn_encoding(estimator: Any, X: Any, labels: Mapping[Any, Any]) -> tuple[E
     variables = encoding.variables(Z, None)
     require_states(variables, Z, encoding)
     return encoding, complete_groups(variables, Z)
+
+
+def categorical_columns(estimator: Any, table: Table) -> list[int]:
+    """The numbers of the columns of a table that hold categories for an estimator."""
+    chosen, names = estimator.categorical_features, table.names
+    if isinstance(chosen, str):
+        every = range(len(names)) if table.is_frame else ()
+        return [i for i in every if table.kind(i) in ("category", "text")]
+    known = names if table.is_frame else None
+    chosen = [] if chosen is None else chosen
+    return tables.column_numbers(chosen, known, len(names), "categorical_features")
 
 
 def _categories(table: Table, i: int, labels: Sequence[Any] | None) -> Any:

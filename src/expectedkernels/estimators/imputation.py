@@ -1,7 +1,5 @@
 """Imputation, and expected kernel features."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import field
 from numbers import Integral
@@ -21,6 +19,7 @@ from expectedkernels.estimators.base import GAMMA, DensityEstimator, estimator, 
 from expectedkernels.estimators.circuit_density import CircuitDensity
 from expectedkernels.estimators.encoding import Encoding, learn_encoding, read_table, shown
 from expectedkernels.estimators.kernel_expansion import read_rows
+from expectedkernels.estimators.landmarks import inverse_root
 
 CHUNK_ROWS = 4096
 """How many rows are completed at once, at most."""
@@ -386,10 +385,9 @@ class ExpectedKernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         self.landmarks_ = self.columns_.undo(self._landmarks)
         self._n_features_out, self._root = n, None
         if self.normalize:
-            self._resources.require_matrix(n)
-            values, vectors = np.linalg.eigh(self._kernels(self._landmarks, None))
-            values = np.maximum(values, 1e-12 * values.max())
-            self._root = (vectors / np.sqrt(values)) @ vectors.T
+            self._resources.require_matrix(n, advice="Take fewer components.")
+            root, vectors = inverse_root(self._kernels(self._landmarks, None))
+            self._root = root @ vectors.T
         return self
 
     def transform(self, X: RowsLike) -> Array:

@@ -32,6 +32,7 @@ def distinct(x: Any) -> tuple[Any, Any]:
 
 MATRICES = 4
 """Kernel matrices may take so many times the memory of other intermediate values."""
+FEWER_POINTS = "Set n_landmarks, such as n_landmarks=500 (the default for more than 2000 rows)."
 BUNDLES = 4
 """Tasks are handed out in so many bundles per worker: what they share is sent once for each."""
 
@@ -60,7 +61,7 @@ class Resources:
         share = self.max_bytes // effective_n_jobs(self.n_jobs)
         return max(2**16, min(share, CHUNK_BYTES))
 
-    def require_matrix(self, n: int, matrices: int = 1) -> None:
+    def require_matrix(self, n: int, matrices: int = 1, advice: str = FEWER_POINTS) -> None:
         """Raise if kernel matrices of n rows take more memory than they may, before they do.
 
         Parameters
@@ -68,19 +69,23 @@ class Resources:
         n : int
         matrices : int
             How many of them there are at once.
+        advice : str
+            What to do about it.
 
         Examples
         --------
         >>> Resources().require_matrix(10000)
         """
-        limit, size = MATRICES * max(self.max_bytes, DEFAULT_MAX_BYTES), 8 * matrices * n**2
-        if size > limit:
-            what = "A kernel matrix" if matrices == 1 else f"{matrices} kernel matrices"
+        what = "A kernel matrix" if matrices == 1 else f"{matrices} kernel matrices"
+        what = f"{what} of {n} rows {'takes' if matrices == 1 else 'take'}"
+        self.require(8 * matrices * n**2, what, advice)
+
+    def require(self, size: int, what: str, advice: str) -> None:
+        """Raise if something takes more bytes than kernel matrices may."""
+        if size > MATRICES * max(self.max_bytes, DEFAULT_MAX_BYTES):
             raise DataError(
-                f"{what} of {n} rows {'takes' if matrices == 1 else 'take'} {size / 2**30:.1f} "
-                f"GiB, more than {limit / 2**30:.3g} GiB. Fit the model to a sample of the rows, "
-                "or a linear model to ExpectedKernelFeatures of all rows. If there is enough "
-                f"memory, set max_bytes to {-(-size // MATRICES)} or more."
+                f"{what} {size / 2**30:.1f} GiB. {advice} If there is enough memory, set max_bytes "
+                f"to {-(-size // MATRICES)} or more."
             )
 
     def map(self, work: Callable[[Any], Any], tasks: list[Any]) -> Iterator[Any]:

@@ -1,11 +1,10 @@
 """Kernel models of incomplete rows: least squares, support vectors, Gaussian processes."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import field
+from copy import copy
+from dataclasses import field, replace
 from functools import lru_cache
 from itertools import combinations
 from numbers import Real
@@ -21,16 +20,18 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, WhiteKernel
 from sklearn.kernel_ridge import KernelRidge
-from sklearn.svm import SVC, SVR
+from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import _ovr_decision_function
 
-from expectedkernels.arrays import Array, RowsLike
+from expectedkernels.arrays import Array, RowsLike, chosen_rows
 from expectedkernels.checks import DataError, KernelError, check_real
 from expectedkernels.estimators import base, calibration
+from expectedkernels.estimators.calibration import PredictionIntervals, PredictionSets
 from expectedkernels.estimators.kernel_expansion import Prior, distinct, read_gp_kernel, table
+from expectedkernels.estimators.landmarks import Source
 
 ALPHAS = 10.0 ** np.arange(-3.0, 1.5, 0.5)
 """What "auto" chooses the weight of the size of functions from."""
@@ -57,8 +58,7 @@ class LeastSquares(base.KernelMachine):
         first, number = distinct(np.nan_to_num(np.column_stack(entries), nan=np.inf))
         weights = np.bincount(number, weights=sample_weight).astype(np.float64)
         used = self._some_rows(np.flatnonzero(weights > 0), Z[first], labels[first])
-        rows, weights = first[used], weights[used]
-        alphas = ALPHAS if self.alpha == "auto" else [self.alpha]
+        rows, weights, alphas = first[used], weights[used], self._alphas()
         if self.gamma == self._open_gamma:
             scale = weighted_scale(self._for_kernel(Z[rows]), weights)
             gammas = [rate * scale for rate in RATES]
@@ -66,12 +66,15 @@ class LeastSquares(base.KernelMachine):
             gammas = [base.scaled_gamma(self.gamma, self._for_kernel(Z))]
         return self._best(Z, masks, y, rows, weights, (alphas, gammas, shares))
 
+    def _alphas(self) -> Any:
+        return ALPHAS if isinstance(self.alpha, str) else [self.alpha]
+
     def _make(self, **kernel: Any) -> KernelRidge:
         return KernelRidge(alpha=self.alpha_, **kernel)
 
 
 @base.estimator()
-class ExpectedKernelClassifier(ClassifierMixin, LeastSquares):  # type: ignore[misc]
+class ExpectedKernelClassifier(ClassifierMixin, PredictionSets, LeastSquares):  # type: ignore[misc]
     r"""Kernel least squares on classes, whose probabilities are averaged over missing values.
 
     Kernel ridge regression of the one-hot labels, less their frequencies, gives one function for
@@ -138,6 +141,7 @@ class ExpectedKernelClassifier(ClassifierMixin, LeastSquares):  # type: ignore[m
     }
 
     _open_gamma: ClassVar[str | None] = "auto"
+    _uses_spread: ClassVar[bool] = False
 
     alpha: float | str = "auto"
     gamma: float | str = "auto"
@@ -187,6 +191,12 @@ class ExpectedKernelClassifier(ClassifierMixin, LeastSquares):  # type: ignore[m
         """
         return as_probabilities(self._expect(X, return_std=False))
 
+    def _probabilities(self, mean: Any, spread: Any = None) -> Any:
+        return as_probabilities(mean)
+
+    def _kept_parameters(self) -> dict[str, Any]:
+        return {"alpha": self.alpha_, "gamma": self.gamma_}
+
     def decision_function(
         self, X: RowsLike, return_std: bool = False, std_tol: float = 0.01
     ) -> Array:
@@ -221,11 +231,13 @@ class ExpectedKernelClassifier(ClassifierMixin, LeastSquares):  # type: ignore[m
     def _learn_target(self, y: Any, sample_weight: Any) -> Any:
         """The one-hot labels, less the frequencies of the classes."""
         self._target: tuple[Any, Any]
-        self.classes_, label = np.unique(y, return_inverse=True)
-        bits = np.eye(len(self.classes_))[label]
-        frequencies = np.average(bits, axis=0, weights=sample_weight)
+        self.classes_, self._target = np.unique(y), (0.0, 1.0)
+        frequencies = np.average(self._as_target(y), axis=0, weights=sample_weight)
         self._target = frequencies, 1.0
-        return bits - frequencies
+        return self._as_target(y)
+
+    def _as_target(self, y: Any) -> Any:
+        return np.eye(len(self.classes_))[np.searchsorted(self.classes_, y)] - self._target[0]
 
     def _choose(self, Z: Any, masks: Any, y: Any, sample_weight: Any, gamma: Any = None) -> None:
         """Choose the weight and the rates that are "auto"."""
@@ -263,8 +275,53 @@ def as_probabilities(values: Any) -> Any:
     return positive / positive.sum(axis=1, keepdims=True)
 
 
+class Regressor(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
+    """A regressor with prediction intervals."""
+
+    def _row_classifier(self) -> ExpectedKernelClassifier:
+        """What tells apart training rows and others: smooth, so that no row gets all the weight."""
+        names = ("density", "n_bins", "n_jobs", "max_bytes", "random_state")
+        return ExpectedKernelClassifier(alpha=1.0, **{name: getattr(self, name) for name in names})
+
+
+class SupportVectors(base.KernelMachine):
+    """The part of a support vector machine that is fitted to features of landmarks."""
+
+    _fit_linear: Any
+    """From features, targets and weights to coefficients, (features, outputs), and constants."""
+
+    def _fit_landmarks(
+        self, source: Source, as_is: Any, y: Any, Z: Any, targets: Any, weights: Any
+    ) -> tuple[Any, Any, Any, Prior | None]:
+        """Fit linear models to the features of all rows of a source."""
+        nystrom = self._nystrom(self.gamma_, self.mask_rate_)
+        what, size = f"The features of {source.n_rows} rows", source.n_rows * len(nystrom.points)
+        advice = "Set a smaller n_landmarks, or use kernel least squares, which does not keep them."
+        self._resources.require(NODE_BYTES * size, f"{what} take", advice)
+        parts = source.total(lambda Z, *more: [(self._features(nystrom, Z), *more)], self.n_jobs)
+        every = map(np.concatenate, zip(*parts, strict=True))
+        coef, intercept = self._fit_linear(*every)
+        closed_form = nystrom, None, 0.0, targets, weights  # there is none
+        self._keep_rows(calibration.LandmarkTraining, as_is, y, weights, None, *closed_form)
+        return nystrom.points, nystrom.root @ coef, intercept, None
+
+    def _refitted(self, training: calibration.LandmarkTraining, rest: Any) -> Self:
+        """The model with a linear part that is fitted to some drawn rows only."""
+        F, found = self._features(training.nystrom, training.Z[rest]), copy(self)
+        weights = training.sample_weight[rest]
+        coef, intercept = self._fit_linear(F, training.targets[rest], weights)
+        f = self._expansion(training.nystrom.points, training.nystrom.root @ coef, intercept)
+        found._machine = replace(self._machine, expansion=f)
+        return found
+
+
+NODE_BYTES = 24
+"""What liblinear takes for every feature of every row, with the feature itself."""
+LIBLINEAR = {"dual": True, "max_iter": 3000}
+
+
 @base.estimator()
-class ExpectedSVR(RegressorMixin, calibration.PredictionIntervals):  # type: ignore[misc]
+class ExpectedSVR(Regressor, SupportVectors):
     r"""Support vector regression that expects its prediction over missing values, exactly.
 
     The model to start with is `ExpectedKernelRidge`, which chooses its parameters itself; this one
@@ -352,7 +409,7 @@ class ExpectedSVR(RegressorMixin, calibration.PredictionIntervals):  # type: ign
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **calibration.PredictionIntervals._parameter_constraints,
+        **base.KernelMachine._parameter_constraints,
         "C": [Interval(Real, 0.0, None, closed="right")],
         "epsilon": [Interval(Real, 0.0, None, closed="left")],
         "gamma": base.GAMMA,
@@ -368,12 +425,17 @@ class ExpectedSVR(RegressorMixin, calibration.PredictionIntervals):  # type: ign
     def _make(self, **kernel: Any) -> SVR:
         return SVR(C=self.C, epsilon=self.epsilon, tol=self.tol, **kernel)
 
+    def _fit_linear(self, F: Any, y: Any, weights: Any) -> tuple[Any, Any]:
+        options = {"C": self.C, "tol": self.tol, "random_state": self._seed(), **LIBLINEAR}
+        model = LinearSVR(epsilon=self.epsilon, **options).fit(F, y, weights)
+        return model.coef_[:, None], model.intercept_
+
     def _as_ridge(self, Z: Any, masks: Any, y: Any) -> tuple[float, Any]:
         return 0.5 / self.C, (y - y.mean())[:, None]
 
 
 @base.estimator()
-class ExpectedKernelRidge(RegressorMixin, LeastSquares, calibration.PredictionIntervals):  # type: ignore[misc]
+class ExpectedKernelRidge(Regressor, LeastSquares):
     """Kernel ridge regression that expects its prediction over missing values, exactly.
 
     The model to start with for numbers: it estimates means, so that the average of its predictions
@@ -413,7 +475,7 @@ class ExpectedKernelRidge(RegressorMixin, LeastSquares, calibration.PredictionIn
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **calibration.PredictionIntervals._parameter_constraints,
+        **base.KernelMachine._parameter_constraints,
         "alpha": [StrOptions({"auto"}), Interval(Real, 0.0, None, closed="left")],
         "gamma": [*base.GAMMA, None],
     }
@@ -538,7 +600,7 @@ VOTE_DRAWS = 256
     decision_function_shape="there is one value per class; for pairs of classes use "
     "expected_prediction with an SVC of scikit-learn"
 )
-class ExpectedSVC(ClassifierMixin, calibration.CrossValidated):  # type: ignore[misc]
+class ExpectedSVC(ClassifierMixin, PredictionSets, SupportVectors):  # type: ignore[misc]
     """Support vector classification by the expected decision function over missing values.
 
     Complete rows get the class that scikit-learn's SVC predicts. Rows with missing values get the
@@ -656,7 +718,7 @@ class ExpectedSVC(ClassifierMixin, calibration.CrossValidated):  # type: ignore[
             return values
         deviations, rng = np.zeros(values.shape), self._training.generator()
         gaps = np.flatnonzero(np.isnan(Z).any(axis=1))
-        for drawn, _, rows in calibration.completed(self, Z, gaps, VOTE_DRAWS, rng):
+        for drawn, _, rows, _ in calibration.completed(self, Z, gaps, VOTE_DRAWS, rng):
             found = self._by_class(drawn.reshape(-1, drawn.shape[2]))
             deviations[rows] = found.reshape(*drawn.shape[:2], -1).std(axis=0)
         return values, deviations
@@ -696,17 +758,18 @@ class ExpectedSVC(ClassifierMixin, calibration.CrossValidated):  # type: ignore[
         [[0.0, 1.0], [0.5, 0.5]]
         """
         Z = self._read(X)
-        slopes, offsets = self._training.learned.T
-        mean, spread = calibration.moments(self, Z, self._training.generator())
+        return self._probabilities(*calibration.moments(self, Z, self._training.generator()))
+
+    def _probabilities(self, mean: Any, spread: Any) -> Any:
+        training = self._training
+        every = training.once("sigmoids", lambda: learn_sigmoids(training.every_answer(self)))
+        slopes, offsets = every.T
         first = expit(logits(mean, spread, slopes, offsets))
         if len(self.classes_) == 2:
             return np.concatenate([1.0 - first, first], axis=1)
         return coupled(first, len(self.classes_))
 
-    def _calibrated(self, held_out: calibration.HeldOut) -> Any:
-        return learn_sigmoids(held_out)
-
-    def _learn(self, Z: Any, y: Any, sample_weight: Any) -> Self:
+    def _learn(self, Z: Any, y: Any, sample_weight: Any, source: Source | None = None) -> Self:
         self.classes_, code = np.unique(y, return_inverse=True)
         weights = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
         weights = weights * np.bincount(code, sample_weight)
@@ -716,10 +779,23 @@ class ExpectedSVC(ClassifierMixin, calibration.CrossValidated):  # type: ignore[
                 f"{self.classes_[weights.argmin()].item()!r} have weight zero. Leave these rows "
                 "out, or change 'sample_weight' or 'class_weight'."
             )
-        return super()._learn(Z, y, sample_weight)
+        return super()._learn(Z, y, sample_weight, source)
 
     def _make(self, **kernel: Any) -> SVC:
         return SVC(C=self.C, tol=self.tol, class_weight=self.class_weight, **kernel)
+
+    def _fit_linear(self, F: Any, y: Any, weights: Any) -> tuple[Any, Any]:
+        options = {"C": self.C, "tol": self.tol, "random_state": self._seed(), **LIBLINEAR}
+        shares = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+        label, found = np.searchsorted(self.classes_, y), []
+        for i, j in [*combinations(range(len(self.classes_)), 2)] or [(0, 0)]:  # which raises
+            rows = (label == i) | (label == j)
+            # as in scikit-learn's SVC, a single function is positive for the second class
+            positive = label[rows] == (j if len(self.classes_) == 2 else i)
+            model = LinearSVC(loss="hinge", **options)
+            model.fit(F[rows], positive, (weights * shares[label])[rows])
+            found.append(np.append(model.coef_, model.intercept_))
+        return np.array(found)[:, :-1].T, np.array(found)[:, -1]
 
     def _as_ridge(self, Z: Any, masks: Any, y: Any) -> tuple[float, Any]:
         bits = (np.asarray(y)[:, None] == np.unique(y)).astype(np.float64)
@@ -770,10 +846,12 @@ def most_likely_kernel(kernel: Any, covariances: Callable[[Any], Any], targets: 
 
 ENOUGH_ROWS = 200
 """So many rows are enough to fit the parameters of a kernel to."""
+KERNEL_ROWS = 500
+"""To how many rows the parameters of a kernel are fitted in landmark models."""
 
 
 @base.estimator(n_restarts_optimizer="give a 'kernel' with other parameters to start elsewhere")
-class ExpectedGaussianProcessRegressor(RegressorMixin, calibration.PredictionIntervals):  # type: ignore[misc]
+class ExpectedGaussianProcessRegressor(Regressor, base.KernelMachine):
     """Gaussian process regression that expects its prediction over missing values, exactly.
 
     The mean is the expectation of the posterior mean over what missing values could be, and the
@@ -827,7 +905,7 @@ class ExpectedGaussianProcessRegressor(RegressorMixin, calibration.PredictionInt
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **calibration.PredictionIntervals._parameter_constraints,
+        **base.KernelMachine._parameter_constraints,
         "kernel": [Kernel, None],
         "alpha": [Interval(Real, 0.0, None, closed="neither")],
         "optimizer": [StrOptions({"fmin_l_bfgs_b"}), None],
@@ -939,6 +1017,37 @@ class ExpectedGaussianProcessRegressor(RegressorMixin, calibration.PredictionInt
         prior = Prior(amplitude + noise, amplitude**2 * inverse, scale)
         self._target = centre, scale
         return amplitude * alpha, np.zeros(len(scale)), prior
+
+    def _learn_target(self, y: Any, sample_weight: Any) -> Any:
+        y = super()._learn_target(y, sample_weight)
+        if self.n_landmarks_ is None:
+            return y
+        self._target = self._normalised(y)[1:]
+        return self._as_target(y)
+
+    def _fit_landmarks(
+        self, source: Source, as_is: Any, y: Any, Z: Any, targets: Any, weights: Any
+    ) -> tuple[Any, Any, Any, Prior | None]:
+        """The posterior of a process whose covariances are inner products of features.
+
+        Its variance has what features leave of the kernel: amplitude (1 - |f|^2) of every row.
+        """
+        rows, n = chosen_rows(Z, KERNEL_ROWS, self._seed()), len(self._shift)
+        whole = self.density_.means(Z[rows, :n]) if np.isnan(Z[rows]).any() else Z[rows, :n]
+        with self._own_bounds():
+            model = self._make().set_params(normalize_y=False)
+            self.kernel_ = model.fit(self._near_zero(whole), targets[rows]).kernel_
+        amplitude, self.gamma_, noise = read_gp_kernel(self.kernel_, n)
+        self._noise = (noise + self.alpha) / amplitude
+        given = source, as_is, y, Z, targets, weights
+        points, coef, intercept, _ = super()._fit_landmarks(*given)
+        root, ridge = self._training.nystrom.root, self._training.ridge
+        turned, kept = root @ ridge.vectors, 1.0 - self._noise * ridge.shares(self._noise)
+        form = amplitude * (turned * kept) @ turned.T
+        return points, coef, intercept, Prior(amplitude + noise, form, self._target[1])
+
+    def _alphas(self) -> Any:
+        return [self._noise]
 
     def _covariances(self, Z: Any) -> Callable[[Any], Any]:
         """The covariance matrix of the targets of rows, for kernels with any parameters."""

@@ -1,7 +1,5 @@
 """The lossless format of the library: `.npz` files without pickles."""
 
-from __future__ import annotations
-
 import json
 import warnings
 import zipfile
@@ -70,7 +68,7 @@ def write_npz(circuit: Circuit, path: PathLike) -> None:
     """Write a circuit to a `.npz` file, without loss.
 
     The file is a NumPy archive of a few flat arrays, whatever the number of variables. Equal
-    circuits give equal files. Arrays on other devices are moved to the host. Names of variables
+    circuits give equal files. Arrays on other devices are moved to the CPU. Names of variables
     and labels of states are kept.
 
     Parameters
@@ -253,7 +251,7 @@ def _read_archive(path: str) -> dict[str, Any]:
 
 
 def _read_array(name: str, data: bytes) -> Any:
-    """The array in a member of an archive, in the byte order of this machine."""
+    """The array in a member of an archive, in the byte order of this computer."""
     file = BytesIO(data)
     try:
         np.lib.format.read_magic(file)

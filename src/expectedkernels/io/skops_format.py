@@ -1,7 +1,5 @@
 """Files of fitted estimators, in the format of skops: types are named, and nothing is executed."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from io import BytesIO
 from typing import Any
@@ -21,18 +19,25 @@ def trusted_types() -> set[str]:
 
     from expectedkernels.circuits.inputs import Real, Table
     from expectedkernels.engine.blocks import Inner
-    from expectedkernels.estimators.calibration import HeldOut, Scores, Training
+    from expectedkernels.estimators.calibration import (
+        HeldOut,
+        LandmarkTraining,
+        RowScale,
+        Training,
+    )
     from expectedkernels.estimators.circuit_density import CircuitDensity
     from expectedkernels.estimators.densities import AverageDensity, NormalDensity
     from expectedkernels.estimators.encoding import Encoding, Variable
     from expectedkernels.estimators.kernel_expansion import Expansion, Machine, Prior
+    from expectedkernels.estimators.landmarks import FeatureRidge, Nystrom
     from expectedkernels.learning.normals import NormalMixture
 
     types: tuple[Any, ...] = (
         *(ek.CircuitImputer, ek.ExpectedGaussianProcessRegressor, ek.ExpectedKernelClassifier),
         *(ek.ExpectedKernelFeatures, ek.ExpectedKernelRidge, ek.ExpectedSVC, ek.ExpectedSVR),
         *(AverageDensity, CircuitDensity, NormalDensity, NormalMixture),
-        *(Encoding, Expansion, HeldOut, Machine, Prior, Scores, Training, Variable),
+        *(Encoding, Expansion, FeatureRidge, HeldOut, LandmarkTraining, Machine, Nystrom, Prior),
+        *(RowScale, Training, Variable),
         *(ek.Circuit, Inner, Real, Table, ek.Vtree),
         *(kernels.ConstantKernel, kernels.Product, kernels.RBF, kernels.Sum, kernels.WhiteKernel),
         csr_array,

@@ -1,7 +1,5 @@
 """Text files: their bytes, lines, numbers and errors, and what each format holds."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import zlib
@@ -187,7 +185,7 @@ HOLDERS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (FactorGraph, MODELS[:1]),
     (Vtree, (".vtree",)),
 )
-"""The suffixes of the files that hold an object; estimators are told by their methods."""
+"""The suffixes of the files that hold an object; estimators are recognised by their methods."""
 
 
 def holders(obj: Any) -> tuple[str, ...]:

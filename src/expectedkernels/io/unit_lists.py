@@ -1,7 +1,5 @@
 """Files that list units or vtree nodes, children first: .psdd, .jpc, .spn and .vtree."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import accumulate, chain, pairwise
@@ -665,7 +663,7 @@ def _circuit(units: UnitList, root: Unit, vtree: Any, smooth: bool, n: int = 0) 
     try:
         return Circuit.from_units(root, vtree=vtree, smooth=smooth)
     except (PropertyError, CompatibilityError):
-        raise  # the file is sound, and its units can be asked for
+        raise  # the file is sound, and its units can be requested
     except CircuitError as error:
         raise units.source.error(str(error)) from error
 
@@ -747,7 +745,7 @@ def read_spn(
 
 
 def _writable(circuit: Circuit, suffix: str) -> tuple[Circuit, list[Any]]:
-    """A circuit of one root and discrete variables on the host, with the logs of its numbers.
+    """A circuit of one root and discrete variables on the CPU, with the logs of its weights.
 
     These are the logs of the tables of leaves, and of the weights of other nodes that are not zero.
     """

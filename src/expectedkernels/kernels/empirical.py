@@ -76,7 +76,7 @@ def sample_weights(samples: Any) -> Any:
 def counted_rows(samples: Any, n: int, log_weights: Any = None) -> Any:
     """The numbers of the samples that count, of n: those of weight zero do not.
 
-    A sample has weight zero if the weights that come with it say so, or log-weights of -inf.
+    A sample has weight zero if the weights that come with it are zero, or log-weights are -inf.
     What stands in its row does not matter: it may be impossible, or incomplete.
 
     Examples
@@ -275,7 +275,7 @@ MOST_STATES = 20
 
 
 def median_gamma(X: RowsLike) -> float:
-    r"""The rate of an `RBF` kernel by the median heuristic, :math:`\gamma = 1 / (2 m^2)`.
+    r"""The `gamma` of an `RBF` kernel by the median heuristic, :math:`\gamma = 1 / (2 m^2)`.
 
     Here m is the median of the (positive) Euclidean distances between rows. At the median distance
     the kernel is exp(-1/2).
@@ -331,7 +331,7 @@ def _median_distance(X: RowsLike) -> float:
 
 
 def _rate(distance: float) -> float:
-    """The rate of an `RBF` kernel that is exp(-1/2) at a distance."""
+    """The `gamma` of an `RBF` kernel that is exp(-1/2) at a distance."""
     with np.errstate(over="ignore", under="ignore", divide="ignore"):
         rate = float(np.float64(0.5) / np.float64(distance) ** 2)
     if not 0 < rate < np.inf:
@@ -348,16 +348,16 @@ def default_kernel(
     """The kernel for variables of these circuits or points, if no other is given.
 
     Categorical variables (see `categorical_variables`): ``ExpHamming()``. Numbers: ``RBF`` with
-    the rate of the median heuristic on the points (see `median_gamma`), several columns in units
+    the `gamma` of the median heuristic on the points (see `median_gamma`), several columns in units
     of their standard deviations; if there are only circuits, the mean squared distance of two
-    draws, which is known exactly, takes the place of the squared median. Both: the product, each
+    samples, which is known exactly, takes the place of the squared median. Both: the product, each
     over its own variables.
 
     Parameters
     ----------
     *distributions : Circuit, Empirical, or array of shape (points, variables)
     scale : float
-        What the default rates are multiplied by.
+        Factor of the default `gamma`.
     categorical_features
         As for `categorical_variables`.
 
@@ -444,11 +444,11 @@ def _circuits_and_points(distributions: Sequence[Any]) -> tuple[list[Circuit], l
 
 
 def _real_rates(circuits: Sequence[Circuit], points: Sequence[Any], real: Any) -> Any:
-    """The rates for the real variables of circuits and points, each in units of its own."""
+    """`gamma` for the real variables of circuits and points, each in units of its own."""
     if points:
         together = np.concatenate([x[:, real] for x in points])
         together = together[np.isfinite(together).all(axis=1)]  # kernels refuse the other rows
-        if (together == together[:1]).all():  # then all rates are the same
+        if (together == together[:1]).all():  # then any gamma gives the same kernel
             return np.ones(len(real))
         units = np.ones(1)
         if len(real) > 1:

@@ -22,9 +22,9 @@ MOST_PANELS = 64
 
 @np.errstate(over="ignore")  # the log of a remote value is -inf
 def log_pairs(rate: float, a: InputComponents, b: InputComponents) -> Any:
-    """The log of E exp(-rate (x - y)^2) for all pairs of atoms, (atoms of a, atoms of b).
+    """The log of E exp(-gamma (x - y)^2) for all pairs of atoms, (atoms of a, atoms of b).
 
-    The difference of two atoms has a variance and two widths. The variance shrinks the rate and
+    The difference of two atoms has a variance and two widths. The variance shrinks gamma and
     the value; the widths leave a mean over one or two intervals, which points do not have.
 
     Examples
@@ -84,11 +84,11 @@ class Factor:
     Attributes
     ----------
     square, absolute, unequal : float
-        Non-negative rates; `unequal` may be infinite (the Kronecker delta).
+        Non-negative; `unequal` may be infinite (the Kronecker delta).
     table : array of shape (cardinality, cardinality), or None
         Only for discrete variables.
     tensors : mapping, or None
-        The tensors of those of the above that gradients are asked for, by their names.
+        The tensors of those of the above that require gradients, by their names.
     """
 
     square: float = 0.0
@@ -98,7 +98,7 @@ class Factor:
     tensors: Mapping[str, Any] | None = None
 
     def __mul__(self, other: Factor) -> Factor:
-        """The product: rates add, and tables multiply."""
+        """The product: exponents add, and tables multiply."""
         tables = [f.table.shape for f in (self, other) if f.table is not None]
         if len(set(tables)) > 1:
             raise KernelError(
@@ -207,7 +207,7 @@ def _differences(n: int) -> Any:
 
 
 def _multiplied(one: Any, two: Any) -> Any:
-    """The sum of two rates, or the product of two tables, which may be tensors or None."""
+    """The sum of two exponents, or the product of two tables, which may be tensors or None."""
     if one is None or two is None:
         return two if one is None else one
     if not max(np.ndim(detach(one)), np.ndim(detach(two))):
@@ -260,9 +260,9 @@ def _log_expectation(
 
 
 def _log_laplace(mean: Any, variance: Any, rate: Any) -> Any:
-    """The log of E exp(-rate |z|) for normal z; variance zero is a point.
+    """The log of E exp(-gamma |z|) for normal z; variance zero is a point.
 
-    Special functions are evaluated on the host. Gradients flow through the tangent.
+    Special functions are evaluated on the CPU. Gradients flow through the tangent.
     """
     with np.errstate(over="ignore"):  # the density at zero of a remote normal is zero
         given = to_numpy(mean), to_numpy(variance), float(detach(rate))
@@ -277,14 +277,14 @@ def _log_laplace(mean: Any, variance: Any, rate: Any) -> Any:
 
 
 def _log_laplace_on_host(mean: Any, variance: Any, rate: float) -> tuple[Any, ...]:
-    """The log, without cancellation, and its derivatives by mean, variance and rate."""
+    """The log, without cancellation, and its derivatives by mean, variance and gamma."""
     from scipy import special  # slow to import, and only needed here
 
     point = variance == 0
     sd = np.sqrt(np.where(point, 1.0, variance))
 
     def half(sign: float) -> Any:
-        # E[exp(-rate z); z > 0] for z with mean sign * mean
+        # E[exp(-gamma z); z > 0] for z with mean sign * mean
         x = rate * sd - sign * mean / sd
         tail = -(mean**2) / (2 * sd**2) + np.log(special.erfcx(np.maximum(x, 0) / np.sqrt(2)))
         bulk = 0.5 * rate**2 * sd**2 - sign * rate * mean + special.log_ndtr(-np.minimum(x, 0))
@@ -292,7 +292,7 @@ def _log_laplace_on_host(mean: Any, variance: Any, rate: float) -> tuple[Any, ..
 
     above, below = half(1.0), half(-1.0)
     logs = np.logaddexp(above, below)
-    # the kernel has slope -rate above zero, rate below, and a kink of -2 rate at zero
+    # the kernel has slope -gamma above zero, gamma below, and a kink of -2 gamma at zero
     at_zero = -(mean**2) / (2 * sd**2) - np.log(sd) - 0.5 * log(2 * pi)
     by_mean = -rate * np.tanh(0.5 * (above - below))
     density = np.exp(at_zero - logs)
@@ -306,38 +306,8 @@ def _log_laplace_on_host(mean: Any, variance: Any, rate: float) -> tuple[Any, ..
     )
 
 
-def log_triples(
-    factor: Factor, x: InputComponents, y: InputComponents, z: InputComponents, variable: int
-) -> tuple[Any, Any]:
-    """Logs of the absolute values on triples of atoms, and signs (None: all non-negative).
-
-    Examples
-    --------
-    >>> states = InputComponents(2)
-    >>> logs, _ = log_triples(Factor(square=1.0), states, states, states, 0)
-    >>> logs[0].tolist()
-    [[0.0, -1.0], [-1.0, -2.0]]
-    """
-    if x.cardinality is not None:
-        return _products(factor, x, y, z, variable)
-    point = (x.variance == 0) & (half_of(x) == 0)
-    logs = np.empty((x.n, y.n, z.n))
-    if point.any():
-        logs[point] = _products(factor, x.taken(point), y, z, variable)[0]
-    if point.all():
-        return logs, None
-    if factor.absolute:
-        raise KernelError(
-            f"The product of two values of a Laplacian kernel has no closed form on the real "
-            f"variable {variable}. RBF, ExpHamming and Delta have one."
-        )
-    # a value with a density differs from any other
-    logs[~point] = _log_square(factor.square, x.taken(~point), y, z) - 2.0 * factor.unequal
-    return logs, None
-
-
 def triples(rate: float, x: InputComponents, y: InputComponents, z: InputComponents) -> Any:
-    """The numbers E exp(-rate (x - y)^2 - rate (x - z)^2) for triples of real atoms.
+    """The numbers E exp(-gamma (x - y)^2 - gamma (x - z)^2) for triples of real atoms.
 
     An interval of x is cut into panels with nodes, which makes one batch of matrix products of
     what would be one closed form for every entry.
@@ -366,17 +336,6 @@ def triples(rate: float, x: InputComponents, y: InputComponents, z: InputCompone
     first = np.exp(log_pairs(rate, at, y)).reshape(*nodes.shape, -1)
     second = first if z is y else np.exp(log_pairs(rate, at, z)).reshape(*nodes.shape, -1)
     return np.swapaxes(first * shares[:, None], 1, 2) @ second
-
-
-def _products(
-    factor: Factor, x: InputComponents, y: InputComponents, z: InputComponents, variable: int
-) -> tuple[Any, Any]:
-    """Two expectations given the first argument, multiplied."""
-    (logs, sign), (others, other_sign) = (factor.logs(x, other, variable) for other in (y, z))
-    products = logs[:, :, None] + others[:, None, :]
-    if sign is None or other_sign is None:  # both, as they are of one factor
-        return products, None
-    return products, sign[:, :, None] * other_sign[:, None, :]
 
 
 def _log_square(rate: float, x: InputComponents, y: InputComponents, z: InputComponents) -> Any:

@@ -1,13 +1,11 @@
 """Kernels at vtree nodes, and expected Gram matrices."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from math import inf, prod
 from operator import itemgetter
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from array_api_compat import is_torch_array
@@ -16,14 +14,14 @@ from scipy import sparse
 from expectedkernels import arrays
 from expectedkernels.arrays import as_like, detach, has_gradient, is_on_card, namespace, spans, take
 from expectedkernels.checks import KernelError
-from expectedkernels.circuits.joint_pass import JointPass, array_of
+from expectedkernels.circuits.joint_pass import JointPass, Tables, array_in
 from expectedkernels.circuits.operands import InputComponents, PointOperand
 from expectedkernels.circuits.queries import log_values
 from expectedkernels.engine import scaled
 from expectedkernels.engine.blocks import Inner, at_nodes, from_leaves, inner, side_by_side
 from expectedkernels.engine.joint import Operand
 from expectedkernels.engine.replay import total_bytes
-from expectedkernels.kernels.factors import Factor, log_pairs, log_triples, triples
+from expectedkernels.kernels.factors import Factor, log_pairs, triples
 from expectedkernels.vtree import Vtree
 
 
@@ -40,7 +38,7 @@ class KernelBlocks:
     weights : array of shape (roots,)
         The kernel is the sum of its roots with these weights.
     tensor : tensor of shape (roots,), or None
-        The weights, if gradients by them are asked for.
+        The weights, if gradients with respect to them are required.
     """
 
     operand: Operand
@@ -82,9 +80,9 @@ class KernelBlocks:
     def table(
         self, variable: int, atoms: tuple[InputComponents, ...], like: Any, mode: str
     ) -> tuple[scaled.NodeValues, bool]:
-        """The values of a variable's factors on all pairs (or triples) of atoms.
+        """The values of a variable's factors on all pairs of atoms.
 
-        Of shape (units, atoms of every axis), without the first axis for a single product; and
+        Of shape (units, atoms of both axes), without the first axis for a single product; and
         whether some were too small. See `exponentials` for the mode.
         """
         factors = self.factors[variable]
@@ -98,18 +96,13 @@ class KernelBlocks:
     def _table(
         self, factors: Any, variable: int, atoms: tuple[InputComponents, ...], like: Any, mode: str
     ) -> tuple[scaled.NodeValues, bool]:
-        if len(atoms) == 3 and self.operands:
-            raise KernelError(
-                "The product of two values of a kernel needs a kernel that is a product over the "
-                f"variables. This one is a sum of {len(self.weights)} terms, or a circuit."
-            )
         found: list[tuple[Any, Any, Any]]
-        if len(atoms) == 2 and is_torch_array(like) and any(f.tensors for f in factors):
-            atoms = tuple(x.sent(like) for x in atoms)
-            found = [f.logs_with_gradients(*atoms, variable, like) for f in factors]
+        left, right = atoms
+        if is_torch_array(like) and any(f.tensors for f in factors):
+            left, right = left.sent(like), right.sent(like)
+            found = [f.logs_with_gradients(left, right, variable, like) for f in factors]
         else:
-            of_factor: Any = Factor.logs if len(atoms) == 2 else log_triples
-            found = [(*of_factor(f, *atoms, variable), None) for f in factors]
+            found = [(*f.logs(left, right, variable), None) for f in factors]
         logs, signs, zeros = zip(*found, strict=True)
         xp = namespace(*logs)
         value, clamped = scaled.exponentials(xp.stack([as_like(x, logs[0]) for x in logs]), mode)
@@ -124,7 +117,7 @@ class KernelBlocks:
             if mode == "logs" or clamped:
                 raise KernelError(
                     f"Gradients by the table of variable {variable} are not exact: it has zeros, "
-                    "and its other entries are too far apart. Take a smaller rate, or a table "
+                    "and its other entries are too far apart. Take a smaller gamma, or a table "
                     "without zeros."
                 )
             more = xp.stack([xp.zeros_like(logs[0]) if x is None else x for x in zeros])
@@ -136,43 +129,9 @@ class KernelBlocks:
 
     @cached_property
     def has_gradients(self) -> bool:
-        """Whether gradients by a rate, a table or a weight are asked for."""
+        """Whether gradients with respect to a gamma, a table or a weight are required."""
         every = (f for factors in self._distinct for f in factors)
         return self.tensor is not None or any(f.tensors for f in every)
-
-
-@dataclass(frozen=True, eq=False)
-class Tables:
-    """A product kernel given by plain numbers on the atoms of every variable.
-
-    Attributes
-    ----------
-    vtree : Vtree
-    numbers : function of a variable and the atoms of all axes
-        Gives an array with one axis for each, of numbers that are zero or of a size that products
-        of many can have.
-    """
-
-    vtree: Vtree
-    numbers: Callable[[int, tuple[Any, ...]], Any]
-
-    operands: ClassVar[tuple[Operand, ...]] = ()
-    weights: ClassVar[tuple[float, ...]] = (1.0,)
-    tensor: ClassVar[None] = None
-    is_signed: ClassVar[bool] = False
-    has_gradients: ClassVar[bool] = False
-    is_uniform: ClassVar[bool] = False
-
-    def key(self, variable: int) -> Any:
-        """What is equal for variables with the same values."""
-        return variable
-
-    def table(
-        self, variable: int, atoms: tuple[Any, ...], like: Any, mode: str
-    ) -> tuple[scaled.NodeValues, bool]:
-        """The numbers of a variable."""
-        with np.errstate(divide="ignore"):
-            return scaled.exponentials(np.log(self.numbers(variable, atoms)), mode)
 
 
 @lru_cache(maxsize=16)
@@ -295,8 +254,8 @@ FAR = 1e5
 """Scaled squared distances from the middle above which dot products lose too many digits."""
 
 
-def gaussian(vtree: Vtree, rates: Sequence[Any], components: Sequence[int] | None = None) -> Tables:
-    """The kernel on a vtree, given the rates of the columns of every variable.
+def gaussian(rates: Sequence[Any], components: Sequence[int] | None = None) -> Tables:
+    """The kernel, given one `gamma` for each column of every variable.
 
     With the numbers of components that the variables of the first axis have, its other atoms are
     observed values that are taken out: the kernel is one there, and where points are NaN.
@@ -316,7 +275,7 @@ def gaussian(vtree: Vtree, rates: Sequence[Any], components: Sequence[int] | Non
         ones = np.ones((first.n - len(values), *values.shape[1:]))
         return np.concatenate([values, ones])
 
-    return Tables(vtree, table)
+    return Tables(table)
 
 
 def on_atoms(rates: Any, *atoms: InputComponents) -> Any:
@@ -423,23 +382,22 @@ DEVICE_SHARE = 8
 def gram(
     axes: Axes, kernel: ProductKernel, max_bytes: int, bar: Any = None, symmetric: bool = False
 ) -> scaled.Scaled:
-    """Values for all rows of the axes, in chunks that fit into memory.
+    """Values for all rows of the axes.
 
-    Two axes give E k(x, y), three give E k(x, y) k(x, z), with x on the first. With `symmetric`,
-    there are two, they are the same and so is the kernel: half of it is computed.
+    Two axes give E k(x, y), three (of `Tables`) E k(x, y) k(x, z), with x on the first. With
+    `symmetric`, there are two, they are the same and so is the kernel: half of it is computed.
     """
-    if any(side.n_rows == 0 for side in axes):
-        shape = tuple(map(extent_of, axes))
-        return scaled.Scaled(as_like(np.zeros(shape), array_of(axes)), None)
-    axis, joint = _split(axes, kernel, max_bytes)
-    if symmetric and (axis is not None or extent_of(axes[0]) >= SYMMETRIC_ROWS):
-        return _symmetric_gram(axes[0], kernel, max_bytes, bar)
-    found = None if joint is None else _root(joint, bar)
-    if joint is None or found is None:
-        axis = int(np.argmax([side.n_rows or 1 for side in axes])) if axis is None else axis
-        halves = [gram(some, kernel, max_bytes, bar) for _, some in _halves(axes, axis)]
-        return scaled.concatenated(halves, axis)
-    return _by_rows(joint, found)
+    shape, found = tuple(map(extent_of, axes)), None
+    for at, piece in pieces(axes, kernel, max_bytes, bar, symmetric=symmetric):
+        if tuple(piece.data.shape) == shape:
+            return piece
+        if found is None:
+            found = scaled.Scaled(*(as_like(x, piece.data) for x in np.zeros((2, *shape))))
+        found.data[at] = piece.data
+        if piece.scale is not None:
+            found.scale[at] = piece.scale
+    like = next(array_in(x.circuit) for x in axes if not isinstance(x, PointOperand))
+    return found or scaled.Scaled(as_like(np.zeros(shape), like), None)
 
 
 def expected(axes: Axes, kernel: ProductKernel, max_bytes: int, logs: Any = None) -> Any:
@@ -472,25 +430,54 @@ def _row_logs(axes: Axes, known: Any) -> list[Any]:
 
 
 def pieces(
-    axes: Axes, kernel: ProductKernel, max_bytes: int, bar: Any = None, rows_first: bool = False
+    axes: Axes,
+    kernel: ProductKernel,
+    max_bytes: int,
+    bar: Any = None,
+    rows_first: bool = False,
+    symmetric: bool = False,
+    first: tuple[int, ...] = (0, 0, 0),
 ) -> Iterator[tuple[scaled.Place, scaled.Scaled]]:
     """Values for some rows of the axes after the other, and which these are.
 
-    With `rows_first`, other axes than the first are cut only where it has a single row.
+    With `rows_first`, other axes than the first are cut only where it has a single row; `first` are
+    the numbers of the first rows. With `symmetric`, see `gram`.
     """
-    for joint, (begin, *later) in parts(axes, kernel, max_bytes, rows_first):
+    n_rows, options = extent_of(axes[0]), (kernel, max_bytes, bar)
+    if symmetric and n_rows >= SYMMETRIC_ROWS:
+        yield from _mirrored(axes, options, first)
+        return
+    for joint, begin in parts(axes, kernel, max_bytes, rows_first, first):
         n, *others = map(extent_of, joint.axes)
-        rest = tuple(slice(at, at + m) for at, m in zip(later, others, strict=True))
-        root = _root(joint, bar)
-        whole = gram(joint.axes, kernel, max_bytes, bar) if root is None else None
+        if symmetric and n * others[0] < n_rows**2:
+            yield from _mirrored(axes, options, first)
+            return
+        root = joint.values()
+        if root is None:  # a few rows are out of range
+            axis = int(np.argmax([side.n_rows or 1 for side in joint.axes]))
+            for half, some in _halves(joint.axes, axis, begin):
+                yield from pieces(some, *options, rows_first, first=half)
+            continue
+        if bar is not None:
+            bar.update(prod(joint.shape))
+        rest = tuple(slice(at, at + m) for at, m in zip(begin[1:], others, strict=False))
         # patterns become rows: several copies
         step = max(1, min(max_bytes, CHUNK_BYTES) // (64 * prod(others)))
         for rows in spans(n, step):
-            at = (slice(begin + rows.start, begin + rows.stop), *rest)
-            if root is not None:
-                yield at, _by_rows(joint, root, rows)
-            elif whole is not None:
-                yield at, whole.mapped(itemgetter(rows))
+            own = slice(begin[0] + rows.start, begin[0] + rows.stop)
+            yield (own, *rest), _by_rows(joint, root, rows)
+
+
+def _mirrored(
+    axes: Axes, options: tuple[Any, Any, Any], first: tuple[int, ...]
+) -> Iterator[tuple[scaled.Place, scaled.Scaled]]:
+    """The pieces of a symmetric matrix: one corner, its mirror image, and two others likewise."""
+    (a, one), (b, two) = _halves(axes, 0, first)
+    for at, piece in pieces((one[0], two[0]), *options, first=(a[0], b[0])):
+        yield at, piece
+        yield at[::-1], piece.mapped(namespace(piece.data).matrix_transpose)
+    for start, (half, _) in ((a[0], one), (b[0], two)):
+        yield from pieces((half, half), *options, symmetric=True, first=(start, start))
 
 
 def parts(
@@ -498,19 +485,30 @@ def parts(
     kernel: ProductKernel,
     max_bytes: int,
     rows_first: bool = False,
-    first: tuple[int, ...] | None = None,
+    first: tuple[int, ...] = (0, 0, 0),
 ) -> Iterator[tuple[JointPass, tuple[int, ...]]]:
-    """The passes that are made, and which rows come first in them."""
-    if any(side.n_rows == 0 for side in axes):
+    """The passes that are made, which fit into memory, and the numbers of their first rows."""
+    rows = [1 if side.n_rows is None else side.n_rows for side in axes]
+    if not all(rows):
         return
-    first = (0,) * len(axes) if first is None else first
-    axis, joint = _split(axes, kernel, max_bytes, rows_first)
-    if axis is None or joint is not None:
-        yield joint, first  # type: ignore[misc]
-        return
-    for start, some in _halves(axes, axis):
-        begin = tuple(at + start * (i == axis) for i, at in enumerate(first))
-        yield from parts(some, kernel, max_bytes, rows_first, begin)
+    axis, joint = None, None
+    for i, side in enumerate(axes):
+        if side.max_rows and rows[i] > side.max_rows:
+            axis = i
+    if axis is None:
+        joint = JointPass(axes, kernel)
+        limit = min(max_bytes, CHUNK_BYTES)
+        if is_on_card(joint.like):
+            given = max_bytes != arrays.DEFAULT_MAX_BYTES
+            limit = max_bytes if given else total_bytes(joint.like) // DEVICE_SHARE
+        elif joint.by_layers:
+            limit = min(limit, LAYER_BYTES)
+        if max(rows) == 1 or joint.n_bytes <= limit:
+            yield joint, first
+            return
+        axis = 0 if rows_first and rows[0] > 1 else rows.index(max(rows))
+    for start, some in _halves(axes, axis, first):
+        yield from parts(some, kernel, max_bytes, rows_first, start)
 
 
 def extent_of(side: Any) -> int:
@@ -518,60 +516,14 @@ def extent_of(side: Any) -> int:
     return int(side.circuit.n_roots if side.n_rows is None else side.n_rows)
 
 
-def _split(
-    axes: Axes, kernel: ProductKernel, max_bytes: int, rows_first: bool = False
-) -> tuple[int | None, JointPass | None]:
-    """Which axis has too many rows for one pass; None and the pass if none has."""
-    rows = [side.n_rows or 1 for side in axes]
-    for axis, side in enumerate(axes):
-        if side.max_rows and rows[axis] > side.max_rows:
-            return axis, None
-    joint = JointPass(axes, kernel)
-    limit = min(max_bytes, CHUNK_BYTES)
-    if is_on_card(joint.like):
-        limit = (
-            max_bytes
-            if max_bytes != arrays.DEFAULT_MAX_BYTES
-            else total_bytes(joint.like) // DEVICE_SHARE
-        )
-    elif max(rows) > 1 and joint.by_layers:
-        limit = min(limit, LAYER_BYTES)
-    if max(rows) > 1 and joint.n_bytes > limit:
-        return 0 if rows_first and rows[0] > 1 else rows.index(max(rows)), None
-    return None, joint
-
-
-def _halves(axes: Axes, axis: int) -> Iterator[tuple[int, Axes]]:
-    """The axes with either half of the rows of one, and where these begin."""
+def _halves(
+    axes: Axes, axis: int, first: tuple[int, ...]
+) -> Iterator[tuple[tuple[int, ...], Axes]]:
+    """The axes with either half of the rows of one, and the numbers of their first rows."""
     n = extent_of(axes[axis])
     for chosen in (slice(0, n // 2), slice(n // 2, n)):
-        yield chosen.start, (*axes[:axis], axes[axis].rows(chosen), *axes[axis + 1 :])
-
-
-def _root(joint: JointPass, bar: Any) -> scaled.Scaled | None:
-    """The values of all roots; None if a few rows are out of range."""
-    arrays.require_memory(
-        joint.n_bytes,
-        "A pass over all pairs of units of the circuits",
-        arrays.SMALLER_CIRCUITS,
-        total_bytes(joint.like) if is_on_card(joint.like) else None,
-    )
-    root = joint.values()
-    if root is not None and bar is not None:
-        bar.update(prod(joint.shape))
-    return root
-
-
-def _symmetric_gram(side: Any, kernel: ProductKernel, max_bytes: int, bar: Any) -> scaled.Scaled:
-    """The values for all pairs of rows of one side, of which the corner is computed once."""
-    n = side.n_rows or 1
-    first, second = side.rows(slice(0, n // 2)), side.rows(slice(n // 2, n))
-    corner = gram((first, second), kernel, max_bytes, bar)
-    mirrored = corner.mapped(namespace(corner.data).matrix_transpose)
-    above = gram((first, first), kernel, max_bytes, bar, symmetric=True)
-    below = gram((second, second), kernel, max_bytes, bar, symmetric=True)
-    halves = [scaled.concatenated([above, corner], 1), scaled.concatenated([mirrored, below], 1)]
-    return scaled.concatenated(halves, 0)
+        begin = tuple(at + chosen.start * (i == axis) for i, at in enumerate(first))
+        yield begin, (*axes[:axis], axes[axis].rows(chosen), *axes[axis + 1 :])
 
 
 def _by_rows(joint: JointPass, values: scaled.Scaled, some: slice = slice(None)) -> scaled.Scaled:
@@ -597,9 +549,8 @@ def _by_rows(joint: JointPass, values: scaled.Scaled, some: slice = slice(None))
             values = values.mapped(itemgetter(some))
     logs = [getattr(side, "row_logs", None) for side in axes]
     values = scaled.divided(values, logs, (some, *(slice(None),) * (len(axes) - 1)))
-    like = array_of(axes)
-    if isinstance(values.data, np.ndarray) and not isinstance(like, np.ndarray):
-        values = _in_range(values).mapped(partial(as_like, like=like))
+    if isinstance(values.data, np.ndarray) and not isinstance(joint.array, np.ndarray):
+        values = _in_range(values).mapped(partial(as_like, like=joint.array))
     return values
 
 
@@ -637,5 +588,5 @@ def _contracted(values: scaled.Scaled, kernel: ProductKernel) -> scaled.Scaled:
 
 def by_kernel_root(axes: Axes, kernel: ProductKernel, max_bytes: int) -> Any:
     """Values of circuits without evidence, for every root of the kernel: its weights are unused."""
-    found: Any = _root(JointPass(axes, kernel), None)
+    found: Any = JointPass(axes, kernel).values()
     return found.linear()

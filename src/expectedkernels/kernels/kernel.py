@@ -54,7 +54,7 @@ class Kernel:
     Kernels add (``k + l``), multiply (``k * l``) and scale by positive numbers (``2.0 * k``);
     the results are kernels again. Calling a kernel gives the Gram matrix of points.
 
-    Rates, tables and weights may be tensors of torch that gradients are asked for. Then
+    `gamma`, tables and weights may be tensors of torch that require gradients. Then
     `expected_kernel`, `mmd2`, `mmd`, `witness`, `kdsd`, Gram matrices and those of `SteinKernel`
     are tensors that know them (circuits are moved to torch). What has no derivative works with the
     numbers of these tensors: tests, samples, choices, estimators. All else raises.
@@ -98,11 +98,11 @@ class Kernel:
 
     @property
     def tensors(self) -> list[Array]:
-        """The parameters that are tensors which gradients are asked for."""
+        """The parameters that are tensors which require gradients."""
         return [x for k in self.kernels for x in k.tensors]
 
     def scaled(self, X: Array, Y: Array) -> Scaled:
-        """The values k(x_i, y_j) with their logs; tensors, if gradients by parameters are asked."""
+        """The values k(x_i, y_j) with their logs; tensors, if parameters require gradients."""
         raise NotImplementedError
 
     def _scaled_parts(self, X: Any, Y: Any) -> list[Scaled]:
@@ -174,7 +174,7 @@ class Kernel:
         Returns
         -------
         array of shape (points of X, points of Y)
-            A tensor, if gradients by parameters of the kernel are asked for.
+            A tensor, if parameters of the kernel require gradients.
 
         Examples
         --------
@@ -187,7 +187,7 @@ class Kernel:
         return self.numbers(X, Y)
 
     def numbers(self, X: RowsLike, Y: RowsLike | None = None) -> Array:
-        """The Gram matrix in NumPy, whether gradients are asked for or not.
+        """The Gram matrix in NumPy, whether gradients are required or not.
 
         Parameters
         ----------
@@ -382,7 +382,7 @@ def factor_matrix(factor: Any, cardinality: int, variable: int) -> Any:
 
 
 def refuse_gradients(what: str, *given: Any) -> None:
-    """Raise if gradients are asked for by kernels or circuits, which `what` does not follow.
+    """Raise if gradients are required by kernels or circuits, which `what` does not follow.
 
     Examples
     --------
@@ -392,8 +392,8 @@ def refuse_gradients(what: str, *given: Any) -> None:
     for x in given:
         if isinstance(x, Kernel) and x.tensors:
             raise KernelError(
-                f"{what} does not follow gradients, and they are asked for by parameters of "
-                f"{x!r}. Make the kernel of plain numbers, as by rate.detach()."
+                f"{what} does not follow gradients, and they are required by parameters of "
+                f"{x!r}. Make the kernel of plain numbers, as by gamma.detach()."
             )
         if isinstance(x, Circuit):
             host_for(x, what)
@@ -464,7 +464,7 @@ class SumKernel(Kernel):
 
     @property
     def tensors(self) -> list[Array]:
-        """The parameters of all parts, and weights, that gradients are asked for."""
+        """The parameters of all parts, and weights, that require gradients."""
         return [*super().tensors, *(w for w in self.scales if arrays.has_gradient(w))]
 
     def _combined(self, values: Sequence[Any]) -> Any:
@@ -556,7 +556,7 @@ class FactorKernel(Kernel):
 
 
 class RateKernel(FactorKernel):
-    """A kernel with one non-negative rate `gamma`, or one rate per variable."""
+    """A kernel with one non-negative parameter `gamma`, or one per variable."""
 
     field = "square"
 
@@ -575,21 +575,20 @@ class RateKernel(FactorKernel):
 
     @property
     def tensors(self) -> list[Array]:
-        """The rates, if gradients by them are asked for."""
+        """`gamma`, if it requires gradients."""
         return [] if self.tensor is None else [self.tensor]
 
     def factors(self, n_variables: int) -> list[Factor]:
         """One factor per variable."""
-        gamma = 1.0 / n_variables if self.gamma is None else self.gamma
+        gamma, name = 1.0 / n_variables if self.gamma is None else self.gamma, self.field
         if isinstance(gamma, float):
-            return [self._factor(gamma, self.tensor)] * n_variables
+            own = None if self.tensor is None else {name: self.tensor}
+            return [Factor(**{name: gamma}, tensors=own)] * n_variables
         require_made_for(self, len(gamma), n_variables)
         given: Any = [None] * n_variables if self.tensor is None else self.tensor
-        return [self._factor(float(rate), own) for rate, own in zip(gamma, given, strict=True)]
-
-    def _factor(self, rate: float, own: Any) -> Factor:
-        tensors = None if own is None else {self.field: own}
-        return Factor(**{self.field: rate}, tensors=tensors)
+        tensors = [None if x is None else {name: x} for x in given]
+        pairs = zip(gamma.tolist(), tensors, strict=True)
+        return [Factor(**{name: rate}, tensors=own) for rate, own in pairs]
 
     def __repr__(self) -> str:
         gamma = self.gamma if isinstance(self.gamma, (float, type(None))) else self.gamma.tolist()
@@ -603,12 +602,12 @@ class RBF(RateKernel):
     Parameters
     ----------
     gamma : float, or one float per variable
-        The rate(s), or a tensor of them (see `Kernel` on gradients).
+        The inverse squared length scale, or a tensor (see `Kernel` on gradients).
 
     Raises
     ------
     KernelError
-        If a rate is negative, not finite or no number.
+        If a `gamma` is negative, not finite or no number.
 
     Examples
     --------
@@ -626,12 +625,12 @@ class Laplacian(RateKernel):
     Parameters
     ----------
     gamma : float, or one float per variable
-        The rate(s), or a tensor of them (see `Kernel` on gradients).
+        The inverse length scale, or a tensor (see `Kernel` on gradients).
 
     Raises
     ------
     KernelError
-        If a rate is negative, not finite or no number.
+        If a `gamma` is negative, not finite or no number.
 
     Examples
     --------
@@ -649,8 +648,8 @@ class ExpHamming(RateKernel):
     Parameters
     ----------
     gamma : float, one float per variable, or None
-        The rate(s), or a tensor of them (see `Kernel` on gradients). None means 1 / D for D
-        variables.
+        How fast the kernel decays with every coordinate that differs, or a tensor (see `Kernel` on
+        gradients). None means 1 / D for D variables.
 
     Examples
     --------
@@ -720,7 +719,7 @@ class TableKernel(FactorKernel):
 
     @property
     def tensors(self) -> list[Array]:
-        """The tables that gradients are asked for."""
+        """The tables that require gradients."""
         return [f.tensors["table"] for f in self._factors if f.tensors]
 
     @property

@@ -1,129 +1,17 @@
 """Kernel values of points, scaled where they leave the range of doubles."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
-from math import inf, log, prod
-from operator import itemgetter
-from os import PathLike
-from pathlib import Path
+from math import inf, log
 from typing import Any
 
 import numpy as np
 
-from expectedkernels import arrays
-from expectedkernels.arrays import as_like, detach, has_gradient, is_numpy, namespace
-from expectedkernels.checks import DataError, KernelError
-from expectedkernels.engine.scaled import Place, Scaled, concatenated, contracted, divided
+from expectedkernels.arrays import detach, has_gradient, namespace
+from expectedkernels.checks import KernelError
+from expectedkernels.engine.scaled import Scaled
 from expectedkernels.kernels.factors import Factor
-
-EVERY: Place = (slice(None), slice(None))
-
-
-def plain_numbers(values: Scaled, log: bool) -> Any:
-    """The logarithms of values, or the values themselves."""
-    return values.log() if log else values.linear()
-
-
-@contextmanager
-def room_for(out: Any, shape: tuple[int, ...], flat: tuple[int, ...]) -> Iterator[Any]:
-    """An array or a new file to put results into, with all axes; None if none is given.
-
-    `flat` are the axes of one entry that results do not have in the end. The file is
-    deleted if something goes wrong.
-    """
-    own = tuple(n for axis, n in enumerate(shape) if axis not in flat)
-    if out is None:
-        yield None
-    elif not own:
-        raise DataError(
-            "The 'out' parameter is for one value per row of points or evidence. This is a number."
-        )
-    elif isinstance(out, (str, PathLike)):
-        if Path(out).suffix != ".npy":
-            raise DataError(
-                "The file that the 'out' parameter names is one for np.load, and must end in .npy. "
-                f"Got {str(out)!r}."
-            )
-        mapped = np.lib.format.open_memmap(out, "w+", np.dtype(np.float64), own)
-        try:
-            yield np.expand_dims(mapped, flat)
-            mapped.flush()
-        except BaseException:
-            Path(out).unlink()
-            raise
-    else:
-        kind = getattr(out, "dtype", None)
-        if not isinstance(out, np.ndarray) or kind != np.float64 or out.shape != own:
-            raise DataError(
-                f"The 'out' parameter must be a path, or a float64 array of shape {own}. Got "
-                f"{type(out).__name__} of type {kind} and shape {getattr(out, 'shape', None)}."
-            )
-        if not out.flags.writeable:
-            raise DataError(
-                "The 'out' parameter is an array that is read-only. Give one that can be written "
-                "to, such as np.empty(shape), or for a file mode='r+' in np.load."
-            )
-        yield np.expand_dims(out, flat)
-
-
-def collected(
-    pieces: Iterable[tuple[Place, Scaled]],
-    shape: tuple[int, ...],
-    logs: Sequence[Any],
-    weights: Sequence[Any],
-    flat: tuple[int, ...],
-    log: bool,
-    out: Any = None,
-) -> Any:
-    """The numbers of all pieces, in one array or in `out`: each is finished before the next one.
-
-    A piece of `EVERY` row stays in the library that it comes from. `flat` are the axes of one
-    entry that results do not have in the end.
-    """
-    axes = [axis for axis, share in enumerate(weights) if share is not None]
-    with room_for(out, shape, flat) as room:
-        if room is None or axes:
-            kept = [n for axis, n in enumerate(shape) if axis not in axes]
-            arrays.require_memory(
-                8.0 * prod(kept),
-                f"An array of {' x '.join(map(str, kept))} expected kernels",
-                "Take fewer rows, or have it written to a file: expected_kernel(..., out='k.npy').",
-            )
-            values = np.zeros([1 if axis in axes else n for axis, n in enumerate(shape)])
-        else:
-            values = room
-        total = Scaled(values, np.zeros_like(values)) if axes else None
-        for at, piece in pieces:
-            found = weighted_sums(divided(piece, logs, at), weights, at)
-            if at is EVERY:
-                values, total = plain_numbers(found, log), None
-            elif total is None:
-                values[at] = plain_numbers(found, log)
-            else:
-                place = tuple(slice(0, 1) if i in axes else at[i] for i in range(len(shape)))
-                both = concatenated([total.mapped(itemgetter(place)), found], axes[0])
-                part = contracted(both, np.ones(2), axes[0])
-                total.data[place], total.scale[place] = part.data, part.scale
-        values = values if total is None else plain_numbers(total, log)
-        if room is not None and values is not room:
-            room[...] = values
-            values = room
-    for axis in flat[::-1]:
-        values = values[:, 0] if axis == 1 else values[0, ...]
-    return float(values) if values.ndim == 0 and is_numpy(namespace(values)) else values
-
-
-def weighted_sums(values: Scaled, weights: Sequence[Any], at: Place) -> Scaled:
-    """Some of the values, summed over weighted points."""
-    for axis, share in enumerate(weights):
-        if share is not None:
-            values = contracted(values, as_like(share[at[axis]], values.data), axis)
-    return values
-
 
 EXACT = 2.0**52
 """Whole numbers below this, and their sums, are exact."""
@@ -131,7 +19,7 @@ EXPANDED = 256.0
 """Up to this sum of squared norms |x|^2 + |y|^2 - 2 xy is as good as needed: the log of the kernel
 is wrong by about 1e-16 times it."""
 METRICS = {"square": "sqeuclidean", "absolute": "cityblock", "unequal": "hamming"}
-"""The distance of every kind of rate."""
+"""The distance of every kind of exponent."""
 MOST_STATES = 32
 """Columns of whole numbers with at most so many states are compared by one matrix product."""
 
@@ -191,7 +79,7 @@ def product_values(factors: Sequence[Factor], X: Any, Y: Any) -> Any:
 
 
 def _log_sums(kind: str, rates: Any, X: Any, Y: Any, relative: bool = True) -> Any:
-    """Less the sums over columns of rates times d^2, |d| or [d != 0] for differences d."""
+    """Less the sums over columns of gammas times d^2, |d| or [d != 0] for differences d."""
     alike = bool((rates == rates[0]).all())
     ranges = _whole_ranges(X, Y)
     if ranges is not None:
@@ -322,16 +210,16 @@ def _by_states(tables: list[Any], X: Any, Y: Any, low: Any) -> Any:
 
 
 def in_tensors(values: Scaled) -> Scaled:
-    """Values in tensors on the host."""
+    """Values in tensors on the CPU."""
     import torch  # whoever asks for gradients has imported it
 
     return values.mapped(torch.as_tensor)
 
 
 def scaled_products(factors: Sequence[Factor], X: Any, Y: Any) -> Scaled:
-    """The values of a product of factors at all pairs of rows; tensors, if gradients are asked for.
+    """The values of a product of factors at all pairs of rows; tensors, if gradients are required.
 
-    Logs are linear in rates: those of rates that are one are what gradients need.
+    Logs are linear in gamma: those of gamma = 1 are what gradients need.
     """
     plain = [replace(f, table=None) if "table" in (f.tensors or {}) else f for f in factors]
     logs, signs = log_products(plain, X, Y, relative=True)

@@ -1,15 +1,22 @@
 """Targets of inference, and functions of rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from expectedkernels import checks
 from expectedkernels.arrays import Array, RowsLike, VariableLike, spans, to_numpy
-from expectedkernels.checks import CircuitError, DataError, check_parameter, is_int, public
+from expectedkernels.checks import (
+    CircuitError,
+    DataError,
+    PropertyError,
+    check_parameter,
+    is_int,
+    public,
+)
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.graph import Unit
 from expectedkernels.data.evidence import as_points
@@ -93,7 +100,7 @@ def _takes_one_row(f: Callable[[Any], Any], row: Any, several: bool) -> bool:
 
 
 def _floats(values: Any, what: str) -> Any:
-    """What a function returned as an array of floats, moved to the host."""
+    """What a function returned as an array of floats, moved to the CPU."""
     try:
         found = np.asarray(to_numpy(values))
         if found.dtype.kind != "c":
@@ -114,6 +121,7 @@ WORD = 2**62
 """How many joint states of variables one number tells apart."""
 
 LOG_PROB = "The 'log_prob' of a Target"
+OPTION, SCORE = "Target(..., vectorized=False)", "Target(..., score=...)"
 
 
 class HasSiteLogs(Protocol):
@@ -142,33 +150,41 @@ def as_target(given: Any) -> Any:
 
 @public
 class Target:
-    r"""A distribution that is a function: its log-probability up to a constant.
+    r"""A distribution that is a function: its log-probability, or log-density, up to a constant.
 
     Parameters
     ----------
     log_prob : callable
         From an int array of states, shape (n, variables), to one number for each row; -inf for
-        what is impossible.
-    cardinalities : sequence of int
+        what is impossible. Over the reals, from a tensor of torch in double precision (an array, if
+        there is a `score`) to the log-density at each row, finite everywhere.
+    cardinalities : sequence of int, optional
         The number of states of every variable: the states of variable v are
-        0, ..., ``cardinalities[v] - 1``.
+        0, ..., ``cardinalities[v] - 1``. Either this or `n_variables` is needed.
     names : sequence of str, optional
         One name per variable.
     states : sequence of sequences of labels, optional
         The labels of the states of every variable.
     vectorized : bool
         False for a function of a single row, which is then called row by row.
+    n_variables : int, optional
+        The number of real variables, for a density over the reals: a target of `kdsd`,
+        `kdsd_test`, `stein_thin` and `bbis`.
+    score : callable, optional
+        The gradient of a log-density: from an array of shape (n, variables) to one of the same
+        shape. Default: by automatic differentiation of `log_prob`, which needs torch.
 
     Attributes
     ----------
-    cardinalities : tuple of int
+    cardinalities : tuple of int, or of None for real variables
     names : tuple of str, or None
     states : tuple of tuples of labels, or None
 
     Raises
     ------
     CircuitError
-        If `log_prob` is a target already, or not a function.
+        If `log_prob` is a target already, or not a function; or if there are both `cardinalities`
+        and `n_variables`, or a `score` beside `cardinalities`.
 
     Notes
     -----
@@ -176,7 +192,7 @@ class Target:
     :math:`n \sum_v (K_v - 1)` for n samples. They are put to the function together, none of
     them twice, in as few calls as memory allows.
 
-    Variables can be summed out exactly only where a model has a structure that is known:
+    Variables can be marginalised exactly only where a model has a structure that is known:
     collapsed samples, evidence, and discrepancies between models need a `FactorGraph` or a
     `Circuit`.
 
@@ -189,19 +205,24 @@ class Target:
     >>> samples = ek.bbis(target, [[0, 0], [0, 1], [1, 0], [1, 1]], weights="raw")
     >>> [round(float(table[1]), 6) for table in samples.marginals()]
     [0.666667, 0.626932]
+    >>> normal = ek.Target(lambda X: -0.5 * (X**2).sum(axis=1), n_variables=2, score=lambda X: -X)
+    >>> normal.score([[1.0, 2.0]]).tolist()
+    [[-1.0, -2.0]]
     """
 
-    cardinalities: tuple[int, ...]
+    cardinalities: tuple[Any, ...]
     schema: Schema
 
     def __init__(
         self,
         log_prob: Callable[[Array], ArrayLike],
-        cardinalities: Sequence[int],
+        cardinalities: Sequence[int] | None = None,
         names: Sequence[str] | None = None,
         states: Sequence[Sequence[Label]] | None = None,
         *,
         vectorized: bool = True,
+        n_variables: int | None = None,
+        score: Callable[[Array], ArrayLike] | None = None,
     ):
         if hasattr(log_prob, "site_logs"):
             raise CircuitError(
@@ -213,12 +234,22 @@ class Target:
                 "The 'log_prob' of a Target must be a function of an array of states, one per row. "
                 f"Got {type(log_prob).__name__} instead."
             )
-        self._function, self.vectorized = log_prob, bool(vectorized)
-        cards = tuple(cardinalities) if np.iterable(cardinalities) else ()
+        self._function, self.vectorized, self._score = log_prob, bool(vectorized), score
+        cards: tuple[Any, ...] = tuple(cardinalities) if np.iterable(cardinalities) else ()
         good = len(cards) > 0 and all(is_int(n) and n >= 1 for n in cards)
-        wanted = "a sequence of ints in [1, inf), one per variable"
+        if n_variables is not None:
+            cards = (1,) * checks.check_count("Target", "n_variables", n_variables, 1)
+            good = True
+        wanted = "a sequence of ints in [1, inf), one per variable (or give n_variables)"
         check_parameter(good, "Target", "cardinalities", cardinalities, wanted, CircuitError)
-        self.cardinalities = tuple(map(int, cards))
+        self.cardinalities = tuple(map(int, cards)) if n_variables is None else (None,) * len(cards)
+        if (
+            n_variables is None and score is not None
+        ) or cardinalities is not None is not n_variables:
+            raise CircuitError(
+                "A Target is over states, with 'cardinalities', or over the reals, with "
+                "'n_variables' and maybe a 'score'. Got both."
+            )
         self.schema = Schema(
             self.cardinalities,
             None if names is None else tuple(names),
@@ -226,7 +257,7 @@ class Target:
         )
         # a variable adds its state times a stride to one of a few words, equal for equal rows only
         places, word, size = [], 0, 1
-        for n in self.cardinalities:
+        for n in cards:
             if size * n > WORD:
                 word, size = word + 1, 1
             places.append((word, size))
@@ -249,6 +280,11 @@ class Target:
     def n_variables(self) -> int:
         """The number of variables."""
         return len(self.cardinalities)
+
+    @property
+    def is_real(self) -> bool:
+        """Whether this is a density over the reals."""
+        return self.cardinalities[0] is None
 
     def variable(self, key: VariableLike) -> int:
         """The number of a variable given by its number or its name.
@@ -284,7 +320,71 @@ class Target:
         >>> Target(lambda X: -1.0 * X.sum(axis=1), [2, 3]).log_prob([[0, 0], [1, 2]]).tolist()
         [0.0, -3.0]
         """
+        if self.is_real:
+            return self.log_density(X)[0]
         return self._values(self._points(X) @ self._weights)
+
+    def score(self, X: RowsLike) -> Array:
+        """The gradients of the log-density over the reals, shape (n, variables).
+
+        Parameters
+        ----------
+        X : array of shape (n, variables)
+
+        Returns
+        -------
+        array of shape (n, variables)
+
+        Examples
+        --------
+        >>> Target(lambda X: -0.5 * (X**2).sum(1), n_variables=1).score([[2.0]]).tolist()
+        [[-2.0]]
+        """
+        return self.log_density(X)[1]
+
+    def log_density(self, X: RowsLike) -> tuple[Array, Array]:
+        """The log-density over the reals at points, and its gradients."""
+        if not self.is_real:
+            raise PropertyError("Gradients are those of a density. This target is over states.")
+        points = as_points(X, self.schema, "Points of a target")
+        logs, scores = self._differentiated(points) if self._score is None else self._called(points)
+        for found, what in ((logs[:, None], "log_prob"), (scores, "score")):
+            bad = ~np.isfinite(found).all(axis=1)
+            if bad.any():
+                row = int(np.argmax(bad))
+                value = found[row][~np.isfinite(found[row])][0]
+                rule = "densities over the reals must be positive everywhere"
+                place = f"at row {{row}}, {points[row].tolist()}"
+                raise DataError(f"{what} is {value} {place}; {rule}.", row=row)
+        return logs, scores
+
+    def _called(self, points: Any) -> tuple[Any, Any]:
+        """The log-density and its gradients by the functions of the user."""
+        what, ask = "The 'score' of a Target", partial(values_of, option=OPTION)
+        logs = ask(self._function, points, LOG_PROB, self.vectorized)
+        scores = ask(self._score, points, what, self.vectorized, several=True)  # type: ignore[arg-type]
+        if scores.shape != points.shape:
+            raise DataError(f"{what} has shape {scores.shape} for points of shape {points.shape}.")
+        return logs, scores
+
+    def _differentiated(self, points: Any) -> tuple[Any, Any]:
+        """The log-density and its gradients, by automatic differentiation."""
+        torch = checks.imported("torch", "torch", instead=f", or give a score: {SCORE}")
+        x = torch.tensor(points, dtype=torch.float64, requires_grad=True)
+        try:
+            with torch.enable_grad():
+                f = self._function
+                logs: Any = f(x) if self.vectorized else torch.stack([f(row) for row in x])
+                [scores] = torch.autograd.grad(logs.sum(), x)
+        except Exception as error:
+            raise DataError(
+                f"{LOG_PROB} over the reals takes a tensor of torch, so that it is differentiated. "
+                f"It failed with {type(error).__name__}: {error}. Or give a score: {SCORE}."
+            ) from error
+        if logs.shape != x.shape[:1]:
+            what = f"{LOG_PROB} must give one number for each row"
+            raise DataError(f"{what}. Got shape {tuple(logs.shape)} for {len(x)} rows.")
+        return to_numpy(logs.detach()), to_numpy(scores)
 
     def log_score(self, X: RowsLike) -> Array:
         """The same as `log_prob`, under the name that it has for a `FactorGraph`.
@@ -357,6 +457,9 @@ class Target:
         return [values[:, end - n : end] for end, n in zip(np.cumsum(cards), cards, strict=True)]
 
     def _points(self, X: Any) -> Any:
+        if self.is_real:
+            what = "Variables over the reals have no states to change"
+            raise PropertyError(f"{what}. Their targets are for kdsd, kdsd_test, stein_thin, bbis.")
         return as_points(X, self.schema, "Points of a target").astype(np.intp)
 
     def _values(self, keys: Any) -> Any:
@@ -368,8 +471,7 @@ class Target:
         logs = np.zeros(len(distinct))
         for some in spans(len(distinct), max(1, ASKED_BYTES // (8 * self.n_variables))):
             rows = distinct[some][:, words] // strides % np.asarray(self.cardinalities)
-            option = "Target(..., vectorized=False)"
-            logs[some] = values_of(self._function, rows, LOG_PROB, self.vectorized, option=option)
+            logs[some] = values_of(self._function, rows, LOG_PROB, self.vectorized, option=OPTION)
             if not (logs[some] < np.inf).all():  # -inf is no mistake, NaN and inf are
                 row = int(np.argmin(logs[some] < np.inf))
                 raise DataError(

@@ -1,7 +1,5 @@
 """Chow-Liu trees, and hidden Chow-Liu trees."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -76,7 +74,7 @@ def spanning_edges(weights: FloatArray) -> list[tuple[int, int]]:
 
 
 def decided_edges(weights: FloatArray, ranks: Any) -> list[tuple[int, int]]:
-    """The edges that all maximum spanning trees have, of edges that are told apart by ranks.
+    """The edges that all maximum spanning trees have, of edges that are distinguished by ranks.
 
     Edges come before each other by larger weight, then by the smaller and the larger rank of their
     ends. Where all of these are equal nothing tells which edge to take, and none is taken.
@@ -467,7 +465,7 @@ def learn_hclt(
     Parameters
     ----------
     X : array of shape (n, variables), data frame, or data in chunks
-        States coded as integers 0, 1, 2, ...; NaN for missing values, which are summed out. Data in
+        States coded as integers 0, 1, 2, ...; NaN for missing values. Data in
         chunks (see `learn_chow_liu`) are read twice, and once more for every pass of EM over all.
     n_latent : int
         The number of states of hidden variables.
@@ -502,7 +500,7 @@ def learn_hclt(
         Smoothing of the mutual information: every pair of variables gets 4 alpha counts in
         advance, spread evenly over its cells.
     start : Circuit, optional
-        To go on from, with its tree and weights, in the place of a new one: what `callback` kept,
+        To resume from, with its tree and weights, in the place of a new one: what `callback` kept,
         or another circuit over these variables. `n_latent`, `alpha` and `cardinalities` do not
         matter then, and `restarts` differ in the order of rows alone.
     restarts : int
@@ -515,7 +513,7 @@ def learn_hclt(
     rng : int, Generator or None
         For the weights at the start, and the order of rows.
     callback : callable, optional
-        Called after every pass with the circuit of now, on the host, and its mean log-likelihood
+        Called after every pass with the current circuit, on the CPU, and its mean log-likelihood
         (of `X_valid`, or as it was found in the pass): to keep it, say by
         ``callback=lambda p, mean: ek.io.save(p, "so_far.npz")``.
     progress : bool
@@ -525,7 +523,7 @@ def learn_hclt(
     Returns
     -------
     Circuit
-        Normalised, on the host.
+        Normalised, on the CPU.
 
     Raises
     ------
@@ -629,7 +627,7 @@ def hidden_tree(forest: Forest, schema: Schema, n_latent: int, generator: Any) -
     blocks: list[Input | Inner] = []
     waiting: list[int] = []
     for v, joined in _in_postorder(forest):
-        # a hidden variable is summed out where all that depends on it has been joined
+        # a hidden variable is marginalised where all that depends on it has been joined
         n_units = 1 if forest.parent[v] < 0 else n_latent
         if joined == 0:
             waiting.append(len(nodes))

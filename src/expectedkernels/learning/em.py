@@ -20,15 +20,15 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.conditioning import certain, evidence_chunks, levels_of, observed
 from expectedkernels.circuits.graph import Unit
 from expectedkernels.circuits.inputs import Real
-from expectedkernels.circuits.joint_pass import JointPass, NoKernel
-from expectedkernels.circuits.operands import ENTRY, CircuitOperand, check_single_root
+from expectedkernels.circuits.joint_pass import LIKELIHOODS, JointPass
+from expectedkernels.circuits.operands import ENTRY, CircuitOperand
 from expectedkernels.circuits.queries import conditional_units, refuse_signed
 from expectedkernels.data.chunks import StreamLike, WeightsLike, naming
 from expectedkernels.data.evidence import Column, Evidence, EvidenceLike
 from expectedkernels.engine.layers import weight_cost
 from expectedkernels.engine.nodes import NodePass
-from expectedkernels.engine.operations import TensorLevels, in_double
-from expectedkernels.engine.passes import EdgeCounts, count, up, workspace
+from expectedkernels.engine.operations import TensorLevels, Workspace, in_double
+from expectedkernels.engine.passes import EdgeCounts, count, up
 from expectedkernels.engine.scaled import safe_log
 from expectedkernels.learning import minibatch, training_data
 from expectedkernels.learning.minibatch import CAPTURED, Batch, Card, Trained, circuit_of, stepped
@@ -67,7 +67,7 @@ class Flow:
     @property
     def weights(self) -> Any:
         """The weights of the node's sums, None if it has none."""
-        return self.side.circuit.blocks[self.node].weights  # type: ignore[union-attr]
+        return self.side.circuit.blocks[self.node].weights
 
     @property
     def logs(self) -> Any:
@@ -206,7 +206,7 @@ def _at_root(circuit: Circuit, evidence: Evidence, weights: Any) -> Flow:
     total: Any = np.asarray(weights, dtype=np.float64).reshape(len(weights), -1).T
     if rows is not None:
         total = np.stack([np.bincount(rows, column) for column in total])
-    nodes, values = JointPass((side,), NoKernel()).node_values()
+    nodes, values = JointPass((side,), LIKELIHOODS).node_values()
     return Flow(circuit.vtree.root, total, side, nodes, values)
 
 
@@ -274,7 +274,7 @@ def layer_counts(trained: Trained, rows: Rows, counts: Any = None) -> tuple[floa
     if trained.floor and not isinstance(levels, TensorLevels) and levels.n_atoms > levels.n_units:
         # states that many are better looked up than written out
         return _add_lost(trained, rows, counts), counts
-    work = workspace(levels)
+    work = Workspace(levels.like)
     for some, evidence in evidence_chunks(levels, rows.evidence):
         found = up(levels, observed(trained.circuit, levels, evidence), work)
         own = rows.weights[some]
@@ -431,7 +431,7 @@ def em(
     rng : int, Generator or None
         For the order of rows in batches.
     callback : callable, optional
-        Called after every iteration with the circuit of now, on the host, and the mean
+        Called after every iteration with the current circuit, on the CPU, and the mean
         log-likelihood (of `X_valid`, or as it was found in the iteration): to keep it, say by
         ``callback=lambda p, mean: ek.io.save(p, "so_far.npz")``. EM goes on from what was kept.
     progress : bool
@@ -448,12 +448,15 @@ def em(
     Returns
     -------
     Circuit
-        Normalised, on the host.
+        Normalised, on the CPU.
 
     Notes
     -----
     An iteration costs a few times the likelihood of the distinct rows. Starting from sums whose
     inputs are all equal is starting from a saddle point: use random weights.
+
+    A circuit compiled from a Bayesian network has more parameters than the network, so that this
+    is not EM for its tables: see `learn_tables`.
 
     Examples
     --------
@@ -683,7 +686,7 @@ def progress_text(mean: float, n_variables: int, n_rows: float = 0, seconds: flo
 
 
 def normalized(circuit: Circuit, what: str = "EM") -> Circuit:
-    """The circuit on the host with every unit summing to one, and its structure as it is.
+    """The circuit on the CPU with every unit summing to one, and its structure as it is.
 
     Examples
     --------
@@ -698,7 +701,7 @@ def normalized(circuit: Circuit, what: str = "EM") -> Circuit:
             "Parameters are fitted for the structure of a Circuit. "
             f"Got {type(circuit).__name__} instead.{advice}"
         )
-    check_single_root(circuit, what)
+    circuit.require_single_root(what)
     circuit = circuit.to("numpy")
     refuse_signed(circuit, what)
     blocks = tuple(map(stored_alike, circuit.blocks, conditional_units(circuit, None)))
@@ -706,7 +709,7 @@ def normalized(circuit: Circuit, what: str = "EM") -> Circuit:
 
 
 def stored_alike(old: Any, new: Any) -> Any:
-    """The new block, its numbers stored as those of the old one are: densely, or not at all."""
+    """The new block, its weights stored as those of the old one are: densely, or not at all."""
     if old.numbers is None:
         return old
     spread = sparse.issparse(new.numbers) and not sparse.issparse(old.numbers)

@@ -1,7 +1,5 @@
 """Circuits fitted by gradient descent on the squared MMD."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import isclose, isfinite
@@ -17,11 +15,10 @@ from expectedkernels.circuits.joint_pass import array_in
 from expectedkernels.circuits.operands import CircuitOperand, PointOperand
 from expectedkernels.data.evidence import as_points
 from expectedkernels.engine.replay import steady_step
-from expectedkernels.engine.scaled import Scaled
+from expectedkernels.engine.scaled import Scaled, contracted
 from expectedkernels.kernels.empirical import Empirical, default_kernel
 from expectedkernels.kernels.gram import KernelBlocks, gram, parts
 from expectedkernels.kernels.kernel import Kernel, refuse_gradients, require_kernel
-from expectedkernels.kernels.points import weighted_sums
 from expectedkernels.learning.em import normalized
 from expectedkernels.learning.training_data import Step, train
 
@@ -73,8 +70,7 @@ class Fitted:
         own = _number(gram((side, side), self.kernel, self.max_bytes))
         for some, shares in points:
             values = gram((side, some), self.kernel, self.max_bytes)
-            every = (slice(None), slice(None))
-            own = own - 2.0 * _number(weighted_sums(values, [None, shares], every))
+            own = own - 2.0 * _number(contracted(values, shares, 1))
         return own
 
     def numbers(self) -> list[Any]:
@@ -126,7 +122,7 @@ def fit_mmd(
         Rows that are not fitted to: the circuit that is nearest to them is returned, and fitting
         stops when it has not come nearer for a while. Default: nearest to X.
     device : str, optional
-        "torch", "cuda", or another device of torch. Default: where the circuit is, or the host.
+        "torch", "cuda", or another device of torch. Default: where the circuit is, or the CPU.
     dtype : {"float32", "float64"}, optional
         The type of numbers. Default: those of the circuit.
     progress : bool
@@ -137,7 +133,7 @@ def fit_mmd(
     Returns
     -------
     Circuit
-        Normalised, on the host.
+        Normalised, on the CPU.
 
     Raises
     ------
@@ -221,7 +217,7 @@ def _groups(fitted: Fitted, rows: Empirical) -> Points:
     side = PointOperand(rows.X, circuit.vtree, circuit.cardinalities)
     found = []
     axes = (CircuitOperand(circuit), side)
-    for joint, (_, first) in parts(axes, fitted.kernel, fitted.max_bytes):
+    for joint, (_, first, *_) in parts(axes, fitted.kernel, fitted.max_bytes):
         points = joint.axes[1]
         shares = arrays.as_like(rows.weights[first : first + points.n_rows], like)
         found.append((points, shares.to(like.dtype)))
@@ -237,7 +233,7 @@ def _number(values: Scaled) -> Any:
 def _steps(
     fitted: Fitted, points: Points, held: Points | None, n: int, rate: float
 ) -> Iterator[Step]:
-    """The numbers of now and then during n updates, the first and the last ones among them."""
+    """Parameters after some of n updates, the first and the last ones among them."""
     import torch
 
     on_card = arrays.is_on_card(fitted.logits[0])
@@ -277,7 +273,7 @@ def _steps(
 
 
 def _on_host(start: Circuit, fitted: Fitted) -> Circuit:
-    """The circuit that was fitted, on the host, stored as the one that it started from."""
+    """The circuit that was fitted, on the CPU, stored as the one that it started from."""
     blocks: list[Any] = list(start.blocks)
     for places, logits in zip(fitted.places, fitted.logits, strict=True):
         for place, rows in zip(places, arrays.to_numpy(logits.double().softmax(-1)), strict=True):

@@ -1,7 +1,5 @@
 """Minibatches and epochs of EM, on CPU and GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,7 +17,7 @@ from expectedkernels.circuits.queries import log_values
 from expectedkernels.engine import operations
 from expectedkernels.engine.layers import Levels
 from expectedkernels.engine.operations import States, TensorLevels, tensor_levels
-from expectedkernels.engine.passes import Atoms, EdgeCounts, down, up, workspace
+from expectedkernels.engine.passes import Atoms, EdgeCounts, down, up
 from expectedkernels.engine.replay import Captured, fits, replayed
 from expectedkernels.learning.training_data import Rows, group_sums, row_sums, shares
 
@@ -38,9 +36,9 @@ class Trained:
     Attributes
     ----------
     circuit : Circuit
-        On the host, as it was at the start.
+        On the CPU, as it was at the start.
     levels : Levels or TensorLevels
-        With the weights of now.
+        With the current weights.
     floor : float
         What no weight is below.
     """
@@ -93,7 +91,7 @@ def mean_log_likelihood(trained: Trained | Circuit, data: Rows) -> float:
     if isinstance(trained, Circuit):
         return float(weights @ trained.log_likelihood(evidence)) / float(weights.sum())
     levels, total = trained.levels, 0.0
-    work = workspace(levels)
+    work = operations.Workspace(levels.like)
     for rows, some in evidence_chunks(levels, evidence):
         atoms = observed(trained.circuit, levels, some)
         found = up(levels, atoms, work, values_only=True)
@@ -130,7 +128,7 @@ def stepped(trained: Trained, counts: EdgeCounts, beta: Any, step: Any) -> Train
 
 
 def circuit_of(trained: Trained | Circuit) -> Circuit:
-    """The circuit with the weights of now, on the host, every unit summing to one."""
+    """The circuit with its current weights, on the CPU, every unit summing to one."""
     if isinstance(trained, Circuit):
         return trained
     if trained.levels is trained.circuit.levels:
@@ -162,9 +160,9 @@ def with_stored(block: Any, change: Callable[[Any, Any], Any]) -> Any:
 
 
 TRAINED_SHARE = 4
-"""Steps of EM may keep one part in so many of a card's memory."""
+"""Steps of EM may keep one part in so many of a GPU's memory."""
 CAPTURED = 8
-"""A chunk of so many batches is worth sending to a card as a whole."""
+"""A chunk of so many batches is worth sending to a GPU as a whole."""
 
 
 class Batch(NamedTuple):
@@ -176,7 +174,7 @@ class Batch(NamedTuple):
 
 
 class Card:
-    """Data on a card, and steps of EM there.
+    """Data on a GPU, and steps of EM there.
 
     All weights lie in one list: those of stacks, side by side where units have the same number of
     them, and then those of edges. Steps that were made more than once are kept.
@@ -294,7 +292,7 @@ class Card:
 def card_of(trained: Trained, data: Rows, size: int) -> Card | None:
     """The states of rows where the weights are.
 
-    None if that is no card, there is no room for them, or rows say other things than states.
+    None if that is no GPU, there is no memory for them, or rows say other things than states.
     """
     levels = trained.levels
     if not isinstance(levels, TensorLevels) or not levels.is_remote or data.evidence.values is None:

@@ -1,7 +1,5 @@
 """Mixtures of normal distributions with full covariances: conditionals, and EM."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from contextlib import ContextDecorator
@@ -323,7 +321,7 @@ def kernel_mixture(Z: Any, normal: NormalMixture, width: float, rng: Any) -> Nor
     Parameters
     ----------
     Z : array of shape (rows, columns)
-        An incomplete row enters as a few draws of what is missing. What is drawn does not depend on
+        An incomplete row enters as a few samples of what is missing. They do not depend on
         the order of rows and columns.
     normal : NormalMixture
         One component.

@@ -1,7 +1,5 @@
 """Structures of splits, and the splits that may come next."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -306,7 +304,7 @@ def in_order(circuit: Logical, edges: Collection[int]) -> Iterator[int]:
     """Edges in the circuit's post-order: inputs before the units that use them, each unit once.
 
     Only what lies between the edges and the lowest unit above all of them is visited, and of that
-    only what comes before the edges that are asked for.
+    only what comes before the edges that are needed.
     """
     wanted = set(edges)
     between, top = _between(circuit, {circuit.sum_of[edge] for edge in wanted})

@@ -1,7 +1,5 @@
 """Strudel: circuits grown by splits, with and without missing values, and mixtures of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -155,7 +153,7 @@ class CompleteSearch:
 
 
 def _longer(array: Any, n: int, fill: int = 0) -> Any:
-    """The array with room for so many along its last axis: if there was none, twice as much."""
+    """The array with space for so many along its last axis: if there was none, twice as much."""
     more = n - array.shape[-1]
     if more <= 0:
         return array
@@ -246,7 +244,7 @@ class IncompleteSearch:
 
     @property
     def state(self) -> Circuit:
-        """What `circuit_at` takes: the circuit with the weights of now."""
+        """What `circuit_at` takes: the circuit with the current weights."""
         return self._model
 
     def circuit_at(self, state: Circuit) -> Circuit:

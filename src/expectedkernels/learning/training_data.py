@@ -213,7 +213,7 @@ def train(
                 before = step.mean
         except KeyboardInterrupt:
             if not bar.disable:
-                message = f"{bar.desc} was interrupted: returning the best circuit so far."
+                message = f"{bar.desc} was interrupted: returning the best model so far."
                 bar.write(message, file=sys.stderr)
             return Result(best, highest, True)
     return Result(best, highest, False)
@@ -242,7 +242,7 @@ def read_data(
 
     The columns of data frames become variables with names and states. Text, categories and
     booleans become states in sorted order, or in that of the categories; integers are codes if
-    they start at 0 with few gaps, and labels otherwise.
+    they start at 0 without many left out, and labels otherwise.
 
     Examples
     --------
@@ -501,6 +501,26 @@ def weighed(sample_weight: str | Callable[[Any], Any] | None, chunk: Any) -> tup
     return tables.Columns(rest, kept), next(x.values for x in columns if x.name == sample_weight)
 
 
+def distinct_keys(keys: Sequence[tuple[Any, int]]) -> tuple[Any, Any]:
+    """A row of every distinct combination of keys, in their order, and the place of all rows.
+
+    Keys are integers from 0 on, with how many there may be.
+
+    Examples
+    --------
+    >>> [x.tolist() for x in distinct_keys([(np.array([1, 0, 1]), 2), (np.array([2, 2, 2]), 3)])]
+    [[1, 0], [1, 0, 1]]
+    """
+    total, size = np.zeros(len(keys[0][0]), dtype=np.int64), 1
+    for key, n in keys:
+        if size * n >= 2**62:  # ranked anew before they leave the range of integers
+            distinct, total = np.unique(total, return_inverse=True)
+            size = max(len(distinct), 1)
+        total, size = total * n + key, size * n
+    _, first, place = np.unique(total, return_index=True, return_inverse=True)
+    return first, place
+
+
 def distinct_rows(sets: Sequence[Rows], cardinalities: Any) -> tuple[FloatArray, FloatArray]:
     """The distinct rows of all sets in the order of their states, NaN first.
 
@@ -513,15 +533,8 @@ def distinct_rows(sets: Sequence[Rows], cardinalities: Any) -> tuple[FloatArray,
     [[[0.0], [1.0]], [[1.0, 2.0]]]
     """
     states = np.concatenate([rows.states for rows in sets])
-    key = np.zeros(len(states), dtype=np.int64)
-    n_keys = 1
-    for column, cardinality in zip(states.T, cardinalities, strict=True):
-        if n_keys * (cardinality + 1) >= 2**62:
-            distinct, key = np.unique(key, return_inverse=True)
-            n_keys = max(len(distinct), 1)
-        key = key * (cardinality + 1) + (column - MISSING)
-        n_keys *= cardinality + 1
-    _, first, place = np.unique(key, return_index=True, return_inverse=True)
+    sizes = [cardinality + 1 for cardinality in cardinalities]
+    first, place = distinct_keys([*zip(states.T - MISSING, sizes, strict=True)])
     places = np.split(place, np.cumsum([len(rows.weights) for rows in sets])[:-1])
     pairs = zip(places, sets, strict=True)
     sums = [np.bincount(at, rows.weights, minlength=len(first)) for at, rows in pairs]
@@ -542,7 +555,7 @@ class PairCounts:
     """How often the states of two variables occur together, for all pairs.
 
     Rows in which one of the two is missing do not count for the pair. Counts of parts of the data
-    can be added, if all are told whether the whole is `complete`. `n_rows` are those that weights
+    can be added, if all know whether the whole is `complete`. `n_rows` are those that weights
     are a mean over, by default all.
 
     Examples

@@ -1,7 +1,5 @@
 """Factor graphs compiled to circuits."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -312,7 +310,7 @@ def _block(plan: CompilationPlan, node: int, table: Any) -> Input | Inner:
 
 
 def _summed_axes(step: Step) -> Axes:
-    """The variables of the table of a step that are summed out."""
+    """The variables of the table of a step that are marginalised."""
     return tuple(v for v in step.wide if v not in step.axes)
 
 
@@ -325,14 +323,14 @@ def _numbers(axes: Axes, wide: Axes, cardinalities: Sequence[int]) -> Any:
 
 
 SERIES = 8
-"""How many questions of several rows units are written out for, as if it were known."""
+"""How many queries of several rows units are written out for, as if it were known."""
 
 
 @dataclass(frozen=True, eq=False)
 class Tensors:
-    """The conditionals of a compiled model, and what can be asked of them: see `Shortcuts`.
+    """The conditionals of a compiled model, and their queries: see `Shortcuts`.
 
-    Rows are answered one by one where they are few for the size of the tables, where there is no
+    Rows are computed one by one where they are few for the size of the tables, where there is no
     memory for units, and where a conditional probability is too small for the weights of these.
 
     Attributes
@@ -345,7 +343,7 @@ class Tensors:
     max_bytes: int
 
     def by_units(self, n_rows: int) -> bool:
-        """Whether units answer so many rows, and not these tables."""
+        """Whether units serve so many rows, and not these tables."""
         plan = self.plan
         return not plan.in_logs and messages.needs_circuit(plan, n_rows, self.max_bytes, SERIES)
 
@@ -396,7 +394,7 @@ def compiled(plan: CompilationPlan, max_bytes: int = DEFAULT_MAX_BYTES) -> tuple
     ----------
     plan : CompilationPlan
     max_bytes : int
-        Plans that need more memory than about this are refused.
+        Plans that need more memory than about this raise `SizeError`.
 
     Notes
     -----
@@ -415,7 +413,7 @@ def compiled(plan: CompilationPlan, max_bytes: int = DEFAULT_MAX_BYTES) -> tuple
         return by_contexts(plan.vtree, stages, max_bytes)
     refuse_large(plan, plan.n_bytes, max_bytes, "Compiling this model")
     sent: list[Any] = []
-    # tables with one axis for what is summed out, and one per variable of the step
+    # tables with one axis for what is marginalised, and one per variable of the step
     shares: list[Scaled | None] = []
     log_z, cards = plan.potential.constant, plan.potential.cardinalities
     children = zip(plan.vtree.left.tolist(), plan.vtree.right.tolist(), strict=True)

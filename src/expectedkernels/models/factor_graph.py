@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -17,8 +18,9 @@ from expectedkernels.arrays import Array, Labels, NumbersLike, RngLike, RowsLike
 from expectedkernels.checks import CircuitError, check_parameter, check_real, public, public_in
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.queries import Marginals, check_samples
+from expectedkernels.data import tables
 from expectedkernels.data.evidence import Evidence, EvidenceLike, as_evidence, as_points, is_batch
-from expectedkernels.data.schema import Schema
+from expectedkernels.data.schema import Schema, frame_schema
 from expectedkernels.data.tables import Label
 from expectedkernels.display import Layout, depths, layered, overview, pale, spread, svg
 from expectedkernels.models import messages
@@ -223,12 +225,12 @@ class FactorGraph:
 
     @cached_property
     def _elimination(self) -> Elimination:
-        """The order in which variables are summed out."""
+        """The order in which variables are marginalised."""
         return vtrees.best_elimination(self.graph, self.cardinalities)
 
     @cached_property
     def messages(self) -> MessagePlan:
-        """How questions are answered without a circuit: the stages of variable elimination."""
+        """How queries run without a circuit: the stages of variable elimination."""
         return messages.message_plan(self.potential, self._elimination)
 
     @cached_property
@@ -280,8 +282,8 @@ class FactorGraph:
             every node that it interacts with, as conditioning and linear vtrees have. None: the
             first if it is possible.
         max_bytes : int
-            Models whose tables need more memory than about this are refused. By contexts, units
-            are written out when a question needs them, which takes five times as much, and is
+            Models whose tables need more memory than this raise `SizeError`. By contexts, units
+            are written out when a query needs them, which takes five times as much, and is
             refused then if it does not fit; likelihoods and marginals of few rows need none (see
             `Circuit.written_out`).
         for_pairs : bool
@@ -345,11 +347,11 @@ class FactorGraph:
 
     @cached_property
     def _circuit(self) -> Circuit:
-        """The circuit that questions are put to."""
+        """The circuit that queries go to."""
         return self.compile()[0]
 
     def _read(self, evidence: Any) -> tuple[Evidence | None, bool]:
-        """The rows of evidence, and whether a circuit answers them."""
+        """The rows of evidence, and whether they go through a circuit."""
         read = None if evidence is None else as_evidence(evidence, self.schema)
         n_rows = 1 if read is None else read.n_rows
         if not messages.needs_circuit(self.messages, n_rows):
@@ -370,7 +372,7 @@ class FactorGraph:
         evidence : mapping, array of one or more rows with NaN, data frame, or list of weights
             As for `Circuit.condition`. Default: none.
         max_bytes : int
-            Tables that do not fit are made twice; models whose messages do not fit are refused.
+            Tables that do not fit are made twice; models whose messages do not fit raise.
 
         Returns
         -------
@@ -462,7 +464,7 @@ class FactorGraph:
         return self.schema.frame(found.reshape(-1, self.n_variables), index)
 
     def log_likelihood(self, X: EvidenceLike) -> Array:
-        """The log-probability of every row of X, NaN entries summed out, shape (n,).
+        """The log-probability of every row of X, NaN entries marginalised, shape (n,).
 
         The model is compiled when it is first asked, and normalised; `log_score` is the sum of
         logs of factors as they are.
@@ -722,6 +724,9 @@ class FactorGraph:
         return model_html(self)
 
 
+MASK = "missing "
+"""How the name of a mask begins."""
+ByVariable = Mapping[str, object] | Mapping[int, object]
 ROUNDING = 0.01
 """How far the sum of a distribution may be from one: tables in files have few decimals."""
 
@@ -804,6 +809,244 @@ class BayesianNetwork(FactorGraph):
             raise CircuitError(f"An 'epsilon' of {epsilon} leaves {what}. Give a smaller one.")
         return np.where(zero, epsilon, left * factor.table)
 
+    @classmethod
+    def from_arcs(cls, arcs: Iterable[Sequence[str | int]], X: RowsLike) -> BayesianNetwork:
+        """The network of some arcs, with the variables and states of a table, and equal tables.
+
+        `learn_tables` fits the tables to the rows.
+
+        Parameters
+        ----------
+        arcs : iterable of pairs
+            From a parent to its child, by names or numbers of columns.
+        X : data frame, or array of shape (rows, variables)
+            Every column is a variable, also those without arcs. Labels of a frame are states, in
+            sorted order or that of the categories; numbers of an array are codes from 0 on. For a
+            hidden variable, add a categorical column without values and with its states as
+            categories.
+
+        Returns
+        -------
+        BayesianNetwork
+
+        Raises
+        ------
+        CircuitError
+            If the arcs form a cycle.
+        DataError
+            If the states of a column are not known: it has no values, or real numbers.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> X = pd.DataFrame({"smoke": ["no", "yes", None], "lung": ["well", None, "ill"]})
+        >>> network = BayesianNetwork.from_arcs([("smoke", "lung")], X)
+        >>> network.parents, network.states[1], network.cpts[1].tolist()
+        (((), (0,)), ['ill', 'well'], [[0.5, 0.5], [0.5, 0.5]])
+        """
+        table: Any = tables.as_table(X)
+        if tables.is_frame(table):
+            schema = frame_schema(tables.frame_columns(table), tables.column_names(table))
+        else:
+            rows = as_evidence(table, [None] * np.shape(table)[-1], single=False).values
+            most = np.fmax.reduce(rows, axis=0).tolist()
+            schema = Schema(tuple(None if x != x else max(2, int(x) + 1) for x in most))
+        cards: Any = schema.cardinalities
+        if None in cards:
+            rule = f"The states of {schema.call(cards.index(None))} are not known"
+            why = "its column has no values, or numbers that are no states"
+            raise checks.DataError(f"{rule}: {why}. Bin them, or give a categorical column.")
+        parents: list[list[int]] = [[] for _ in cards]
+        for parent, child in dict.fromkeys(tuple(map(schema.variable, arc)) for arc in arcs):
+            parents[child].append(parent)
+        shapes = [[cards[u] for u in (*own, v)] for v, own in enumerate(parents)]
+        cpts = [np.full(shape, 1.0 / shape[-1]) for shape in shapes]
+        return cls(parents, cpts, schema.names, schema.states)
+
+    def do(self, actions: ByVariable, *, natural: bool = False) -> BayesianNetwork:
+        """The network after interventions: some variables are set from outside.
+
+        Evidence on the result is what is seen after the action ("do, then see"). The network
+        is taken as it is, hidden variables and all; effects are right where it is.
+
+        Parameters
+        ----------
+        actions : mapping
+            From variables (names or numbers) to a state, to an array of probabilities of its states
+            (a stochastic action), or to a table in the shape of the old one (a policy). A state or
+            probabilities remove the arcs from the parents.
+        natural : bool
+            Whether variables keep the value that they would have by themselves, and only their
+            children get the state that is set (a single-world intervention). Evidence on a
+            variable then chooses those who would have that value anyway: the effect on the treated.
+
+        Returns
+        -------
+        BayesianNetwork
+            Over the same variables, compatible with this network and with its other interventions
+            (on `vtree`, or `vtree_for_pairs`).
+
+        Raises
+        ------
+        CircuitError
+            If an action is none of these, or, with `natural`, no state.
+
+        References
+        ----------
+        Pearl (2009), Causality; Richardson and Robins (2013), Single world intervention graphs.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> network = ek.asia()
+        >>> network.marginals({"lung": "yes"})["dysp"].round(4).tolist()  # seen
+        [0.8145, 0.1855]
+        >>> network.do({"lung": "yes"}).marginals()["dysp"].round(4).tolist()  # set
+        [0.79, 0.21]
+        >>> network.do({"smoke": "no"}, natural=True).marginals({"smoke": "yes"})["lung"].round(4)
+        array([0.01, 0.99])
+        """
+        parents, cpts = list(self.parents), list(self.cpts)
+        for key, value in actions.items():
+            v, given = self.variable(key), np.asarray(value)
+            n, old, is_state = self.cardinalities[v], cpts[v].shape, given.ndim == 0
+            table = np.eye(n)[self.state(v, value)] if is_state else given.astype(np.float64)
+            if natural and not is_state:
+                what = f"Got a distribution for {self.schema.name(v)!r}"
+                raise CircuitError(f"A single-world network sets variables to states. {what}.")
+            if table.shape not in ((n,), old):
+                rule = (
+                    f"An action on {self.schema.call(v)} is a state, {n} probabilities or a table"
+                )
+                raise CircuitError(f"{rule} of shape {old}. Got an array of shape {table.shape}.")
+            if not natural:
+                cpts[v], parents[v] = table, parents[v] if table.shape == old else ()
+            for child in [u for u, above in enumerate(parents) if natural and v in above]:
+                cpts[child] = np.tensordot(table, cpts[child], (0, parents[child].index(v)))
+                parents[child] = tuple(u for u in parents[child] if u != v)
+        made = BayesianNetwork(parents, cpts, self._names, self._states)
+        vars(made).update(graph=self.graph, _elimination=self._elimination)  # so the same vtrees
+        return made
+
+    def with_masks(self, causes: ByVariable) -> BayesianNetwork:
+        """The network with variables that say whether others are missing (an m-graph).
+
+        With the columns that `mask_columns` adds, `learn_tables` finds the most likely tables where
+        values are missing for the reasons given here. Whether these are identified is for the user
+        to know: random restarts that end with other tables and the same likelihood show that they
+        are not.
+
+        Parameters
+        ----------
+        causes : mapping
+            From variables to those on which it depends whether they are missing. Masks get the
+            names "missing x", the states "observed" and "missing", and equal tables. Call it
+            again for masks that depend on masks.
+
+        Returns
+        -------
+        BayesianNetwork
+            With the masks behind the other variables.
+
+        Warns
+        -----
+        UserWarning
+            If a variable is a cause of its own mask, which is in general not identified.
+
+        References
+        ----------
+        Mohan and Pearl (2021), Graphical models for processing missing data.
+
+        Examples
+        --------
+        >>> network = BayesianNetwork([[], [0]], [[0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]]], ["x", "y"])
+        >>> network.with_masks({"x": "y"}).names
+        ['x', 'y', 'missing x']
+        """
+        names = self.names or [str(v) for v in range(self.n_variables)]
+        states: list[Any] = list(self._states or [None] * self.n_variables)
+        parents, cpts = list(self.parents), list(self.cpts)
+        for key, own in causes.items():
+            v, above = self.variable(key), tuple(self.schema.variables(own))
+            if v in above:
+                what = f"Whether {names[v]!r} is missing depends on itself"
+                advice = "compare the tables from several random starts of learn_tables"
+                warnings.warn(
+                    f"{what}, which is in general not identified: {advice}.", stacklevel=2
+                )
+            names, states = [*names, f"{MASK}{names[v]}"], [*states, ("observed", "missing")]
+            parents.append(above)
+            cpts.append(np.full([*(self.cardinalities[u] for u in above), 2], 0.5))
+        return BayesianNetwork(parents, cpts, names, states)
+
+    @property
+    def _masks(self) -> dict[int, int]:
+        """The variable of every mask."""
+        number = {f"{MASK}{name}": v for v, name in enumerate(self._names or ())}
+        masks = {v: number[name] for v, name in enumerate(self._names or ()) if name in number}
+        arcs = ((u, v) for v, above in enumerate(self.parents) for u in above if v not in masks)
+        for mask, v in ((u, v) for u, v in arcs if u in masks):
+            one, other = self.schema.name(masks[mask]), self.schema.name(v)
+            rule = f"The mask of {one!r} may not be a cause of {other!r}"
+            raise CircuitError(f"{rule}: variables do not depend on what is recorded of others.")
+        return masks
+
+    def mask_columns(self, X: RowsLike) -> Array:
+        """The rows of X with a column for every mask of the network: which values are missing.
+
+        Parameters
+        ----------
+        X : array of shape (rows, variables), or data frame
+            Of the variables that are no masks, NaN (or None) for missing values.
+
+        Returns
+        -------
+        array, or data frame if X is one
+
+        Raises
+        ------
+        DataError
+            If X holds weights of states.
+
+        Examples
+        --------
+        >>> network = BayesianNetwork([[], [0]], [[0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]]], ["x", "y"])
+        >>> network.with_masks({"x": "y"}).mask_columns([[0, 1], [np.nan, 1]]).tolist()
+        [[0.0, 1.0, 0.0], [nan, 1.0, 1.0]]
+        """
+        masks = self._masks
+        kept = [v for v in range(self.n_variables) if v not in masks]
+        values = as_evidence(X, self.schema.subset(kept), single=False).values
+        if values is None:
+            raise checks.DataError("Masks are of rows with missing values. Got weights of states.")
+        rows = np.empty((len(values), self.n_variables))
+        rows[:, kept] = values
+        for mask, v in masks.items():
+            rows[:, mask] = np.isnan(rows[:, v])
+        return self.schema.labelled(rows, X, tables.is_frame(X))
+
+    def without_masks(self) -> BayesianNetwork:
+        """The network without the masks that `with_masks` added.
+
+        Returns
+        -------
+        BayesianNetwork
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> ek.asia().with_masks({"xray": ["dysp"]}).without_masks().names == ek.asia().names
+        True
+        """
+        masks = self._masks
+        return self._restricted([v for v in range(self.n_variables) if v not in masks])
+
+    def _restricted(self, kept: Sequence[int]) -> BayesianNetwork:
+        """The network of some variables, all parents of which are among them."""
+        number, schema = {v: i for i, v in enumerate(kept)}, self.schema.subset(kept)
+        parents = [[number[u] for u in self.parents[v]] for v in kept]
+        return BayesianNetwork(parents, [self.cpts[v] for v in kept], schema.names, schema.states)
+
 
 def forward_samples(network: BayesianNetwork, n: int, rng: Any, fixed: Mapping[int, int]) -> Array:
     """Samples of a network from its roots down, with some variables held at their values.
@@ -855,7 +1098,7 @@ class CollapsedModel:
         Whether the default vtree is that of the model, so that circuits with different collapsed
         sets are compatible. Otherwise it is made for this set alone, which allows larger sets.
     max_bytes : int
-        Models that need more memory than about this are refused.
+        Models that need more memory than about this raise `SizeError`.
 
     Attributes
     ----------

@@ -1,7 +1,5 @@
 """Models of pgmpy, pyAgrum, scikit-learn, cirkit, SPFlow and networkx."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -243,7 +241,7 @@ def _cirkit_units(layer: Any, below: Any) -> Any:
 
 
 def to_cirkit(circuit: Circuit) -> Any:
-    """A circuit as a symbolic circuit of libcirkit, whose parameters start at its numbers.
+    """A circuit as a symbolic circuit of libcirkit, whose parameters start at its own.
 
     Parameters
     ----------
@@ -461,7 +459,7 @@ def to_spflow(circuit: Circuit) -> Any:
     >>> to_spflow(p).log_likelihood(rows).exp().flatten().tolist()
     [0.375, 0.75]
     """
-    dense_layers(circuit, "SPFlow")  # what does not fit is told before anything is computed
+    dense_layers(circuit, "SPFlow")  # what does not fit raises before anything is computed
     total = float(circuit.log_partition())
     if abs(total) > ROUNDING:
         found = f"The log of the circuit's sum is {total:.6g}, not zero: call its normalize() first"

@@ -1,4 +1,4 @@
-"""Messages of variable elimination, and the queries that they answer."""
+"""Messages of variable elimination, and the queries that they serve."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from expectedkernels.vtrees import Elimination, elimination, interaction_graph, 
 LOWEST = -600.0
 """Products whose logarithms may lie below this are made in logarithms: doubles end near -708."""
 SMALL = 2**11
-"""Rows are answered one by one from tables up to this size."""
+"""Rows are computed one by one from tables up to this size."""
 MOST_AXES = 50
 """Einstein sums have letters for about so many axes."""
 Weights = Mapping[int, Any]
@@ -692,10 +692,10 @@ COMPILED = 9, 60
 def needs_circuit(
     plan: MessagePlan, n_rows: int, max_bytes: int = DEFAULT_MAX_BYTES, series: int = 1
 ) -> bool:
-    """Whether rows of evidence are answered by a circuit for all of them, and not one by one.
+    """Whether rows of evidence go through a circuit for all of them, and not one by one.
 
     This depends on the number of rows and on the sizes of tables, and on nothing that came before.
-    The time to write out units is divided among a series of questions.
+    The time to write out units is divided among a series of queries.
     """
     stages, entries = STAGE * len(plan.stages), plan.n_entries
     if CIRCUIT_BYTES * entries > max_bytes:
@@ -754,7 +754,7 @@ def log_partitions(plan: MessagePlan, evidence: Evidence | None) -> Any:
 def solutions(
     plan: MessagePlan, evidence: Evidence | None, max_bytes: int, for_marginals: bool = False
 ) -> Iterator[Solution]:
-    """The messages for every row, with the tables if there is room for them."""
+    """The messages for every row, with the tables if memory allows."""
     most = max_bytes if max_bytes <= DEFAULT_MAX_BYTES else min(max_bytes, memory_limit())
     keep = plan.table_bytes <= most
     if not keep:

@@ -18,7 +18,6 @@ from expectedkernels import arrays, checks
 from expectedkernels.arrays import Array, RngLike, RowsLike, VariablesLike, drawn, from_logs
 from expectedkernels.checks import DataError, PropertyError, SizeError, Verdict, public
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.operands import check_single_root
 from expectedkernels.circuits.queries import deterministic, refuse_signed
 from expectedkernels.data.evidence import EvidenceLike, as_evidence, as_points
 from expectedkernels.data.tables import as_floats, as_table, is_frame
@@ -78,7 +77,7 @@ def gibbs(
 ) -> Array:
     r"""States of a Gibbs sampler, shape (n, variables), or (chains, n, variables) for several.
 
-    One step draws one variable from its conditional distribution given all others,
+    One step samples one variable from its conditional distribution given all others,
     :math:`p(x_i \mid x_{-i})`. States are recorded after the steps ``burn_in + thin``,
     ``burn_in + 2 * thin``, and so on: ``burn_in=2000, thin=1000`` records the states after step
     3000, 4000, ..., and a chain of n states takes ``burn_in + n * thin`` steps.
@@ -123,7 +122,7 @@ def gibbs(
 
     See Also
     --------
-    collapsed_gibbs : With some variables summed out.
+    collapsed_gibbs : With some variables marginalised.
 
     Notes
     -----
@@ -170,7 +169,7 @@ def collapsed_gibbs(
 ) -> Array:
     r"""States of a Gibbs sampler of the marginal of some variables, NaN at the collapsed ones.
 
-    The collapsed variables c are summed out exactly. A step draws one of the others, s,
+    The collapsed variables c are marginalised exactly. A step samples one of the others, s,
     from :math:`p(x_i \mid x_{s \setminus i}) \propto \sum_{x_c} p(x_c, x_s)`. The rows are ready
     for `collapsed_bbis`; as evidence on a circuit they give the exact conditionals of what is
     collapsed.
@@ -182,7 +181,7 @@ def collapsed_gibbs(
     n : int
         The number of states that are recorded, for each chain.
     collapsed : set of int or str, or array of bool
-        The variables to sum out: numbers or names, or a mask with one entry per variable.
+        The variables to marginalise: numbers or names, or a mask with one entry per variable.
     burn_in, thin, rng, scan, chains, start, evidence, progress
         As for `gibbs`. Only sampled variables are visited, and entries of `start` at collapsed ones
         are not looked at.
@@ -198,7 +197,7 @@ def collapsed_gibbs(
 
     See Also
     --------
-    gibbs : With nothing summed out.
+    gibbs : With nothing marginalised.
 
     Notes
     -----
@@ -576,11 +575,14 @@ def sampled_model(given: Any, collapsed: Any, evidence: Any, what: str) -> Sampl
 
 
 Parts = tuple[list[Term], Callable[[int, Any], Any], Callable[[], Any]]
-"""The terms of a sampled model, what draws possible states, and which states are connected."""
+"""The terms of a sampled model, what samples possible states, and which states are connected."""
 
 
 def _of_function(target: Any) -> Parts:
     """A function of complete states; of other targets only the conditionals are known."""
+    if None in target.cardinalities:
+        what = "Gibbs updates are of discrete variables, and this target is over the reals"
+        raise PropertyError(f"{what}. Sample it elsewhere; bbis, stein_thin and kdsd take samples.")
     every = tuple(range(len(target.cardinalities)))
     terms = [Term(every, target.log_prob)] if isinstance(target, Target) else []
 
@@ -605,13 +607,13 @@ def _of_function(target: Any) -> Parts:
 def _of_circuit(target: Circuit, hidden: Any, evidence: Any, fixed: Any, what: str) -> Parts:
     """The likelihood of a circuit, as a table if there are few states."""
     circuit, cards = target.to("numpy"), target.cardinalities
-    check_single_root(circuit, "Gibbs sampling")
+    circuit.require_single_root("Gibbs sampling")
     refuse_signed(circuit, "Gibbs sampling")
     free = [v for v in range(len(cards)) if v not in hidden and v not in fixed]
     for v in free:
         if cards[v] is None:
             raise PropertyError(
-                f"{what} updates discrete variables. Variable {v} is real; it can be summed out "
+                f"{what} updates discrete variables. Variable {v} is real; it can be marginalised "
                 "with collapsed_gibbs(..., collapsed=...)."
             )
     circuit = circuit if evidence is None else circuit.condition(evidence)
@@ -675,7 +677,7 @@ def _of_factors(target: FactorGraph, hidden: Any, evidence: Any, fixed: Any) -> 
 def _marginalise(model: FactorGraph, tables: list[Term], hidden: Collection[int]) -> list[Term]:
     """The terms of the marginal without the collapsed variables.
 
-    Collapsed variables that are connected through collapsed ones are summed out together: the
+    Collapsed variables that are connected through collapsed ones are marginalised together: the
     result is a term over the sampled variables around them, a table if these have few states.
     """
     cards = model.cardinalities
@@ -770,7 +772,7 @@ class Connectivity:
         remedy = self.remedy or "the variables that are functions of others"
         warnings.warn(
             f"{split} that single-site updates do not leave: a chain stays in the class it starts "
-            f"in, and frequencies do not approach probabilities. Sum out {remedy} with "
+            f"in, and frequencies do not approach probabilities. Marginalise {remedy} with "
             "collapsed_gibbs(..., collapsed=...), replace the zeros by small numbers, or sample "
             "with cis.",
             ReducibleWarning,
@@ -844,7 +846,7 @@ def count_classes(possible: Any) -> int:
 
 
 def determined_variables(target: FactorGraph) -> list[int]:
-    """The variables to sum out so that zeros of a model's tables are not met.
+    """The variables to marginalise so that zeros of a model's tables are not met.
 
     In a Bayesian network these are the variables whose tables have zeros. In other factor graphs,
     for every table with zeros, the variable is taken whose sum leaves fewest of them.

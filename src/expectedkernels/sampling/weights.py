@@ -1,7 +1,5 @@
 """Weights on the simplex that minimise a quadratic form, and their shrinkage."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -85,7 +83,7 @@ def simplex_weights(K: ArrayLike, *, groups: ArrayLike | None = None) -> Simplex
     solution w = u / 1'u for every M > 0, by block principal pivoting: solve on a set of positive
     coordinates, move every coordinate with a wrong sign to the other side, repeat. Equal samples
     are merged before and share their weight evenly after. If the gap stays large, non-negative
-    least squares take over; if it is large even then, a warning says so.
+    least squares take over; if it is large even then, a warning is issued.
 
     Parameters
     ----------
@@ -428,7 +426,7 @@ EXACT = 1e-12
 """A discrepancy is zero if its terms cancel up to this fraction of their sizes."""
 
 USUAL = 2.0
-"""Up to this z-score, samples look like independent draws from the target."""
+"""Up to this z-score, samples look like an independent sample from the target."""
 
 NEGLIGIBLE = 1e-8
 """A smaller ridge is none."""
@@ -452,7 +450,7 @@ class DefaultWeights:
         weights.
     ridge : float
         The multiple of the identity added to G, relative to the mean of its diagonal: 1 for samples
-        that look like draws from the target, 0 for those that surely are not.
+        that look like samples from the target, 0 for those that surely are not.
     certificate : float
         The relative gap of that problem, as in `SimplexWeights`.
     discrepancy, uniform_discrepancy : float
@@ -470,7 +468,7 @@ class DefaultWeights:
     >>> found.rule, found.ridge, round(found.ess, 6)
     ('gibbs', 1.0, 1.945946)
     >>> print(found.reason)
-    The 2 samples look like independent draws from the target (z = 0.0). Minimising with a ridge
+    The 2 samples look like an independent sample from the target (z = 0.0). Minimising with a ridge
     of 1 takes the discrepancy from 0.75 to 0.688, with an effective size of 1.9.
     """
 
@@ -506,7 +504,7 @@ def default_weights(
     better, and acts on good ones like a control variate.
 
     What is minimised is w'Gw + ridge (tr G / N) sum w^2. The ridge is min(1, exp(2 - z)) with
-    `z_score`'s test of whether the samples are draws from the target: if they may be, every
+    `z_score`'s test of whether the samples come from the target: if they may be, every
     sample counts, and the second term, the variance of what the kernel cannot see, keeps the
     weights from concentrating; if they are not, the first term alone decides.
 
@@ -529,7 +527,7 @@ def default_weights(
     log_weights : array of shape (N,), optional
         Logs of target over proposal, up to a constant. With the importance weights s that
         they make, what is minimised is w'Gw + c sum w^2 / s, c = sum s^2 G_nn: at w = s the second
-        term is what w'Gw is there on average, if s is right. Equal s make the rule for draws from
+        term is what w'Gw is there on average, if s is right. Equal s make the rule for samples from
         the target. Samples with -inf have weight zero.
 
     Returns
@@ -588,7 +586,7 @@ def default_weights(
     uniform = certify(*balanced, np.full(n, 1.0 / n)).discrepancy
     value = certify(*balanced, best.weights).discrepancy
     looks = "look" if z <= USUAL else "hardly look" if z <= 2 * USUAL else "do not look"
-    reason = f"The {n} samples {looks} like independent draws from the target (z = {z:.1f}). "
+    reason = f"The {n} samples {looks} like an independent sample from the target (z = {z:.1f}). "
     if rule == "exact":
         reason += "Weighted samples match the target up to rounding: no shrinkage."
     else:
@@ -603,7 +601,7 @@ def default_weights(
 def z_score(G: ArrayLike) -> float:
     """The mean of the kernel over pairs of different samples, in units of its standard deviation.
 
-    For independent draws from the target, the entries off the diagonal have mean zero and are
+    For independent samples from the target, the entries off the diagonal have mean zero and are
     uncorrelated, however heavy the diagonal is.
 
     Examples

@@ -8,6 +8,7 @@ from expectedkernels.sampling.weights import (
     smoothed_weights,
 )
 from expectedkernels.stein.bbis import SteinSamples
+from expectedkernels.stein.langevin import IMQ, LangevinSteinKernel
 from expectedkernels.stein.stein_kernel import (
     CollapsedSteinKernel,
     PartitionSteinKernel,
@@ -16,5 +17,6 @@ from expectedkernels.stein.stein_kernel import (
 )
 
 __all__ = ["CollapsedSteinKernel", "PartitionSteinKernel", "SteinKernel", "SteinSamples"]
+__all__ += ["IMQ", "LangevinSteinKernel"]
 __all__ += ["default_weights", "signed_weights", "simplex_weights", "smoothed_weights"]
 __all__ += ["determined_variables", "irreducible", "is_strictly_positive_definite"]

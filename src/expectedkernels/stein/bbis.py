@@ -17,13 +17,14 @@ from expectedkernels.arrays import DEFAULT_MAX_BYTES, Array, RowsLike, SamplesLi
 from expectedkernels.checks import DataError, SizeError, check_choice, public_in, rows_numbered
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.expectation import refuse_functions
+from expectedkernels.kernels import empirical
 from expectedkernels.kernels.empirical import as_log_weights, collapsed_rows, distinct_rows
 from expectedkernels.kernels.kernel import ExpHamming, Kernel, refuse_gradients, require_kernel
 from expectedkernels.kernels.target import Target, TargetLike
 from expectedkernels.models.factor_graph import CollapsedModel, FactorGraph
 from expectedkernels.sampling import weights as simplex
 from expectedkernels.sampling.gibbs import determined_variables, irreducible
-from expectedkernels.stein import stein_kernel
+from expectedkernels.stein import langevin, stein_kernel
 from expectedkernels.stein.stein_kernel import CollapsedSteinKernel, SteinKernel, ZerosMet
 from expectedkernels.stein.weighted_samples import WeightedSamples
 
@@ -33,7 +34,7 @@ REMEDIES = ("auto", "raise", "collapse", "smooth", "restrict")
 """What can be done about zeros in the target."""
 
 ADVICE = (
-    "Use zeros='auto' or operator='gibbs', which need no positive target; sum out the variables "
+    "Use zeros='auto' or operator='gibbs', which need no positive target; marginalise variables "
     "that others determine (zeros='collapse'); smooth the tables (zeros='smooth'); or restrict the "
     "shifts to the support (zeros='restrict')."
 )
@@ -45,24 +46,28 @@ def stein_problem(
     call: str, target: Any, samples: Any, collapsed: Any, kernel: Any, log_weights: Any = None
 ) -> tuple[Any, Kernel, Any, Any]:
     """The target, kernel and rows of a call, checked, and the numbers of the rows that count."""
-    target, cardinalities = stein_kernel.stein_target(call, target, samples)
-    kernel = ExpHamming() if kernel is None else kernel
-    require_kernel(kernel, "ExpHamming()")
-    definite = kernel.is_positive_definite(cardinalities)
-    if not definite:
-        what = f"Stein weights need a positive definite kernel, but {definite.reason}"
-        raise checks.KernelError(f"{what}. ExpHamming() is one.")
-    strict = stein_kernel.is_strictly_positive_definite(kernel, cardinalities)
-    if not strict:
-        warnings.warn(
-            f"The kernel may not be strictly positive definite ({strict.reason}): different "
-            "distributions can have discrepancy zero, and weights that look perfect can be wrong. "
-            "ExpHamming() tells all distributions apart.",
-            stacklevel=4,
-        )
+    if langevin.is_real(target):
+        empirical.check_roles(call, target, samples)
+    else:
+        target, cardinalities = stein_kernel.stein_target(call, target, samples)
+        kernel = ExpHamming() if kernel is None else kernel
+        require_kernel(kernel, "ExpHamming()")
+        definite = kernel.is_positive_definite(cardinalities)
+        if not definite:
+            what = f"Stein weights need a positive definite kernel, but {definite.reason}"
+            raise checks.KernelError(f"{what}. ExpHamming() is one.")
+        strict = stein_kernel.is_strictly_positive_definite(kernel, cardinalities)
+        if not strict:
+            warnings.warn(
+                f"The kernel may not be strictly positive definite ({strict.reason}): different "
+                "distributions can have discrepancy zero, and weights that look perfect can be "
+                "wrong. ExpHamming() tells all distributions apart.",
+                stacklevel=4,
+            )
     rows, used = collapsed_rows(target, samples, collapsed, log_weights=log_weights)
     if np.isnan(rows[used]).any():
         refuse_functions(target)
+    kernel = langevin.median_kernel(target, rows[used]) if kernel is None else kernel
     return target, kernel, rows, used
 
 
@@ -70,7 +75,7 @@ class ZerosPlan(NamedTuple):
     """What is done about zeros."""
 
     target: Any  # as given, or smoothed
-    hidden: tuple[int, ...]  # the variables to sum out
+    hidden: tuple[int, ...]  # the variables to marginalise
     shifts: str  # what shifts do where they meet zeros: "raise" or "restrict"
     operator: str
     note: str = ""  # the same in words, empty if nothing had to be done
@@ -83,7 +88,7 @@ def plan_zeros(target: Any, rows: Any, zeros: str, operator: str, epsilon: float
     --------
     >>> import expectedkernels as ek
     >>> plan_zeros(ek.asia(), np.zeros((1, 8)), "auto", "shift", 0.01).note
-    "The target has zeros: 'either' is summed out, and Gibbs updates take the place of shifts."
+    "The target has zeros: 'either' is marginalised, and Gibbs updates take the place of shifts."
     """
     if zeros == "smooth":
         if not isinstance(target, FactorGraph):
@@ -102,7 +107,7 @@ def plan_zeros(target: Any, rows: Any, zeros: str, operator: str, epsilon: float
         return ZerosPlan(target, (), "raise", "gibbs", UPDATES)
     shown = ", ".join(repr(target.schema.name(v)) for v in hidden)
     verb = "is" if len(hidden) == 1 else "are"
-    note = UPDATES.replace(": ", f": {shown} {verb} summed out, and ")
+    note = UPDATES.replace(": ", f": {shown} {verb} marginalised, and ")
     return ZerosPlan(target, tuple(hidden), "raise", "gibbs", note)
 
 
@@ -123,7 +128,7 @@ def warn_of_classes(target: Any, rows: Any, option: str = "") -> None:
             return
         own = "zeros='collapse'" if isinstance(target, FactorGraph) else "collapsed_bbis"
         reason = verdict.reason
-        advice = f"Sum out the variables that others determine ({option or own})."
+        advice = f"Marginalise the variables that others determine ({option or own})."
     what = "Gibbs updates may not tell what the parts of the support weigh"
     warnings.warn(f"{what}: {reason}. {advice}", stacklevel=4)
 
@@ -133,6 +138,9 @@ def stein_kernels(
 ) -> tuple[Any, Any, Circuit | None, Any]:
     """Both Stein kernels for these rows, and the compiled target or else its conditionals."""
     refuse_gradients("What is made of a Stein kernel", kernel, target)
+    if langevin.is_real(target):
+        stein = langevin.LangevinSteinKernel(target, kernel)
+        return stein, stein, None, None
     circuit, conditionals = None, None
     make: Any = partial(SteinKernel, target, kernel, zeros)
     if np.isnan(rows).any():
@@ -179,7 +187,7 @@ class SteinSamples(WeightedSamples):
         The numbers of the samples that count, None for all of them. The others had the weight zero
         from the start, and keep it.
     hidden : tuple of int
-        Variables that are summed out in all samples because of zeros, new ones included.
+        Variables that are marginalised in all samples because of zeros, new ones included.
     note : str
         What was done about zeros of the target.
 
@@ -227,7 +235,7 @@ class SteinSamples(WeightedSamples):
         new : array of shape (m, variables), or of shape (chains, m, variables)
             NaN where a variable is collapsed, as in `rows`.
         collapsed : iterable of int or str, or boolean array, optional
-            What to sum out in the new samples, as for `collapsed_bbis`. Default: where they have
+            What to marginalise in new samples, as for `collapsed_bbis`. Default: where they have
             NaN, even if one set was given for the others.
         log_weights : array of shape (m,), optional
             Logs of the importance weights of new samples, up to the same constant as those of the
@@ -240,7 +248,7 @@ class SteinSamples(WeightedSamples):
         Raises
         ------
         DataError
-            If there are gaps in new samples, and none in the old ones, or if only some samples
+            If new samples have missing values and the old ones none, or if only some samples
             have importance weights.
         PropertyError
             If the target is zero next to a sample.
@@ -297,7 +305,7 @@ class SteinSamples(WeightedSamples):
         Raises
         ------
         PropertyError
-            If the target is zero next to a sample, and shifts are asked for.
+            If the target is zero next to a sample, and shifts are requested.
 
         Examples
         --------
@@ -308,8 +316,10 @@ class SteinSamples(WeightedSamples):
         [0.333333, 0.333333, 0.333333]
         """
         check_choice("reweighted", "weights", weights, RULES)
-        operator = self.operator if operator is None else operator
-        check_choice("reweighted", "operator", operator, stein_kernel.OPERATORS)
+        if operator is not None:
+            check_choice("reweighted", "operator", operator, stein_kernel.OPERATORS)
+        if operator is None or langevin.is_real(self.target):
+            operator = self.operator
         try:
             return self._weighted(rule=weights, operator=operator)
         except ZerosMet as error:
@@ -371,7 +381,7 @@ def weighted(draft: Any) -> SteinSamples:
     elif draft.rule == "default":
         exact = shift and (stein.zeros == "raise" or has_no_zeros(draft.target))
         cards = draft.target.cardinalities
-        exact &= bool(stein_kernel.is_strictly_positive_definite(stein.kernel, cards))
+        exact &= shift and bool(stein_kernel.is_strictly_positive_definite(stein.kernel, cards))
         logs = None if draft.log_weights is None else np.asarray(draft.log_weights)[numbers]
         options: Any = {"groups": groups, "exact": exact, "log_weights": logs}
         found = simplex.default_weights(gram, draft.updates_gram, **options)
@@ -424,7 +434,7 @@ def bbis(
     log_weights: ArrayLike | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> SteinSamples:
-    r"""Samples weighted so that they stand for a target known up to a constant.
+    r"""Samples weighted to approximate a target known up to a constant.
 
     The weights make the Stein discrepancy :math:`w^\top K w` of the weighted samples from the
     target small, where K is the Gram matrix of the target's Stein kernel (see `SteinKernel`).
@@ -433,12 +443,14 @@ def bbis(
     Parameters
     ----------
     target : FactorGraph, BayesianNetwork, Circuit or Target
-        Over discrete variables; a `Target` is made of a function.
+        Over discrete variables; a `Target` is made of a function, and may be a density over the
+        reals, for which `operator`, `zeros` and `epsilon` do not matter.
     samples : array of shape (n, variables), or of shape (chains, n, variables)
         Complete points, for example of `gibbs`. Frames, labelled arrays and InferenceData are
         read as well, by the names of the variables if the target has names.
     kernel : Kernel, optional
-        Strictly positive definite. Default: ``ExpHamming()``.
+        Strictly positive definite. Default: ``ExpHamming()``; over the reals `IMQ` with
+        lengthscales by the median distance of standardised samples, or an `RBF`.
     weights : "default", "raw", "smoothed", "signed" or "uniform"
         "raw" are the probabilities that minimise the discrepancy. They repair samples from a wrong
         distribution, but spoil samples from the right one, because rare states lose their weight.
@@ -457,8 +469,8 @@ def bbis(
         What to do if the target has zeros, which shifts must not meet. "auto": Gibbs updates take
         the place of shifts, which need no positive target; where the zeros of a factor graph keep
         updates of single variables apart, the variables that others determine (see
-        `determined_variables`) are summed out as well. What was done is in `decision`. "raise":
-        an error. "collapse": sum out the determined variables. "smooth": raise the zeros
+        `determined_variables`) are marginalised as well. What was done is in `decision`. "raise":
+        an error. "collapse": marginalise the determined variables. "smooth": raise the zeros
         to `epsilon` (see `FactorGraph.smoothed`; this changes the target). "restrict": restrict
         the shifts to the support (which cannot see the relative mass of parts of the support
         that no change of a single variable connects).
@@ -496,7 +508,7 @@ def bbis(
     [0.1, 0.1, 0.4, 0.4]
     >>> patients = ek.cis(ek.asia(), 100, 0, rng=0)  # zeros are no obstacle
     >>> ek.bbis(ek.asia(), patients).decision.split(",")[0]
-    "The target has zeros: 'either' is summed out"
+    "The target has zeros: 'either' is marginalised"
     """
     settings = weights, signed, operator, zeros, epsilon, log_weights, max_bytes
     return _weigh("bbis(target, samples, kernel)", target, samples, (), kernel, *settings)
@@ -516,7 +528,7 @@ def collapsed_bbis(
     log_weights: ArrayLike | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> SteinSamples:
-    """Samples weighted as by `bbis`, with part of their variables summed out exactly.
+    """Samples weighted as by `bbis`, with part of their variables marginalised exactly.
 
     Parameters
     ----------
@@ -526,7 +538,7 @@ def collapsed_bbis(
         What they say of collapsed variables is ignored. NaN marks a collapsed variable, too, as in
         the samples of `collapsed_gibbs`.
     collapsed : iterable of int or str, or boolean array, optional
-        The variables to sum out: one set for all samples, or a mask of shape (n, variables) (or
+        The variables to marginalise: one set for all samples, or a mask of shape (n, variables) (or
         (variables,)). Default: where the samples have NaN. Nothing collapsed makes plain `bbis`;
         with everything collapsed there is nothing to weigh, and all estimates are exact.
     kernel, weights, signed, operator, zeros, epsilon, log_weights, max_bytes
@@ -574,6 +586,7 @@ def _weigh(
     arrays.check_max_bytes(max_bytes)
     check_choice("bbis", "operator", operator, stein_kernel.OPERATORS)
     check_choice("bbis", "zeros", zeros, REMEDIES)
+    operator = "langevin" if langevin.is_real(target) else operator
     problem = stein_problem(call, target, samples, collapsed, kernel, log_weights)
     target, kernel, rows, used = problem
     check_memory(rows[used], rule, operator, max_bytes)
@@ -601,7 +614,7 @@ def _weigh(
             raise ZerosMet(error.where, ADVICE) from error
         result = planned(plan._replace(operator="gibbs", note=UPDATES))
     # complete samples that are not next to a zero do not show that there are some
-    unseen = result.stein.zeros == "raise" and isinstance(result.stein, SteinKernel)
+    unseen = isinstance(result.stein, SteinKernel) and result.stein.zeros == "raise"
     if result.operator == "gibbs":
         if not isinstance(target, Target) or operator != "gibbs":
             warn_of_classes(result.target, result.rows[used])
@@ -624,7 +637,11 @@ def stein_thin(
     collapsed: VariablesLike | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Array:
-    r"""The numbers of m samples, with repeats, that together stand for a target.
+    r"""The numbers of m samples, with repeats, that together approximate a target.
+
+    If the target is a circuit, or compiles to one, use `herd`: it knows the mean embedding of the
+    target, and its points are several times closer to it. This function is for targets known up
+    to a constant.
 
     One after the other, always the sample that makes the Stein discrepancy of those chosen
     smallest, all with equal weights:
@@ -636,19 +653,19 @@ def stein_thin(
     Parameters
     ----------
     target : FactorGraph, BayesianNetwork, Circuit or Target
-        Over discrete variables, known up to a constant.
+        Known up to a constant, over discrete variables, or a `Target` over the reals.
     samples : array of shape (n, variables), or as for `bbis`
         From anywhere: a chain with its burn-in will do. Samples that come with a weight of zero
         are not chosen; other weights do not matter.
     m : int
         How many to choose.
     kernel : Kernel, optional
-        Strictly positive definite. Default: ``ExpHamming()``.
+        Strictly positive definite. Default: ``ExpHamming()``; over the reals `IMQ`, as for `bbis`.
     operator : "gibbs" or "shift"
         As in `SteinKernel`. Shifts are unbounded where states are rare, so that these are never
         chosen: with them, the first m samples are often better.
     collapsed : iterable of int or str, or boolean array, optional
-        What to sum out exactly, as for `collapsed_bbis`. Default: where samples have NaN.
+        What to marginalise exactly, as for `collapsed_bbis`. Default: where samples have NaN.
     max_bytes : int
         How much memory compiling and sums over collapsed variables may take.
 

@@ -1,7 +1,5 @@
 """Partition functions of targets that are too large to compile, from samples of them."""
 
-from __future__ import annotations
-
 import warnings
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -14,7 +12,6 @@ from scipy.special import expit
 from expectedkernels.arrays import RngLike, SamplesLike, as_generator, to_numpy
 from expectedkernels.checks import DataError, PropertyError, check_real, rows_numbered
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.operands import check_single_root
 from expectedkernels.circuits.queries import require_normalized
 from expectedkernels.data.evidence import as_points
 from expectedkernels.kernels import empirical
@@ -33,7 +30,7 @@ ENOUGH = 5.0
 TINY = 1e-40
 """The fourth power of a difference that is rounding."""
 OVERLAP = 0.25
-"""Below this overlap, in draws of the proposal, nothing can be said."""
+"""Below this overlap, in samples from the proposal, nothing can be said."""
 
 
 class PartitionEstimate(NamedTuple):
@@ -73,12 +70,12 @@ def log_partition_estimate(
 ) -> PartitionEstimate:
     r"""The log of a target's partition function and its standard error, from samples of it.
 
-    A circuit q is learned from the first half of the samples; the second half and as many draws of
+    A circuit q is learned from one half of the samples; the other half and as many samples of
     q are put into the bridge of Meng and Wong, whose estimate Z solves
 
     .. math:: \sum_A \frac{s_q Z}{s_p \ell + s_q Z} = \sum_Q \frac{s_p \ell}{s_p \ell + s_q Z}
 
-    with :math:`\ell = \tilde p / q` at samples A of the target and draws Q of the circuit, and the
+    with :math:`\ell = \tilde p / q` at samples A of the target and Q of the circuit, and the
     shares of both among all.
 
     Parameters
@@ -95,7 +92,7 @@ def log_partition_estimate(
         with q. Default: those that come with the samples, else equal ones. Samples of weight zero
         are ignored.
     rng : int, Generator or None
-        For the draws of q.
+        For the samples from q.
 
     Returns
     -------
@@ -112,7 +109,7 @@ def log_partition_estimate(
     Warns
     -----
     RuntimeWarning
-        If the samples and the draws of q hardly overlap. The standard error is infinite then.
+        If the samples and the samples from q hardly overlap. The standard error is infinite then.
 
     Notes
     -----
@@ -123,7 +120,7 @@ def log_partition_estimate(
     knows nothing of modes that the samples have not seen, and is too small if a chain has hardly
     moved on between the first and the last; several chains from different starts show such modes.
 
-    Where half of the variables can be summed out, `cis` estimates the same number better, in its
+    Where half of the variables can be marginalised, `cis` estimates the same number better, in its
     `log_z`; where everything can, ``compile`` gives it exactly.
 
     X.-L. Meng and W. H. Wong, "Simulating ratios of normalizing constants via a simple
@@ -200,11 +197,11 @@ def _require_possible(logs: Any, numbers: Any) -> None:
 
 
 def _check_proposal(proposal: Any, target: Any) -> None:
-    """Raise unless draws and exact likelihoods of the proposal are those of the target's states."""
+    """Raise unless the proposal is over the states of the target, with exact likelihoods."""
     if not isinstance(proposal, Circuit):
         found = type(proposal).__name__
         raise PropertyError(f"The proposal must be a Circuit. Got {found} instead.")
-    check_single_root(proposal, "A proposal")
+    proposal.require_single_root("A proposal")
     require_normalized(proposal, "A proposal")
     if tuple(proposal.cardinalities) != tuple(target.cardinalities):
         what = "The proposal must have the variables of the target, with as many states"
@@ -213,7 +210,7 @@ def _check_proposal(proposal: Any, target: Any) -> None:
 
 
 def _bridge(ours: Any, weights: Any, theirs: Any, equal_ratios: bool = False) -> PartitionEstimate:
-    """The estimate from log ratios at weighted samples of the target, and at draws of q."""
+    """The estimate from log ratios at weighted samples of the target, and at samples from q."""
     size, m = 1.0 / float(weights @ weights), len(theirs)
     odds = np.log(size / m)
     equal = np.full(m, 1.0 / m)
@@ -227,11 +224,11 @@ def _bridge(ours: Any, weights: Any, theirs: Any, equal_ratios: bool = False) ->
     ends = float(finite.min()) - 50.0, float(finite.max()) + 50.0
     log_z = float(brentq(excess, *ends, xtol=1e-300, rtol=1e-15, maxiter=1000))
     a, b = expit(log_z - odds - ours), expit(odds + theirs - log_z)
-    overlap = m * float(equal @ b)  # how many draws of q could as well be samples of the target
+    overlap = m * float(equal @ b)  # how many samples from q could as well be samples of the target
     if overlap < OVERLAP:
         warnings.warn(
-            "The samples of the target and the draws of the proposal hardly overlap (in the weight "
-            f"of {overlap:.2g} draws of {m}), so that the error of log_z={log_z:.6g} cannot be "
+            "Samples of the target and of the proposal hardly overlap (in the weight "
+            f"of {overlap:.2g} samples of {m}), so that the error of log_z={log_z:.6g} cannot be "
             "told. Give more samples, or a proposal that is closer to the target.",
             RuntimeWarning,
             stacklevel=3,

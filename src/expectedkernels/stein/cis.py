@@ -571,7 +571,7 @@ class CollapsedSampler:
         if not state.done:  # what may be sampled next, with equal chances
             state.choices = self.candidates(state)
             if self.select != "rand" and len(state.choices) > 1:
-                # rounding makes equal scores equal: the first of them wins on every machine
+                # rounding makes equal scores equal: the first of them wins on every computer
                 scores = np.round(RULES[self.select](self, state), 12)
                 state.choices = (state.choices[int(np.argmin(scores))],)
         if len(self._states) < MAX_KEPT:

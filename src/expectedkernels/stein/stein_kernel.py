@@ -1,7 +1,5 @@
 """Stein kernels of points and of collapsed samples, and the kernelised Stein discrepancy."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -18,10 +16,9 @@ from expectedkernels.arrays import DEFAULT_MAX_BYTES, Array, RowsLike, SamplesLi
 from expectedkernels.checks import DataError, KernelError, PropertyError, Verdict, public, public_in
 from expectedkernels.circuits import queries
 from expectedkernels.circuits.circuit import Circuit, host_for
-from expectedkernels.circuits.evidence_forms import axis_size, joint_cost
 from expectedkernels.circuits.graph import Unit
 from expectedkernels.circuits.inputs import Table, log_sum_exp
-from expectedkernels.circuits.operands import CircuitOperand, check_single_root
+from expectedkernels.circuits.operands import CircuitOperand, axis_size, joint_cost
 from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import require_possible, states_with_gradients
 from expectedkernels.data.evidence import Column, Evidence, as_evidence, as_points
@@ -36,13 +33,9 @@ from expectedkernels.kernels.points import in_tensors, scaled_products
 from expectedkernels.kernels.target import HasSiteLogs, Target, TargetLike, as_target
 from expectedkernels.models.factor_graph import CollapsedModel, converted
 from expectedkernels.sampling import gibbs
+from expectedkernels.stein import langevin
+from expectedkernels.stein.langevin import CHUNK_ROWS, PairwiseKernel, is_real
 from expectedkernels.vtree import Vtree
-
-CHUNK_ROWS = 4096
-"""How many rows are read, and meet another one, at once."""
-
-DIAGONAL_ROWS = 64
-"""Where nothing better is known, the diagonal is taken from blocks of this size."""
 
 CHUNK_BYTES = 2**26
 """Pairs of samples are worked on in groups whose values stay near the processor."""
@@ -176,100 +169,6 @@ class ZerosMet(PropertyError):
         super().__init__(f"{where} {advice}")
 
 
-class PairwiseKernel:
-    """A kernel of rows that are read before they are paired: what all Stein kernels share.
-
-    A subclass says how rows are read (a tuple whose first entry has one item per row), and what the
-    kernels of two sets of rows are.
-    """
-
-    kernel: Kernel
-    _followed: Circuit | None = None
-
-    _read: Any
-    _gram: Any
-
-    def __call__(self, rows: RowsLike, others: RowsLike | None = None) -> Array:
-        """The Gram matrix of rows (with themselves, or with others).
-
-        Parameters
-        ----------
-        rows, others : arrays of shape (n, variables)
-
-        Returns
-        -------
-        array of shape (rows, others)
-
-        Examples
-        --------
-        >>> import expectedkernels as ek
-        >>> stein = ek.SteinKernel(ek.factorized([[0.5, 0.5]]), ek.Delta())
-        >>> stein([[0], [1]]).shape
-        (2, 2)
-        """
-        first = self._read(rows)
-        return self._between(first, first if others is None else self._read(others))
-
-    def extended(self, gram: Array, rows: RowsLike, new: RowsLike) -> Array:
-        """The Gram matrix of rows and of new ones, given that of the rows.
-
-        Parameters
-        ----------
-        gram : array of shape (n, n)
-        rows : array of shape (n, variables)
-        new : array of shape (m, variables)
-
-        Returns
-        -------
-        array of shape (n + m, n + m)
-
-        Raises
-        ------
-        DataError
-            If the matrix is not that of the rows.
-
-        Examples
-        --------
-        >>> import expectedkernels as ek
-        >>> stein = SteinKernel(ek.factorized([[0.2, 0.8], [0.5, 0.5]]), ek.ExpHamming())
-        >>> larger = stein.extended(stein([[0, 0]]), [[0, 0]], [[1, 1], [0, 1]])
-        >>> bool(abs(larger - stein([[0, 0], [1, 1], [0, 1]])).max() < 1e-12)
-        True
-        """
-        refuse_gradients("SteinKernel.extended", self.kernel, self._followed)
-        old, later = self._read(rows), self._read(new)
-        n = len(old[0])
-        if np.shape(gram) != (n, n):
-            what = f"The Gram matrix of {n} samples must be square with as many rows"
-            raise DataError(f"{what}. Got shape {np.shape(gram)}.")
-        corner = self._between(later, old)
-        return np.block([[np.asarray(gram), corner.T], [corner, self._between(later, later)]])
-
-    def _between(self, first: Any, second: Any) -> Any:
-        n, m = len(first[0]), len(second[0])
-        arrays.require_memory(
-            24.0 * n * m,  # with its parts, or with the matrix turned over
-            f"The Gram matrix of a Stein kernel for {n} x {m} samples",
-            "Take every tenth of a chain, or stein_thin, which needs no matrix.",
-        )
-        matrix = self._gram(first, second)
-        return 0.5 * (matrix + matrix.T) if second is first else matrix
-
-    def _columns(self, rows: Array) -> tuple[Callable[[int], Array], Array]:
-        """A function that gives one column of the Gram matrix of rows, and the diagonal of it.
-
-        What the kernel knows of the rows is read once, and stays linear in their number.
-        """
-        sides = [self._read(rows[chunk]) for chunk in spans(len(rows), CHUNK_ROWS)]
-        blocks = (rows[chunk] for chunk in spans(len(rows), DIAGONAL_ROWS))
-
-        def column(i: int) -> Any:
-            one = self._read(rows[i : i + 1])
-            return np.concatenate([self._between(one, side)[0] for side in sides])
-
-        return column, np.concatenate([np.diag(self(block)) for block in blocks])
-
-
 @public
 class SteinKernel(PairwiseKernel):
     r"""The Stein kernel of a target, a function of pairs of points.
@@ -327,7 +226,7 @@ class SteinKernel(PairwiseKernel):
         target = as_target(target)
         kernel = ExpHamming() if kernel is None else kernel
         check_choices(kernel, zeros, operator)
-        # points are read on the host, so that is where a circuit is asked
+        # points are read on the CPU, so that is where a circuit is asked
         found: Any = target.to("numpy") if isinstance(target, Circuit) else target
         self.target: HasSiteLogs = found
         self._followed = target if isinstance(target, Circuit) and target.has_gradients else None
@@ -457,7 +356,7 @@ def finite_gram(gram: Any) -> Any:
     return gram
 
 
-def selected_grams(kernels: list[SteinKernel], rows: Any) -> list[Any]:
+def selected_grams(kernels: Sequence[Any], rows: Any) -> list[Any]:
     """For each of some Stein kernels of one target a function that gives kernels of some rows.
 
     It takes the numbers of rows on either side. The kernels have the same operators; rows are read,
@@ -474,8 +373,11 @@ def selected_grams(kernels: list[SteinKernel], rows: Any) -> list[Any]:
     """
     points, moves = kernels[0]._read(rows)
 
-    def between(kernel: SteinKernel, *numbers: Any) -> Any:
-        return kernel._gram(*((points[n], [table[n] for table in moves]) for n in numbers))
+    def chosen(n: Any) -> tuple[Any, Any]:
+        return points[n], [table[n] for table in moves] if isinstance(moves, list) else moves[n]
+
+    def between(kernel: Any, *numbers: Any) -> Any:
+        return kernel._gram(*map(chosen, numbers))
 
     return [partial(between, kernel) for kernel in kernels]
 
@@ -507,7 +409,8 @@ def discrete_cardinalities(target: Any) -> list[int]:
     gibbs.require_target(target)
     for v, n in enumerate(target.cardinalities):
         if n is None:
-            raise PropertyError(f"Targets are discrete here. Variable {v} of the target is real.")
+            what = f"Targets are discrete here. Variable {v} of the target is real"
+            raise PropertyError(f"{what}. A log-density is Target(log_prob, n_variables=...).")
     return [int(n) for n in target.cardinalities]
 
 
@@ -716,7 +619,7 @@ class CollapsedSteinKernel(PairwiseKernel):
         How much memory intermediate values may take.
     operator : "shift" or "gibbs"
         As in `SteinKernel`. The updates of "gibbs" are those of `collapsed_gibbs`: a variable is
-        drawn anew given the other values, with the collapsed variables summed out.
+        drawn anew given the other values, with the collapsed variables marginalised.
     positive : bool, optional
         Whether the target is known to be positive everywhere. Default: found out, which takes a
         check of determinism; what then is not known is looked up next to the samples.
@@ -764,7 +667,7 @@ class CollapsedSteinKernel(PairwiseKernel):
         kernel = ExpHamming() if kernel is None else kernel
         check_choices(kernel, zeros, operator)
         refuse_gradients("CollapsedSteinKernel", kernel)
-        check_single_root(circuit, "A Stein kernel")
+        circuit.require_single_root("A Stein kernel")
         self.cardinalities = discrete_cardinalities(circuit)
         self.circuit = host_for(circuit, "CollapsedSteinKernel")
         self.kernel, self.zeros, self.operator, self.max_bytes = kernel, zeros, operator, max_bytes
@@ -840,7 +743,7 @@ class CollapsedSteinKernel(PairwiseKernel):
             distinct, codes = np.unique(weights, axis=0, return_inverse=True)
             columns.append(Column(distinct, None, codes.reshape(-1)))
         evidence = Evidence([2 * n for n in self.cardinalities], columns=columns)
-        return logs, CircuitOperand(self._marked, evidence, by_patterns=True)
+        return logs, CircuitOperand(self._marked, evidence, "patterns")
 
     def __repr__(self) -> str:
         return f"<CollapsedSteinKernel of {self.circuit!r} with {self.kernel!r}>"
@@ -993,10 +896,12 @@ def kdsd(
         with equal weights, or Empirical and WeightedSamples with theirs; samples of weight zero
         are ignored.
     p : Circuit, FactorGraph, or (for samples) Target
-        The target. If q is a circuit, p must be deterministic, and compatible with q: a factor
-        graph is compiled on the vtree of q.
+        The target, over states or, for samples, over the reals (`Target` with `n_variables`: then
+        this is the kernel Stein discrepancy of a `LangevinSteinKernel`). If q is a circuit, p must
+        be deterministic, and compatible with q: a factor graph is compiled on the vtree of q.
     k : Kernel, optional
-        Default: ``ExpHamming()``.
+        Default: ``ExpHamming()``. Over the reals `RBF`, or `IMQ`, the default, with lengthscales
+        by the median distance of standardised samples.
     unbiased : bool
         For points: leave out pairs of a point with itself (U-statistic). The mean over samples of
         q is then the discrepancy of q itself, and it may be negative.
@@ -1011,7 +916,7 @@ def kdsd(
     Returns
     -------
     float, or tensor
-        A tensor if gradients are asked for: by parameters of the kernel, and for points also by
+        A tensor if gradients are required: by parameters of the kernel, and for points also by
         those of a circuit that is the target.
 
     Raises
@@ -1045,12 +950,14 @@ def kdsd(
     >>> ek.kdsd([[0], [1], [1], [1]], p, ek.Delta())
     0.5
     """
-    k = ExpHamming() if k is None else k
     q, p = converted(q), converted(p)
     if not empirical.is_model(q) or not empirical.is_model(p):
         call = "kdsd(q, p, k), with the samples (or another model) first and the target second"
         check_roles(call, p, q)
-    check_choices(k, zeros, operator)
+    default = k is None and not is_real(p)  # over the reals it depends on the samples
+    k = ExpHamming() if default else k
+    if k is not None:
+        check_choices(k, zeros, operator)
     arrays.check_max_bytes(max_bytes)
     if empirical.is_model(q):
         value = _between_models(q, p, k, operator, max_bytes)
@@ -1059,7 +966,7 @@ def kdsd(
     return float(value) if isinstance(value, np.generic) else value  # tensors know gradients
 
 
-def _between_models(q: Any, p: Any, k: Kernel, operator: str, max_bytes: int) -> Any:
+def _between_models(q: Any, p: Any, k: Any, operator: str, max_bytes: int) -> Any:
     """The discrepancy of a model from another."""
     expectation.refuse_functions(q, p)
     if operator != "shift":
@@ -1072,7 +979,7 @@ def _between_models(q: Any, p: Any, k: Kernel, operator: str, max_bytes: int) ->
     # shifts go through the states in the order of the target
     p, q = expectation.two_distributions(p, q, max_bytes)
     for circuit in (q, p):
-        check_single_root(circuit, "A discrepancy")
+        circuit.require_single_root("A discrepancy")
         cardinalities = discrete_cardinalities(circuit)
     require_compatible(q, p)
     q, p = (host_for(x, "The discrepancy between circuits") for x in (q, p))
@@ -1083,19 +990,23 @@ def _between_models(q: Any, p: Any, k: Kernel, operator: str, max_bytes: int) ->
     return gram((side, side), kernel, max_bytes).linear("The discrepancy", TOO_RARE_BETWEEN)[0, 0]
 
 
-def _of_samples(samples: Any, p: Any, k: Kernel, zeros: str, operator: str, unbiased: bool) -> Any:
+def _of_samples(samples: Any, p: Any, k: Any, zeros: str, operator: str, unbiased: bool) -> Any:
     """The discrepancy of samples, as a V- or U-statistic."""
     p = as_target(p)
-    discrete_cardinalities(p)
+    _ = is_real(p) or discrete_cardinalities(p)
     q = empirical.Empirical(sample_rows(p, samples), empirical.sample_weights(samples)).counted()
     expectation.require_distribution(q, "A discrepancy")
     points = q.merged()
     with checks.rows_numbered(points.numbers):
-        matrix = SteinKernel(p, k, zeros, operator)(points.X)
+        if is_real(p):
+            k = langevin.median_kernel(p, q.X) if k is None else k
+            matrix = langevin.LangevinSteinKernel(p, k)(points.X)
+        else:
+            matrix = SteinKernel(p, k, zeros, operator)(points.X)
     w = as_like(points.weights, matrix)
     if not unbiased:
         return w @ matrix @ w
-    # the mean over pairs of different draws; equal draws are different, too
+    # the mean over pairs of different samples; equal samples are different, too
     squares = np.bincount(empirical.distinct_rows(q.X)[1], q.weights**2)
     total = float(q.weights.sum()) ** 2 - float(squares.sum())
     if not total > 0:

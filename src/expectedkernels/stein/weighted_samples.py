@@ -23,6 +23,7 @@ from expectedkernels.kernels.kernel import Delta, Kernel
 from expectedkernels.kernels.target import Target, as_target, values_of
 from expectedkernels.models.factor_graph import FactorGraph
 from expectedkernels.sampling.gibbs import every_state
+from expectedkernels.stein.langevin import is_real
 from expectedkernels.stein.stein_kernel import discrete_cardinalities
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ Conditionals = Callable[[Any], list[Any]]
 @public
 @dataclass(frozen=True, eq=False, repr=False)
 class WeightedSamples:
-    r"""Weighted samples of a target, some of their variables summed out exactly.
+    r"""Weighted samples of a target, some of their variables marginalised exactly.
 
     A row stands for the target given the values in it: entries that are NaN are collapsed, and
     have their exact conditional distribution. Together the samples stand for
@@ -55,7 +56,7 @@ class WeightedSamples:
     Parameters
     ----------
     target : FactorGraph, Circuit or Target
-        What the samples stand for, over discrete variables.
+        What the samples stand for, over discrete variables, or a density over the reals.
     rows : array of shape (n, variables)
         NaN where a variable is collapsed.
     weights : array of shape (n,), optional
@@ -73,7 +74,7 @@ class WeightedSamples:
         The estimated log of the target's partition function.
     conditionals : callable, optional
         From rows (none twice) to the conditional marginals, one (rows, cardinality) array per
-        variable. Default: asked of the compiled target; for a target that is too large to
+        variable. Default: computed from the compiled target; for a target that is too large to
         compile `CollapsedModel.marginals` may do.
     circuit : Circuit, optional
         The compiled target, if there is one already. Default: made when first needed.
@@ -103,7 +104,7 @@ class WeightedSamples:
 
     def __post_init__(self) -> None:
         target = as_target(self.target)
-        discrete_cardinalities(target)
+        _ = is_real(target) or discrete_cardinalities(target)
         rows = sample_rows(target, self.rows)
         n, logs = len(rows), self.log_weights
         weights = np.full(n, 1.0 / n) if self.weights is None else np.array(as_floats(self.weights))
@@ -137,7 +138,7 @@ class WeightedSamples:
 
     @property
     def collapsed(self) -> Array:
-        """The boolean mask of the entries that are summed out, shape (n, variables).
+        """The boolean mask of the entries that are marginalised, shape (n, variables).
 
         Examples
         --------
@@ -270,7 +271,8 @@ class WeightedSamples:
     def marginals(self) -> Marginals:
         """The estimated probabilities of the states of every variable, (cardinality,) each.
 
-        A list that is also indexed by the names of the target's variables.
+        A list that is also indexed by the names of the target's variables. Of variables over the
+        reals it holds the mean and the variance.
 
         The weighted mean of the conditional marginals: one or zero for a sampled value, exact for
         a collapsed variable. Signed weights can lead outside of [0, 1]; only for them the
@@ -289,6 +291,10 @@ class WeightedSamples:
         >>> WeightedSamples(target, [[0, 1], [1, np.nan]]).marginals()[1].tolist()
         [0.25, 0.75]
         """
+        if is_real(self.target):
+            means = self.weights @ self.rows
+            squares = self.weights @ (self.rows - means) ** 2
+            return Marginals(map(np.array, zip(means, squares, strict=True)), self.target.schema)
         means = self._means
         if not self.signed:
             return Marginals((mean.copy() for mean in means), self.target.schema)

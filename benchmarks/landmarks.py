@@ -1,0 +1,201 @@
+"""Landmark models of many rows: `python -m benchmarks.landmarks [loss] [rows] [coverage] [tables]`.
+
+`loss` compares 500 landmarks with all rows; `rows` fits 50 000 and 500 000 rows in fresh processes;
+`tables` puts other models beside them; `coverage` is that of intervals. Tables come from the folder
+that EXPECTEDKERNELS_DATA names, and the diamonds from the package plotnine, where it is installed.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import resource
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import expectedkernels as ek
+
+SHARES = (0.0, 0.3, 0.5)
+"""Shares of missing values in test rows."""
+
+
+def abalone() -> tuple[Any, Any]:
+    return regression("abalone", "Rings")
+
+
+def elevators() -> tuple[Any, Any]:
+    return regression("elevators", "Goal")
+
+
+def delta_ailerons() -> tuple[Any, Any]:
+    return regression("delta_ailerons", "Sa")
+
+
+def regression(name: str, target: str) -> tuple[Any, Any]:
+    folder = Path(os.environ["EXPECTEDKERNELS_DATA"]) / "regression"
+    table = pd.read_csv(folder / f"{name}.data")
+    y = table[target].to_numpy()
+    return table.drop(columns=target), (y - y.mean()) / y.std()
+
+
+def diamonds() -> tuple[Any, Any]:
+    """53 940 x 9, three of them text, and the logarithms of prices."""
+    found = find_spec("plotnine")
+    if found is None or found.origin is None:
+        sys.exit("The diamonds come with the package plotnine: pip install plotnine")
+    table = pd.read_csv(Path(found.origin).parent / "data" / "diamonds.csv")
+    sizes = ["x", "y", "z"]
+    table[sizes] = table[sizes].where(table[sizes] > 0)  # zeros stand for what is not known
+    return table.drop(columns="price"), np.log(table["price"].to_numpy())
+
+
+def latent(n: int = 510_000) -> tuple[Any, Any]:
+    """Ten columns of three latent factors, and a smooth function of them."""
+    rng = np.random.default_rng(0)
+    factors = rng.normal(size=(n, 3))
+    X = factors @ rng.normal(size=(3, 10)) + 0.6 * rng.normal(size=(n, 10))
+    f = 2.0 * np.sin(X[:, 0]) + X[:, 1] * X[:, 2] / 3.0 + np.abs(X[:, 3]) - 0.5 * X[:, 4]
+    return pd.DataFrame(X, columns=[f"x{i}" for i in range(10)]), f + 0.5 * rng.normal(size=n)
+
+
+def divided(X: Any, y: Any, n: int, n_test: int, seed: int = 0) -> tuple[Any, Any, Any, Any]:
+    order = np.random.default_rng(seed).permutation(len(X))
+    train, test = order[:n], order[n : n + n_test]
+    return X.iloc[train], y[train], X.iloc[test], y[test]
+
+
+def hidden(X: Any, share: float, seed: int = 1) -> Any:
+    return X.mask(np.random.default_rng(seed).random(X.shape) < share)
+
+
+def errors(model: Any, X: Any, y: Any) -> list[float]:
+    """Root mean squared errors, for every share of missing values."""
+    found = (model.predict(hidden(X, share)) for share in SHARES)
+    return [float(np.sqrt(np.mean((p - y) ** 2))) for p in found]
+
+
+def loss() -> None:
+    """Errors of 500 landmarks over those of all rows: 3 200 rows, 800 test rows, three splits."""
+    print("\nerrors over those of all rows, at 0, 30, 50 % missing; mean of three splits")
+    for table in (abalone, elevators, delta_ailerons):
+        ratios = []
+        for seed in range(3):
+            X, y, *test = divided(*table(), 3200, 800, seed)
+            full = ek.ExpectedKernelRidge(density="gaussian", n_landmarks=None).fit(X, y)
+            same = {"alpha": full.alpha_, "gamma": full.gamma_, "density": "gaussian"}
+            few = ek.ExpectedKernelRidge(n_landmarks=500, **same).fit(X, y)
+            chosen = ek.ExpectedKernelRidge().fit(X, y)
+            own = (errors(few, *test), errors(chosen, *test))
+            ratios.append([np.divide(found, errors(full, *test)) for found in own])
+        for name, ratio in zip(("same parameters", "own"), np.mean(ratios, axis=0), strict=True):
+            print(f"  {table.__name__:16}{name:18}" + "".join(f"{x:8.4f}" for x in ratio))
+
+
+def expected() -> Any:
+    return ek.ExpectedKernelRidge()
+
+
+def boosting() -> Any:
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    return HistGradientBoostingRegressor(random_state=0, categorical_features="from_dtype")
+
+
+def iterative() -> Any:
+    """Iterative imputation, Nyström features and ridge regression."""
+    from sklearn.compose import make_column_selector, make_column_transformer
+    from sklearn.experimental import enable_iterative_imputer
+    from sklearn.impute import IterativeImputer
+    from sklearn.kernel_approximation import Nystroem
+    from sklearn.linear_model import RidgeCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    assert enable_iterative_imputer
+    text = make_column_selector(dtype_include=["category", "object", "str"])
+    bits = (OneHotEncoder(sparse_output=False, handle_unknown="ignore"), text)
+    encode = make_column_transformer(bits, remainder="passthrough")
+    kernel = Nystroem(n_components=500, random_state=0)
+    imputer = IterativeImputer(random_state=0)
+    return make_pipeline(encode, imputer, StandardScaler(), kernel, RidgeCV(np.logspace(-3, 3, 7)))
+
+
+def rows() -> None:
+    """Fits of 50 000 x 9 and 500 000 x 10 rows: seconds, memory, errors; boosting beside them."""
+    tables: tuple[tuple[Callable[[], Any], int], ...] = ((diamonds, 50_000), (latent, 500_000))
+    for table, n in tables:
+        for missing in (0.0, 0.2):
+            print(f"\n{table.__name__}, {n} rows, {missing:.0%} missing in training", flush=True)
+            for method in (expected, boosting):
+                print(line(method, table, n, missing), flush=True)
+
+
+def tables() -> None:
+    """The same with iterative imputation and Nyström features (diamonds only)."""
+    for missing in (0.0, 0.2):
+        print(f"\ndiamonds, 50000 rows, {missing:.0%} missing in training", flush=True)
+        print(line(iterative, diamonds, 50_000, missing), flush=True)
+
+
+def line(method: Any, table: Any, n: int, missing: float) -> str:
+    """A line of seconds, memory and errors, measured in a fresh process."""
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    worker = context.Process(target=measure, args=(queue, method, table, n, missing))
+    worker.start()
+    taken, asked, peak, found = queue.get()
+    worker.join()
+    shown = " ".join(f"{x:.3f}" for x in found)
+    times = f"fit {taken:6.1f} s, predict {asked:5.1f} s, peak {peak:.2f} GiB"
+    return f"  {method.__name__:10} {times}; errors at 0, 30, 50 % missing: {shown}"
+
+
+def measure(queue: Any, method: Any, table: Any, n: int, missing: float) -> None:
+    warnings.simplefilter("ignore")
+    X, y, *test = divided(*table(), n, 10_000)
+    X = hidden(X, missing, seed=2)
+    if method is boosting:
+        text = [name for name in X if X[name].dtype.kind not in "fi"]
+        X, test[0] = (x.astype(dict.fromkeys(text, "category")) for x in (X, test[0]))
+    model, begin = method(), time.perf_counter()
+    model.fit(X, y)
+    taken, begin = time.perf_counter() - begin, time.perf_counter()
+    found = errors(model, *test)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    queue.put((taken, (time.perf_counter() - begin) / 3, peak, found))
+
+
+def coverage() -> None:
+    """Coverage of 90 % intervals at 0, 30 and 50 % missing, and seconds for the first."""
+    print("\ncoverage of 90 % intervals at 0, 30, 50 % missing")
+    for table, n in ((diamonds, 20_000), (latent, 20_000), (elevators, 14_000)):
+        X, y, Z, wanted = divided(*table(), n, 2000)
+        model, found = ek.ExpectedKernelRidge().fit(X, y), []
+        begin = time.perf_counter()
+        model.predict_interval(Z[:1])
+        taken = time.perf_counter() - begin
+        for share in SHARES:
+            low, high = model.predict_interval(hidden(Z, share))
+            found.append(np.mean((low <= wanted) & (wanted <= high)))
+        shown = " ".join(f"{x:.3f}" for x in found)
+        print(f"  {table.__name__:12} {shown}; first interval {taken:.1f} s", flush=True)
+
+
+ALL = (loss, rows, coverage, tables)
+
+
+def chosen(names: list[str]) -> Iterator[Callable[[], None]]:
+    return (f for f in ALL if not names or f.__name__ in names)
+
+
+if __name__ == "__main__":
+    for benchmark in chosen(sys.argv[1:]):
+        benchmark()

@@ -1,0 +1,323 @@
+"""How often tests of streams alarm, and how soon: false alarms, run lengths, delays, times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+import expectedkernels as ek
+from benchmarks.timing import best_of, show
+
+K = ek.ExpHamming(0.5)
+STREAMS, ROWS = 1000, 2000
+CHANGED, CHANGE = 100, 1000
+"""Streams with a change, and the row at which it comes."""
+WINDOW, STEP = 100, 25
+"""The rows of a test of fixed size that is repeated, and how often."""
+
+
+def network() -> Any:
+    """ASIA without zeros, so that every incomplete row has a distribution."""
+    return ek.asia().smoothed(1e-3)
+
+
+def states() -> Any:
+    return np.indices((2,) * 8).reshape(8, -1).T.astype(np.float64)
+
+
+class Table:
+    """A distribution over the states of eight bits."""
+
+    def __init__(self, weights: Any):
+        self.chances = weights / weights.sum()
+
+    def sample(self, shape: Any, rng: Any) -> Any:
+        """The numbers of states."""
+        edges = np.cumsum(self.chances)
+        return np.searchsorted(edges, rng.random(shape) * edges[-1], side="right")
+
+    def mmd(self, other: Table) -> float:
+        change = self.chances - other.chances
+        return float(np.sqrt(max(0.0, change @ K(states()) @ change)))
+
+
+def tilted(p: Table, mmd: float, seed: int = 0) -> Table:
+    """p(x) exp((x - 1/2)' A (x - 1/2)) with normal entries of A, scaled to a discrepancy."""
+    X, A = states() - 0.5, np.random.default_rng(seed).normal(size=(8, 8))
+    form = np.einsum("ni,ij,nj->n", X, A, X)
+
+    def at(scale: float) -> Table:
+        return Table(p.chances * np.exp(scale * form))
+
+    return at(brentq(lambda scale: at(scale).mmd(p) - mmd, 0.0, 3.0))
+
+
+def loosened(p: Table) -> Table:
+    """Half of the rows with independent columns: all marginal distributions are kept."""
+    X = states()
+    ones = p.chances @ X
+    return Table(0.5 * p.chances + 0.5 * np.where(X == 1, ones, 1.0 - ones).prod(axis=1))
+
+
+SEEN = [0, 2, 4, 6]
+"""Columns that are never missing."""
+MISSING: dict[str, Callable[[Any], Any]] = {
+    "completely at random, 30 %": lambda X: np.full(X.shape, 0.3),
+    "at random, 10 or 60 %": lambda X: np.where(X[:, 2:3] == 1, 0.6, 0.1) + 0.0 * X,
+    "not at random, 10 or 60 %": lambda X: np.where(X == 1, 0.6, 0.1),
+}
+"""The probabilities of missing values: constant, by a column that is seen, by the value itself."""
+
+
+def hidden(X: Any, rng: Any, kind: str) -> Any:
+    """Rows with missing values of the four columns that are not always seen."""
+    gaps = rng.random(X.shape) < MISSING[kind](X)
+    gaps[:, SEEN] = False
+    return np.where(gaps, np.nan, X)
+
+
+def false_alarms() -> None:
+    """Streams of the model that alarm at 5 %, looked at after every row."""
+    p, X = Table(np.exp(network().log_likelihood(states()))), states()
+    circuit, lines = network().circuit(), []
+    for name in ("no", *list(MISSING)[:2]):
+        rng, test, alarms = np.random.default_rng(0), ek.monitoring.SequentialTest(circuit, K), 0
+        for _ in range(STREAMS):
+            test.reset()
+            rows = X[p.sample(ROWS, rng)]
+            test.update(rows if name == "no" else hidden(rows, rng, name))
+            alarms += test.alarm is not None
+        lines.append((f"missing values: {name}", f"{alarms / STREAMS:.1%}"))
+    title = f"False alarms at 5 % in {STREAMS} streams of {ROWS} rows of ASIA"
+    show(title, lines, ("", "false alarms"))
+
+
+def incomplete_samples() -> None:
+    """How often `mmd_test` rejects samples with missing values, and complete rows alone."""
+    p = Table(np.exp(network().log_likelihood(states())))
+    circuit, lines = network().circuit(), []
+    for kind in MISSING:
+        cells = []
+        for source, repeats in ((p, 300), (tilted(p, 0.1), 100)):
+            rng, found = np.random.default_rng(6), []
+            for _ in range(repeats):
+                X = hidden(states()[source.sample(200, rng)], rng, kind)
+                complete = X[~np.isnan(X).any(axis=1)]
+                tests = (
+                    ek.mmd_test(rows, circuit, K, n_null=39, rng=rng) for rows in (X, complete)
+                )
+                found.append([test.p_value <= 0.05 for test in tests])
+            cells += [f"{share:.3f}" for share in np.mean(found, axis=0)]
+        lines.append((kind, *cells))
+    heads = ("model", "complete rows only", "mmd 0.1", "complete rows only")
+    show("mmd_test of 200 rows of ASIA, rejected at 5 %, by missing values", lines, ("", *heads))
+
+
+def fitted_models() -> None:
+    """Streams of the true distribution that alarm against a tree fitted to 1000 rows of it."""
+    p, X = Table(np.exp(network().log_likelihood(states()))), states()
+    rng, mmds, tolerances, alarms = np.random.default_rng(7), [], [], []
+    for _ in range(30):
+        tree = ek.learn_chow_liu(X[p.sample(1000, rng)], cardinalities=[2] * 8)
+        held_out = X[p.sample(500, rng)]
+        limit = ek.mmd_test(held_out, tree, K, n_null=99, rng=rng).interval(0.9)[1]
+        tolerances.append(np.sqrt(limit))
+        mmds.append(Table(np.exp(tree.log_likelihood(X))).mmd(p))
+        tests = [ek.monitoring.SequentialTest(tree, K, tolerance=t) for t in (0.0, tolerances[-1])]
+        for _ in range(10):
+            rows = X[p.sample(ROWS, rng)]
+            for test in tests:
+                test.reset()
+                test.update(rows)
+            alarms.append([test.alarm is not None for test in tests])
+    without, within = np.mean(alarms, axis=0)
+    covers = int(np.sum(np.array(mmds) <= tolerances))
+    line = (f"{np.mean(mmds):.3f}", f"{np.mean(tolerances):.3f}", f"{covers} of 30")
+    heads = ("", "true mmd", "tolerance", "covers", "alarms without", "with")
+    title = f"Chow-Liu trees of 1000 rows of ASIA, 10 streams of {ROWS} rows each"
+    show(title, [("means of 30 trees", *line, f"{without:.0%}", f"{within:.0%}")], heads)
+
+
+def run_lengths() -> None:
+    """The mean number of rows until a false alarm, beside the average run length asked for."""
+    p, X, lines = Table(np.exp(network().log_likelihood(states()))), states(), []
+    for arl in (200, 1000):
+        rng, lengths = np.random.default_rng(1), []
+        test = ek.monitoring.SequentialTest(network(), K, arl=arl)
+        while len(lengths) < 400:
+            test.reset()
+            while test.alarm is None:
+                test.update(X[p.sample(200, rng)])
+            lengths.append(test.alarm + 1)
+        error = np.std(lengths) / np.sqrt(len(lengths))
+        lines.append((f"arl={arl}", f"{np.mean(lengths):.0f} ± {error:.0f}"))
+    show("Rows until a false alarm, mean of 400 streams of ASIA", lines, ("", "mean run length"))
+
+
+def ours(**settings: Any) -> Callable[[Any], int | None]:
+    """What finds the first alarm of a sequential test in the numbers of the states of rows."""
+    test, X = ek.monitoring.SequentialTest(network(), K, **settings), states()
+
+    def alarm(rows: Any) -> int | None:
+        test.reset()
+        test.update(X[rows])
+        return test.alarm
+
+    return alarm
+
+
+def repeated(p: Table, looks: int) -> Callable[[Any], int | None]:
+    """The exact test of the last rows every so often, with Bonferroni's correction."""
+    gram, chances = K(states()), p.chances
+    at = gram @ chances
+    h = gram - at[:, None] - at + chances @ at
+
+    def statistics(rows: Any) -> Any:
+        counts = np.stack([np.bincount(row, minlength=256) for row in rows]) / WINDOW
+        return ((counts @ h) * counts).sum(axis=1)
+
+    rng = np.random.default_rng(2)
+    null = np.concatenate([statistics(p.sample((2000, WINDOW), rng)) for _ in range(50)])
+    threshold = np.quantile(null, 1.0 - 0.05 / looks)
+
+    def alarm(rows: Any) -> int | None:
+        ends = range(WINDOW, len(rows) + 1, STEP)
+        found = statistics([rows[end - WINDOW : end] for end in ends]) > threshold
+        return ends[int(np.argmax(found))] - 1 if found.any() else None
+
+    return alarm
+
+
+def river(name: str) -> Callable[[Any], int | None] | None:
+    """A detector of river on every column; None if river is not there."""
+    try:
+        make = getattr(import_module("river.drift"), name)
+    except ImportError:
+        return None
+    X = states()
+
+    def alarm(rows: Any) -> int | None:
+        detectors = [make() for _ in range(8)]
+        for i, row in enumerate(X[rows].tolist()):
+            for detector, value in zip(detectors, row, strict=True):
+                detector.update(value)
+                if detector.drift_detected:
+                    return i
+        return None
+
+    return alarm
+
+
+def delays() -> None:
+    """Rows from a change to the alarm, for sequential tests and what else is in use."""
+    p = Table(np.exp(network().log_likelihood(states())))
+    sources = {f"{mmd:.3f}": tilted(p, mmd) for mmd in (0.098, 0.156, 0.229)}
+    kept = loosened(p)
+    sources = {"none": p, **sources, f"marginals kept, {kept.mmd(p):.3f}": kept}
+    methods: dict[str, Any] = {
+        "alpha=0.05": ours(),
+        "arl=40000": ours(arl=40_000),
+        "arl=2000": ours(arl=2000),
+        f"MMD of {WINDOW} rows, Bonferroni": repeated(p, (ROWS - WINDOW) // STEP + 1),
+        "river ADWIN": river("ADWIN"),
+        "river PageHinkley": river("PageHinkley"),
+    }
+    lines = []
+    for name, alarm in methods.items():
+        cells = [name]
+        for source in sources.values():
+            cells.append(_delay(p, source, alarm) if alarm else "-")
+        lines.append(cells)
+    title = f"Change after row {CHANGE} of {ROWS}, {CHANGED} streams of ASIA: alarms before the "
+    title += "change, then share found / median delay"
+    show(title, lines, ("", *sources))
+
+
+def _delay(p: Table, q: Table, alarm: Callable[[Any], int | None]) -> str:
+    rng, found = np.random.default_rng(3), []
+    for _ in range(CHANGED):
+        rows = np.concatenate([p.sample(CHANGE, rng), q.sample(ROWS - CHANGE, rng)])
+        first = alarm(rows)
+        found.append(np.inf if first is None else first + 1 - CHANGE)
+    early, later = np.array(found) <= 0, np.array(found)[np.array(found) > 0]
+    if q is p:
+        return f"{np.mean(np.isfinite(found)):.0%} in {ROWS} rows"
+    median = f"{np.median(later):.0f}" if np.isfinite(np.median(later)) else "-"
+    return f"{np.mean(early):.0%}, {np.mean(np.isfinite(later)):.2f} / {median}"
+
+
+def first_alarms() -> None:
+    """Rows until an alarm if all rows come from another distribution, beside fixed sizes."""
+    p = Table(np.exp(network().log_likelihood(states())))
+    gram, at = K(states()), K(states()) @ p.chances
+    h = gram - at[:, None] - at + p.chances @ at
+
+    def statistics(counts: Any) -> Any:
+        return ((counts @ h) * counts).sum(axis=1) / counts.sum(axis=1) ** 2
+
+    def looks(sizes: Any, corrected: bool = True) -> Callable[[Any], int | None]:
+        rng, chance = np.random.default_rng(4), 1.0 - 0.05 / (len(sizes) if corrected else 1)
+        null = [statistics(rng.multinomial(n, p.chances, size=20_000)) for n in sizes]
+        thresholds = [np.quantile(values, chance) for values in null]
+
+        def alarm(rows: Any) -> int | None:
+            counts = np.stack([np.bincount(rows[:n], minlength=256) for n in sizes])
+            found = statistics(counts) > thresholds
+            return sizes[int(np.argmax(found))] - 1 if found.any() else None
+
+        return alarm
+
+    few, many = [62, 125, 250, 500, 1000, 2000], list(range(100, ROWS + 1, 100))
+    methods = {
+        "alpha=0.05": ours(),
+        "Bonferroni, 6 sizes": looks(few),
+        "Bonferroni, every 100 rows": looks(many),
+        "uncorrected, 6 sizes": looks(few, corrected=False),
+        "uncorrected, every 100 rows": looks(many, corrected=False),
+    }
+    sources = [p, *(tilted(p, mmd) for mmd in (0.044, 0.076, 0.098, 0.156))]
+    lines = []
+    for name, alarm in methods.items():
+        cells = []
+        for q in sources:
+            rng = np.random.default_rng(5)
+            firsts = [alarm(q.sample(ROWS, rng)) for _ in range(300)]
+            rows = np.array([np.inf if first is None else first + 1 for first in firsts])
+            median = f" / {np.median(rows):.0f}" if q is not p else ""
+            cells.append(f"{np.mean(np.isfinite(rows)):.2f}{median}")
+        lines.append((name, *cells))
+    title = f"All rows from another distribution: share found in {ROWS} rows / median row of alarm"
+    show(title, lines, ("", *(f"mmd {q.mmd(p):.3f}" for q in sources)))
+
+
+def stream_times() -> None:
+    """Milliseconds a row, with 400 rows in the window, one by one and in batches."""
+    normals = np.random.default_rng(0).normal(size=(3, 5))
+    models = {
+        "ASIA": (network().circuit(), K),
+        "five real columns": (
+            ek.gaussian_mixture([1 / 3] * 3, normals, np.ones((3, 5))),
+            ek.RBF(0.1),
+        ),
+    }
+    lines = []
+    for name, (model, k) in models.items():
+        for share in (0.0, 0.15):
+            rng = np.random.default_rng(1)
+            X = model.sample(500, rng)
+            X[rng.random(X.shape) < share] = np.nan
+            test = ek.monitoring.SequentialTest(model, k)
+            test.update(X)
+            single, batch = (best_of(partial(test.update, some), 300) for some in (X[0], X[:50]))
+            what = f"{name}, {share:.0%} missing"
+            lines.append((what, f"{1e3 * single:.2f}", f"{1e3 * batch / 50:.2f}"))
+    show("SequentialTest, ms a row", lines, ("", "one by one", "50 at a time"))
+
+
+ALL = [false_alarms, incomplete_samples, fitted_models, run_lengths, delays, first_alarms]
+ALL += [stream_times]

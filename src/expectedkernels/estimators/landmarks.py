@@ -1,0 +1,304 @@
+"""Landmark (Nyström) models: features of rows, sums over chunks, closed-form leave-one-out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial, reduce
+from operator import add
+from typing import Any
+
+import joblib
+import narwhals.stable.v1 as nw
+import numpy as np
+from scipy.linalg import eigh
+from sklearn.base import is_classifier
+from sklearn.cluster import kmeans_plusplus
+
+from expectedkernels.arrays import chosen_rows, own_order, spans
+from expectedkernels.checks import DataError, progress_bar
+from expectedkernels.data.chunks import ROWS, as_chunk, each_chunk, nonempty
+from expectedkernels.data.tables import is_missing
+from expectedkernels.estimators import encoding
+from expectedkernels.estimators.kernel_expansion import FEWER_POINTS, Resources, distinct
+from expectedkernels.learning.normals import one_thread
+
+MANY_ROWS, LANDMARKS = 2_000, 500
+"""From how many rows on "auto" takes landmarks, and how many."""
+DRAWN = 10_000
+"""So many rows are enough to learn densities, landmarks and bandwidths from."""
+CHUNK_ROWS = 4_096
+CANDIDATES = 10
+"""Among how many rows each landmark is chosen, about."""
+FLOOR = 1e-12
+"""Eigenvalues of kernel matrices count as at least this share of the largest."""
+LEAST = 1e-12
+"""What errors are divided by is at least this: without regularization rows determine themselves."""
+
+
+def number(n_landmarks: Any, n_rows: int) -> int | None:
+    """How many landmarks a parameter stands for, None for all rows.
+
+    Examples
+    --------
+    >>> number("auto", 2000), number("auto", 2001), number(None, 2001), number(50, 40)
+    (None, 500, None, 50)
+    """
+    if n_landmarks == "auto":
+        return LANDMARKS if n_rows > MANY_ROWS else None
+    return None if n_landmarks is None else int(n_landmarks)
+
+
+def inverse_root(kernels: Any) -> tuple[Any, Any]:
+    """W with W' K W = 1, (rows, features), up to small eigenvalues; and the eigenvectors.
+
+    Examples
+    --------
+    >>> root, vectors = inverse_root(np.diag([4.0, 1.0]))
+    >>> np.abs(root @ vectors.T).tolist()
+    [[0.5, 0.0], [0.0, 1.0]]
+    """
+    values, vectors = np.linalg.eigh(kernels)
+    return vectors / np.sqrt(np.maximum(values, FLOOR * values.max())), vectors
+
+
+def choose_landmarks(Z: Any, n: int, seed: int) -> Any:
+    """The numbers of n rows that lie apart (k-means++), for rows and columns in any order.
+
+    All rows that differ, if there are not as many.
+    """
+    first = distinct(Z)[0]
+    some = first[chosen_rows(Z[first], CANDIDATES * n, seed)]
+    if len(some) <= n:
+        return some
+    rows, columns = own_order(Z[some])
+    return some[rows[kmeans_plusplus(Z[some][np.ix_(rows, columns)], n, random_state=seed)[1]]]
+
+
+@dataclass(frozen=True, eq=False)
+class Nystrom:
+    """Features whose inner products approximate kernels: kernels with landmarks, times K^-1/2.
+
+    Attributes
+    ----------
+    rates : array of shape (columns,)
+    points : array of shape (landmarks, columns)
+    root : array of shape (landmarks, features)
+    """
+
+    rates: Any
+    points: Any
+    root: Any
+
+    @classmethod
+    def of(cls, density: Any, rates: Any, points: Any, resources: Resources) -> Nystrom:
+        """The features of given landmarks."""
+        return cls(rates, points, inverse_root(density.gram(rates, points, None, resources))[0])
+
+    def features(self, density: Any, Z: Any, resources: Resources) -> Any:
+        """The expected features of rows, (rows, features)."""
+        return density.gram(self.rates, Z, self.points, resources) @ self.root
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureRidge:
+    """Ridge regression on features, for every regularization strength by one decomposition.
+
+    Attributes
+    ----------
+    values, vectors : arrays of shape (features,) and (features, features)
+        Of A = F' D F, with the features F of rows and their weights D.
+    moments : array of shape (features, outputs)
+        F' D Y, with the targets Y, turned by the vectors.
+    """
+
+    values: Any
+    vectors: Any
+    moments: Any
+
+    @classmethod
+    def of(cls, gram: Any, moments: Any) -> FeatureRidge:
+        """The one of given sums."""
+        values, vectors = eigh(gram)
+        return cls(np.maximum(values, 0.0), vectors, vectors.T @ moments)
+
+    def shares(self, alpha: float) -> Any:
+        """The eigenvalues of (A + alpha)^-1."""
+        return 1.0 / np.maximum(self.values + alpha, LEAST * self.values.max())
+
+    def coef(self, alpha: float) -> Any:
+        """The coefficients of features, (features, outputs)."""
+        return self.vectors @ (self.shares(alpha)[:, None] * self.moments)
+
+    def left_out(self, F: Any, targets: Any, copies: Any, alphas: Any) -> Any:
+        """What fits without each row say of it, (alphas, rows, outputs).
+
+        Without row i of weight c_i, the error is (y_i - f_i w) / (1 - c_i f_i (A + alpha)^-1 f_i).
+
+        Parameters
+        ----------
+        F, targets : arrays of shape (rows, features) and (rows, outputs)
+        copies : array of shape (rows,)
+            The weights of rows together with those of all that are equal.
+        alphas : array
+        """
+        shares, turned = np.stack([self.shares(alpha) for alpha in alphas]), F @ self.vectors
+        errors = targets - turned @ (shares[:, :, None] * self.moments)
+        rest = 1.0 - copies[:, None] * (turned**2 @ shares.T)
+        return targets - errors / np.maximum(rest, LEAST).T[:, :, None]
+
+    def changes(self, others: Any, F: Any, alpha: float) -> Any:
+        """How much the value at other features changes with the target of a row, (rows,).
+
+        That is f~ (A + alpha)^-1 f, for rows of both arrays that belong together.
+        """
+        weighed = (others @ self.vectors) * self.shares(alpha)
+        return np.einsum("rq,rq->r", weighed, F @ self.vectors)
+
+
+def row_contents(Z: Any, y: Any) -> list[bytes]:
+    """What tells rows with targets apart."""
+    return [row.tobytes() for row in np.column_stack([Z, y]) + 0.0]
+
+
+def feature_sums(features: Callable[[Any], Any], known: dict[bytes, int], *rows: Any) -> Any:
+    """F' D F, F' D Y, and the weights of copies of rows that are known by their contents.
+
+    Of rows with columns, targets and weights, as an array of arrays.
+    """
+    Z, y, weights = rows
+    root, found = np.sqrt(weights)[:, None], np.empty(3, dtype=object)
+    F = features(Z) * root
+    place = [known.get(content, len(known)) for content in row_contents(Z, y)]
+    copies = np.bincount(np.array(place, dtype=np.intp), weights, len(known) + 1)
+    found[:] = F.T @ F, F.T @ (root * y.reshape(len(Z), -1)), copies
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Rows to fit to, in memory, or in chunks that are read again for every step.
+
+    Attributes
+    ----------
+    n_rows : int
+    data : object
+        The numbers of rows, or data in chunks.
+    read : function
+        From a chunk to standardised columns, targets and weights.
+    """
+
+    n_rows: int
+    data: Any
+    read: Callable[[Any], tuple[Any, ...]]
+    chunk_rows: int = ROWS
+
+    @classmethod
+    def of(cls, *rows: Any) -> Source:
+        """Rows that are in memory."""
+        n = len(rows[0])
+        return cls(n, np.arange(n), lambda some: tuple(x[some] for x in rows), CHUNK_ROWS)
+
+    def total(self, function: Callable[..., Any], n_jobs: int | None) -> Any:
+        """The sum of a function of all rows, the same to the last bit for any number of workers."""
+        total, work = None, partial(_chunk_total, function, self.read)
+        with progress_bar(self.n_rows, "fit", unit="row") as bar:
+            for n, part in nonempty(each_chunk(work, self.data, n_jobs, rows=self.chunk_rows)):
+                total = part if total is None else total + part
+                bar.update(n)
+        return total
+
+
+@one_thread
+def _chunk_total(function: Any, read: Any, chunk: Any) -> tuple[int, Any]:
+    rows = read(chunk)
+    every = spans(max(1, len(rows[0])), CHUNK_ROWS)
+    return len(rows[0]), reduce(add, (function(*(x[span] for x in rows)) for span in every))
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """Some rows of data in chunks, drawn at random, and what the others hold.
+
+    Attributes
+    ----------
+    n_rows : int
+        How many rows there are.
+    rows : data frame of narwhals, or array
+        Those of the smallest keys, and one of every stratum.
+    keys, strata : arrays of shape (rows,)
+    labels : dict from columns to sets
+        All that categorical columns hold.
+    """
+
+    n_rows: int
+    rows: Any
+    keys: Any
+    strata: Any
+    labels: dict[Any, set[Any]]
+
+    @classmethod
+    def of(cls, n: int, rows: Any, keys: Any, strata: Any, labels: Any) -> Draw:
+        """A draw from rows."""
+        order = np.argsort(keys, kind="stable")
+        used = np.union1d(order[:DRAWN], order[distinct(strata[order])[0]])
+        return cls(n, rows[used], keys[used], strata[used], labels)
+
+    def __add__(self, other: Draw) -> Draw:
+        both, names = (self, other), {*self.labels, *other.labels}
+        join: Any = nw.concat if isinstance(self.rows, nw.DataFrame) else np.concatenate
+        rows, keys = join([x.rows for x in both]), np.concatenate([x.keys for x in both])
+        labels = {x: set().union(*(draw.labels.get(x, ()) for draw in both)) for x in names}
+        strata = np.concatenate([x.strata for x in both])
+        return Draw.of(self.n_rows + other.n_rows, rows, keys, strata, labels)
+
+
+def draw_rows(estimator: Any, data: Any, target: Any, weight: Any) -> tuple[Draw, Any]:
+    """Some rows of data in chunks, and the function that splits chunks into columns, y and weights.
+
+    Targets and weights are columns, by name or number; a list of columns are several targets.
+    """
+    several = isinstance(target, list | tuple)
+    wanted = [*(target if several else [target]), *([] if weight is None else [weight])]
+    if not all(isinstance(x, str | int | np.integer) for x in wanted):
+        raise DataError(
+            "Of data in chunks, 'y' and 'sample_weight' must be its columns, by name or number. "
+            f"Got {type(target).__name__} as 'y'. To give arrays, read the rows into memory first."
+        )
+    if estimator.n_landmarks is None:
+        raise DataError(f"A model of data in chunks needs landmarks. {FEWER_POINTS}")
+    split = partial(split_rows, wanted, several, weight is not None)
+    draw = Source(0, data, lambda chunk: (as_rows(chunk),))
+    return draw.total(partial(_draw, estimator, split), estimator.n_jobs), split
+
+
+def as_rows(chunk: Any) -> Any:
+    """A chunk as a data frame of narwhals, or as an array."""
+    rows = nw.from_native(as_chunk(chunk), eager_only=True, pass_through=True)
+    return rows if isinstance(rows, nw.DataFrame) else np.asarray(rows)
+
+
+def split_rows(wanted: list[Any], several: bool, weighted: bool, rows: Any) -> tuple[Any, ...]:
+    """The columns to predict from, the targets and the weights of rows."""
+    framed = isinstance(rows, nw.DataFrame)
+    names = list(rows.columns if framed else range(rows.shape[1]))
+    if absent := [x for x in wanted if x not in names]:
+        raise DataError(f"There is no column {absent[0]!r}. Columns are {names[:20]}.")
+    at = [names.index(x) for x in wanted]
+    taken = [np.asarray(rows[:, i]) for i in at]
+    weights = taken.pop().astype(np.float64) if weighted else np.ones(len(rows))
+    X = rows[:, [i for i in range(len(names)) if i not in at]]
+    y = np.column_stack(taken) if several else taken[0]
+    return X.to_native() if framed else X, y, weights
+
+
+def _draw(estimator: Any, split: Callable[[Any], Any], rows: Any) -> Draw:
+    """Some of the rows, by keys that depend on targets."""
+    (X, y, _), by_class = split(rows), is_classifier(estimator)
+    y = encoding.read_target(estimator, X, y, by_class, estimator._multi_output)
+    rng = np.random.default_rng([estimator._seed(), int(joblib.hash(y), 16)])
+    table = encoding.read_table(X, least=0)
+    columns = {table.names[i]: i for i in encoding.categorical_columns(estimator, table)}
+    labels = {x: {w for w in table.entries(i) if not is_missing(w)} for x, i in columns.items()}
+    strata = y if by_class else np.zeros(len(y))
+    return Draw.of(len(y), rows, rng.random(len(y)), strata, labels)

@@ -1,0 +1,187 @@
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import expectedkernels as ek
+
+K = ek.ExpHamming(0.5)
+
+
+def table(n=120, seed=0, link=0.0):
+    """A frame in which x and y depend on the columns a and b, and y, by `link`, on x."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.integers(3, size=n), rng.integers(2, size=n)
+    x = (a + b * (rng.random(n) < 0.5)) % 3
+    y = (a + (rng.random(n) < 0.3)) % 3
+    y = np.where(rng.random(n) < link, x, y)
+    words = np.array(["low", "mid", "high"])
+    return pd.DataFrame({"x": words[x], "y": y, "a": words[a], "b": b == 1})
+
+
+def known(tables):
+    """A density that returns circuits of given joint tables, one after the other."""
+    made = iter(tables)
+
+    def density(X, cardinalities):
+        joint = next(made)
+        assert joint.shape == tuple(cardinalities)
+        return ek.FactorGraph(cardinalities, [(range(joint.ndim), joint)]).circuit()
+
+    return density
+
+
+def definition(x, y, Z, P, Q):
+    """The statistic by its definition."""
+    A, B = np.eye(P.shape[1])[x] - P, np.eye(Q.shape[1])[y] - Q
+    return ((A @ A.T) * (B @ B.T) * K(Z)).sum() / len(x) ** 2
+
+
+def test_the_statistic_is_that_of_the_definition():
+    rng = np.random.default_rng(0)
+    Z = rng.integers([3, 2], size=(50, 2))
+    x, y = rng.integers(3, size=50), rng.integers(2, size=50)
+    joint_x, joint_y = rng.random((3, 3, 2)), rng.random((2, 3, 2))
+    P, Q = ((j / j.sum(axis=0))[:, Z[:, 0], Z[:, 1]].T for j in (joint_x, joint_y))
+    test = ek.independence_test(x, y, Z, density=known([joint_x, joint_y]), k=K, n_null=19, rng=0)
+    assert test.statistic == pytest.approx(definition(x, y, Z, P, Q), rel=1e-12)
+    assert (test.n, test.n_used, len(test.null)) == (50, 50, 19)
+    assert np.unique(test.null).size > 10
+    assert "x and y are independent given the other columns" in str(test)
+    alone = ek.independence_test(x, y, k=K, n_null=19, rng=0)
+    P, Q = (np.tile(np.bincount(v) / 50, (50, 1)) for v in (x, y))
+    assert alone.statistic == pytest.approx(definition(x, y, np.zeros((50, 1)), P, Q), rel=1e-12)
+    assert alone.drawn == "permutations"
+
+
+def test_names_arrays_and_frames_say_the_same():
+    frame = table()
+    wanted = ek.independence_test("x", "y", ["a", "b"], data=frame, n_null=19, rng=0)
+    for given in (frame[["a", "b"]], frame[["a", "b"]].to_numpy(dtype=object)):
+        x, y = frame["x"], frame["y"].to_numpy()
+        found = ek.independence_test(x, y, given, n_null=19, rng=0)
+        assert found.p_value == wanted.p_value
+        assert found.statistic == pytest.approx(wanted.statistic, rel=1e-9)
+    other = ek.independence_test(
+        ["x"], "y", ["a", "b"], data=pl.from_pandas(frame), n_null=19, rng=0
+    )
+    assert other.p_value == wanted.p_value
+    assert wanted.plot().get_xlabel() == "statistic"
+
+
+def test_conditional_dependence_is_found_and_common_causes_are_not():
+    null = [
+        ek.independence_test("x", "y", ["a", "b"], data=table(200, s), n_null=39, rng=s).p_value
+        for s in range(25)
+    ]
+    assert np.mean(np.array(null) <= 0.05) <= 0.2
+    linked = table(200, 1, link=0.4)
+    assert (
+        ek.independence_test("x", "y", ["a", "b"], data=linked, n_null=39, rng=0).p_value == 0.025
+    )
+    assert ek.independence_test("x", "y", data=table(200), n_null=39, rng=0).p_value == 0.025
+
+
+def test_numbers_are_binned_and_several_columns_are_joint():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.normal(size=(200, 4)), columns=list("abcz"))
+    frame["d"] = rng.random(200) * np.sign(frame["a"] * frame["b"])  # of both, of neither alone
+    for x, found in ((["a", "b"], True), (["a"], False), (["c"], False)):
+        options = {"given": "z", "data": frame, "n_bins": 4, "n_null": 39, "rng": 0}
+        assert (ek.independence_test(x, "d", **options).p_value == 0.025) == found
+
+
+def test_rows_without_x_or_y_are_left_out_and_others_are_completed():
+    frame = table(200, 1, link=0.4)
+    rng = np.random.default_rng(0)
+    gaps = frame.mask(pd.DataFrame(rng.random(frame.shape) < 0.15, columns=frame.columns))
+    test = ek.independence_test("x", "y", ["a", "b"], data=gaps, n_null=39, rng=0)
+    assert test.n_used == gaps[["x", "y"]].notna().all(axis=1).sum() < test.n == 200
+    assert test.p_value == 0.025
+    again = ek.independence_test("x", "y", ["a", "b"], data=gaps, n_null=39, rng=0)
+    assert again.statistic == test.statistic
+
+
+def test_missing_values_are_completed_under_the_hypothesis():
+    rng = np.random.default_rng(0)
+    joint = rng.dirichlet(np.ones(8), size=2).reshape(2, 2, 2, 2)  # of (x, a, b) and (y, a, b)
+    given = joint[1] / joint[1].sum(axis=0)
+    n = 10_000
+    x, y, a = np.zeros(n, dtype=int), np.ones(n, dtype=int), np.ones(n)
+    x[0], y[0] = 1, 0  # nothing is constant
+    seen = []
+
+    class Spy(ek.ExpHamming):
+        def numbers(self, X, Y=None):
+            seen.append(X)
+            return super().numbers(X, Y)
+
+    Z = np.column_stack([a, np.full(n, np.nan)])
+    Z[:2, 1] = 0.0, 1.0
+    Z[:2, 0] = 0.0
+    ek.independence_test(x, y, Z, density=known(joint), k=Spy(0.5), n_null=1, rng=0)
+    weights = joint[0][0, 1] * given[1, 1]
+    assert len(seen[-1]) <= 8  # distinct rows
+    test = ek.independence_test(x, y, Z, density=known(joint), k=K, n_null=1, rng=0)
+    share = weights[1] / weights.sum()
+    P = (joint[0] / joint[0].sum(axis=0))[:, 1].T  # given b
+    A = np.eye(2)[0] - P
+    B = np.eye(2)[1] - given[:, 1].T
+    mixed = np.array([1 - share, share])
+    gram = K(np.array([[1.0, 0.0], [1.0, 1.0]])) * (A @ A.T) * (B @ B.T)
+    assert test.statistic == pytest.approx(mixed @ gram @ mixed, rel=0.05)
+
+
+def test_equal_conditionals_of_two_samples():
+    rng = np.random.default_rng(0)
+
+    def sample(n, share, flip):
+        x = rng.random(n) < share
+        return pd.DataFrame({"x": x}), pd.Series(x ^ (rng.random(n) < flip), name="y")
+
+    one, same, other = sample(200, 0.5, 0.2), sample(150, 0.8, 0.2), sample(150, 0.8, 0.5)
+    assert ek.conditional_two_sample_test(one, same, n_null=39, rng=0).p_value > 0.05
+    test = ek.conditional_two_sample_test(one, other, n_null=39, rng=0)
+    assert (test.p_value, test.n) == (0.025, 350)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"given": ["a", "x"]}, "Column 'x' is named twice"),
+        ({"y": "x"}, "Column 'x' is named twice"),
+        (
+            {"given": ["a", "c"]},
+            r"'given' names column 'c', which 'data' does not have. It has 'x'",
+        ),
+        ({"density": "chow_liu"}, "'density' parameter"),
+        ({"density": ("tree", 2)}, "'density' parameter"),
+        ({"n_null": 0}, "'n_null' parameter"),
+        ({"n_bins": 1}, "'n_bins' parameter"),
+    ],
+)
+def test_mistakes(change, message):
+    options = {"x": "x", "y": "y", "given": ["a", "b"], "data": table(40)} | change
+    with pytest.raises(ek.DataError, match=message):
+        ek.independence_test(**options)
+
+
+def test_tables_that_tell_nothing_raise():
+    frame = table(40)
+    with pytest.raises(ek.DataError, match=r"'x' is constant given Z \(every probability above 0"):
+        ek.independence_test(["k"] * 40, frame["y"], frame["a"])
+    bits, sure = np.tile([0, 1], 20), known([np.eye(2), np.ones((2, 2))])
+    with pytest.raises(ek.DataError, match="'x' is constant given Z"):
+        ek.independence_test(bits, bits[::-1], bits, density=sure, n_null=1)
+    few = frame.assign(x=frame["x"].where(frame.index < 15))
+    with pytest.raises(ek.DataError, match=r"15 of 40 rows have values of x and y.* needs 20"):
+        ek.independence_test("x", "y", "a", data=few)
+    with pytest.raises(ek.DataError, match=r"same number of rows. Got 39, 40"):
+        ek.independence_test(frame["x"][:39], frame["y"], frame["a"])
+    with pytest.raises(ek.DataError, match=r"joint states, at most 100\. Got \d+"):
+        ek.independence_test(np.random.default_rng(0).normal(size=(200, 3)), np.tile([0, 1], 100))
+    with pytest.raises(ek.DataError, match=r"'given' has shape \(2, 2, 2\)"):
+        ek.independence_test([0, 1], [0, 1], np.zeros((2, 2, 2)))
+    wide = np.random.default_rng(0).normal(size=(40, 6))
+    with pytest.warns(UserWarning, match=r"2.62e\+05 joint states and there are 40 rows"):
+        ek.independence_test(frame["x"], frame["y"], wide, n_null=1)

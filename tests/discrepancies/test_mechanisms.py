@@ -1,0 +1,375 @@
+"""Effects and changed mechanisms against enumeration, and what they say."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+
+import expectedkernels as ek
+from network_oracles import joint, random_network, random_tables, shapley
+from networks import bif_of_pgmpy
+from oracles import worlds
+from strategies import rngs
+
+KERNELS = [ek.ExpHamming(0.7), ek.Delta() + 2.0 * ek.ExpHamming(0.3), ek.RBF(0.4), ek.Delta()]
+
+
+def descendants(network, v):
+    found, grown = {v}, True
+    while grown:
+        more = {u for u, above in enumerate(network.parents) if found & set(above)} | found
+        grown, found = more != found, more
+    return found - {v}
+
+
+def natural(network, v, state):
+    """The joint distribution of a single-world network, by definition."""
+    points = worlds(network.cardinalities).astype(int)
+    values = np.ones(len(points))
+    for u, (above, table) in enumerate(zip(network.parents, network.cpts, strict=True)):
+        index = [np.full(len(points), state) if w == v else points[:, w] for w in above]
+        values = values * table[(*index, points[:, u])]
+    return values
+
+
+def outcome_tables(k, cards, outcomes):
+    """The kernel of all pairs of worlds with factors of one but for the outcomes; a product."""
+    points = worlds(cards)
+    total = np.ones((len(points), len(points)))
+    for v in outcomes:
+        gamma = k.gamma
+        total = total * np.where(points[:, None, v] == points[None, :, v], 1.0, np.exp(-gamma))
+    return total
+
+
+@settings(max_examples=60)
+@given(rng=rngs)
+def test_effects_are_those_of_enumeration(rng):
+    network = random_network(rng, least=2, zeros=0.0)
+    n, cards = network.n_variables, network.cardinalities
+    points = worlds(cards).astype(int)
+    v = int(rng.integers(n))
+    others = [u for u in range(n) if u != v]
+    outcomes = rng.permutation(others)[: rng.integers(1, 3)].tolist()
+    of = (0, cards[v] - 1)
+    free = [u for u in range(n) if u not in descendants(network, v)]
+    rows = np.full((3, n), np.nan)
+    for row in rows[1:]:
+        for u in rng.permutation(free)[:2].tolist():
+            row[u] = rng.integers(cards[u])
+    values = [rng.normal(size=cards[u]) for u in outcomes]
+    k = ek.ExpHamming(0.6)
+    given_values = values if len(outcomes) > 1 else values[0]
+    found = ek.effect(network, v, outcomes, of, rows, given_values, k)
+    gram = outcome_tables(k, cards, outcomes)
+    for i, row in enumerate(rows):
+        kept = np.all(np.isnan(row) | (points == row), axis=1)
+        arms = [natural(network, v, x) * kept for x in of]
+        control, treated = (arm / arm.sum() for arm in arms)
+        change = treated - control
+        means = [change @ x[points[:, u]] for u, x in zip(outcomes, values, strict=True)]
+        np.testing.assert_allclose(np.ravel(found.difference[i]), means, atol=1e-12)
+        np.testing.assert_allclose(found.mmd2[i], change @ gram @ change, atol=1e-12)
+        index = rng.integers(len(points), size=4)
+        at = points[index][:, outcomes].astype(float)
+        np.testing.assert_allclose(found.witness(at)[i], gram[index] @ change, atol=1e-12)
+        table = np.zeros([cards[u] for u in outcomes])
+        np.add.at(table, tuple(points[:, u] for u in outcomes), treated)
+        np.testing.assert_allclose(found.treated[i], table, atol=1e-12)
+    alone = ek.effect(network, v, outcomes, of, rows[1], given_values, k)
+    np.testing.assert_allclose(alone.difference, found.difference[1], atol=1e-14)
+    np.testing.assert_allclose(alone.mmd, np.sqrt(max(0.0, found.mmd2[1])), atol=1e-9)
+    assert alone.witness(at).shape == (4,)
+
+
+def test_effects_are_consistent_and_average_to_each_other():
+    network = ek.asia()
+    states = ("no", "yes")
+    whole = ek.effect(network, "bronc", "dysp", states)
+    np.testing.assert_allclose(whole.treated, network.do({"bronc": "yes"}).marginals()["dysp"])
+    treated = ek.effect(network, "bronc", "dysp", states, {"bronc": "yes"})
+    seen = network.marginals({"bronc": "yes"})["dysp"]
+    np.testing.assert_allclose(treated.treated, seen, atol=1e-14)  # consistency
+    groups = ek.effect(
+        network,
+        "bronc",
+        "dysp",
+        states,
+        pd.DataFrame(
+            {name: [None, None] if name != "smoke" else ["yes", "no"] for name in network.names}
+        ),
+    )
+    share = network.marginals()["smoke"]
+    np.testing.assert_allclose(share @ groups.difference, whole.difference, atol=1e-14)
+    assert abs(treated.difference - whole.difference) > 1e-3
+    assert ek.effect(network, "smoke", "asia", states).mmd == pytest.approx(0.0, abs=1e-12)
+    itself = ek.effect(network, "bronc", ["bronc", "dysp"], states)
+    np.testing.assert_allclose(itself.treated[0], whole.treated, atol=1e-14)
+    np.testing.assert_allclose(itself.control[1], whole.control, atol=1e-14)
+    every = ek.effect(network, "smoke", network.names, states)
+    pair = [network.do({"smoke": x}) for x in states]
+    np.testing.assert_allclose(every.mmd2, ek.mmd2(*pair), atol=1e-13)
+
+
+def test_outcomes_with_numbers_for_labels_count_these():
+    network = ek.BayesianNetwork(
+        [[], [0]], [[0.5, 0.5], [[1, 0, 0], [0, 0.5, 0.5]]], ["a", "b"], [["no", "yes"], [4, 6, 8]]
+    )
+    assert ek.effect(network, "a", "b", ("no", "yes")).difference == pytest.approx(3.0)
+    assert ek.effect(network, "a", "b", (1, 0), values=[0, 1, 0]).difference == pytest.approx(-0.5)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        (
+            {"evidence": {"xray": "yes"}},
+            ek.EvidenceError,
+            r"'xray' comes after 'lung', so knowing it is no property of those treated. Ask "
+            r"network.do\({'lung': ...}\).marginals\(evidence\) for what is seen after the action",
+        ),
+        (
+            {"of": "yes"},
+            ek.CircuitError,
+            "'of' parameter of effect must be two states of variable 3",
+        ),
+        ({"of": ("no", "maybe")}, ek.EvidenceError, "A state of variable 3"),
+        (
+            {"values": [1.0]},
+            ek.DataError,
+            "'values' must be 2 finite numbers, one per state of var",
+        ),
+        (
+            {"network": ek.asia().circuit()},
+            ek.CircuitError,
+            "'network' parameter of effect must be",
+        ),
+        ({"evidence": {"tub": "yes", "asia": {0: 0}}}, ek.EvidenceError, "asia"),
+    ],
+)
+def test_wrong_questions_are_refused(options, error, match):
+    asked = {"network": ek.asia(), "treatment": "lung", "outcome": "dysp", "of": ("no", "yes")}
+    with pytest.raises(error, match=match):
+        ek.effect(**(asked | options))
+
+
+def test_kernels_with_sums_inside_are_refused():
+    network = ek.BayesianNetwork([[], [0], [1]], [[0.5, 0.5], [[0.5, 0.5]] * 2, [[0.5, 0.5]] * 2])
+    left, right = network.vtree.to_nested()
+    pair, single = (left, right) if isinstance(left, tuple) else (right, left)
+    tables = np.eye(2), np.ones((2, 2))
+    inputs = [[ek.kernels.kernel_input(v, table) for v in pair] for table in tables]
+    inner = ek.Sum([ek.Product(own) for own in inputs], [0.5, 0.5])
+    k = ek.KernelCircuit(ek.Product([inner, ek.kernels.kernel_input(single, np.eye(2))]))
+    with pytest.raises(
+        ek.KernelError, match=r"effect takes the factors of single variables out of"
+    ):
+        ek.effect(network, 0, 2, (0, 1), k=k)
+    with pytest.raises(ek.KernelError, match="which has sums inside"):
+        ek.mechanism_change(network, network, k=k)
+
+
+def test_impossible_evidence_and_large_outcomes_are_refused():
+    alarm = ek.read_bif(bif_of_pgmpy("alarm"))
+    with pytest.raises(ek.SizeError, match=r"A table of joint outcomes needs about .* Name few"):
+        ek.effect(alarm, "HYPOVOLEMIA", alarm.names, ("TRUE", "FALSE"))
+    network = ek.BayesianNetwork([[], [0]], [[1.0, 0.0], [[0.5, 0.5]] * 2])
+    with pytest.raises(ek.EvidenceError, match="probability zero"):
+        ek.effect(network, 0, 1, (0, 1), {0: 1})
+
+
+def changed_pair(rng):
+    """Two networks that differ in some tables, which are these, and tables of all subsets."""
+    before = random_network(rng, zeros=0.2)
+    others = random_tables(rng, before.parents, before.cardinalities)
+    chosen = rng.permutation(before.n_variables)[: rng.integers(1, 5)].tolist()
+    after = [others[v] if v in chosen else t for v, t in enumerate(before.cpts)]
+    return before, ek.BayesianNetwork(before.parents, after), chosen
+
+
+@settings(max_examples=50)
+@given(rng=rngs)
+def test_shapley_values_are_those_of_all_subsets(rng):
+    before, after, chosen = changed_pair(rng)
+    points = worlds(before.cardinalities)
+
+    def mixed(subset):
+        pairs = enumerate(zip(before.cpts, after.cpts, strict=True))
+        return joint(before, [b if v in subset else a for v, (a, b) in pairs])
+
+    target = int(rng.integers(before.n_variables))
+    values = rng.normal(size=before.cardinalities[target])
+    at = values[points[:, target].astype(int)]
+    found = ek.mechanism_change(before, after, target=target, values=values)
+    wanted = shapley(lambda s: mixed(s) @ at, chosen)
+    for v in range(before.n_variables):
+        np.testing.assert_allclose(found.shapley[v], wanted.get(v, 0.0), atol=1e-12)
+    np.testing.assert_allclose(found.total, mixed(set(chosen)) @ at - mixed(set()) @ at, atol=1e-12)
+    k = KERNELS[int(rng.integers(len(KERNELS)))]
+    gram = k(points, points)
+
+    def squared(subset):
+        change = mixed(subset) - mixed(set())
+        return change @ gram @ change
+
+    found = ek.mechanism_change(before, after, k=k)
+    wanted = shapley(squared, chosen)
+    for v in range(before.n_variables):
+        np.testing.assert_allclose(found.shapley[v], wanted.get(v, 0.0), atol=1e-12)
+    p, q = mixed(set()), mixed(set(chosen))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        kl = np.where(q > 0, q * np.log(q / p), 0.0).sum()
+    np.testing.assert_allclose(found.divergences.sum(), kl, rtol=1e-9, atol=1e-12)
+
+
+def test_tables_that_act_on_nothing_that_is_looked_at_have_no_part():
+    network = ek.asia()
+    tables = [0.9 * t + 0.05 for t in network.cpts]
+    other = ek.BayesianNetwork(network.parents, tables, network.names, network.states)
+    found = ek.mechanism_change(network, other, target="lung")
+    assert np.flatnonzero(found.shapley).tolist() == [3]
+    assert found.changed.tolist() == [True, True, False, *[True] * 5]  # 'smoke' is even
+    ones = [np.ones((2, 2))] * 8
+    ones[1] = np.eye(2)
+    kernel = ek.mechanism_change(network, other, k=ek.TableKernel(ones))
+    assert np.flatnonzero(kernel.shapley).tolist() == [0, 1]
+    nothing = ek.mechanism_change(network, network)
+    assert nothing.total == 0.0
+    assert not nothing.changed.any()
+    constant = ek.mechanism_change(network, other, k=ek.TableKernel([np.ones((2, 2))] * 8))
+    assert constant.total == 0.0
+
+
+def test_networks_are_matched_by_names_and_states():
+    before = ek.asia()
+    rng = np.random.default_rng(0)
+    tables = [0.8 * t + 0.1 for t in before.cpts]
+    after = ek.BayesianNetwork(before.parents, tables, before.names, before.states)
+    order = rng.permutation(8).tolist()
+    place = {v: i for i, v in enumerate(order)}
+    parents, cpts = [], []
+    for v in order:
+        above = before.parents[v][::-1]
+        parents.append([place[u] for u in above])
+        table = after.cpts[v].transpose([*range(len(above))[::-1], len(above)])
+        cpts.append(np.flip(table))  # states in the other order, everywhere
+    names, states = [before.names[v] for v in order], [["no", "yes"]] * 8
+    shuffled = ek.BayesianNetwork(parents, cpts, names, states)
+    one, other = (ek.mechanism_change(before, x) for x in (after, shuffled))
+    np.testing.assert_allclose(one.shapley, other.shapley, atol=1e-14)
+    theirs = ek.mechanism_change(ek.models.to_pgmpy(before), after)
+    np.testing.assert_allclose(theirs.total, one.total, atol=1e-14)
+
+
+def moved(network, share, seed, names):
+    """A network with other tables for some variables."""
+    rng = np.random.default_rng(seed)
+    tables = list(network.cpts)
+    for name in names:
+        v = network.variable(name)
+        other = rng.dirichlet(np.ones(tables[v].shape[-1]), size=tables[v].shape[:-1])
+        tables[v] = (1 - share) * tables[v] / tables[v].sum(axis=-1, keepdims=True) + share * other
+    return ek.BayesianNetwork(network.parents, tables, network.names, network.states)
+
+
+def incomplete(network, n, share, seed):
+    X = np.asarray(network.sample(n, rng=seed), dtype=float)
+    X[np.random.default_rng(seed).random(X.shape) < share] = np.nan
+    return X
+
+
+def test_changed_tables_of_alarm_are_found_from_incomplete_rows():
+    before = ek.read_bif(bif_of_pgmpy("alarm"))
+    chosen = ["INTUBATION", "HR", "PAP", "VENTLUNG", "MINVOLSET"]
+    after = moved(before, 0.5, 0, chosen)
+    X, Y = incomplete(before, 2000, 0.2, 0), incomplete(after, 2000, 0.2, 1)
+    found = ek.mechanism_change(X, Y, before)
+    top = np.argsort(-found.shapley)[:5]
+    assert sorted(before.names[v] for v in top) == sorted(chosen)
+    truth = ek.mechanism_change(before, after)
+    np.testing.assert_allclose(found.shapley[top], truth.shapley[top], rtol=0.35, atol=3e-4)
+    np.testing.assert_allclose(found.total, found.shapley.sum())
+
+
+def test_p_values_are_small_for_tables_that_changed():
+    before = ek.asia()
+    after = moved(before, 0.6, 1, ["bronc"])
+    X, Y = (incomplete(m, 400, 0.2, i) for i, m in enumerate((before, after)))
+    found = ek.mechanism_change(X, Y, before, target="dysp", n_permutations=39, rng=0)
+    assert found.p_values[4] == 1 / 40
+    assert (np.delete(found.p_values, 4) > 1 / 40).mean() > 0.5
+    same = ek.mechanism_change(X, Y, before, n_permutations=39, rng=0, max_bytes=2**16)
+    np.testing.assert_array_equal(same.p_values, found.p_values)
+    assert found.frame().columns.tolist() == ["shapley", "divergence", "changed", "p_value"]
+    assert found.frame().index[0] == "bronc"
+
+
+def test_changes_are_shown(tmp_path):
+    network = ek.asia()
+    found = ek.mechanism_change(network, network.do({"smoke": [0.9, 0.1]}), target="lung")
+    assert "The mean of 'lung' changed by" in str(found)
+    assert "is that of &#x27;smoke" in found._repr_html_()
+    assert found.plot().get_yticklabels()[-1].get_text() != ""
+    text = found.report(tmp_path / "page.html").read_text()
+    assert "Changed mechanisms" in text
+    assert text.count("<figure") == 1
+    plain = ek.BayesianNetwork([[]], [[0.5, 0.5]])
+    other = ek.mechanism_change(plain, ek.BayesianNetwork([[]], [[0.2, 0.8]]))
+    assert other.names == [0]
+    assert other.frame().shape == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "match"),
+    [
+        (
+            ([[0]], [[1]]),
+            {},
+            ek.DataError,
+            "Rows alone do not say what depends on what. Give the 'netw",
+        ),
+        ((ek.asia(), [[1]]), {}, ek.DataError, "Rows alone do not say"),
+        (
+            (ek.asia(), ek.asia().do({"dysp": "yes"})),
+            {},
+            ek.CircuitError,
+            r"with the same parents. 'dysp' has \('bronc', 'either'\) before and \(\) after",
+        ),
+        (
+            (ek.asia(), ek.asia()),
+            {"k": ek.TableKernel([[[1, -0.5], [-0.5, 1]]] * 8)},
+            ek.KernelError,
+            "takes kernels that are not negative. Got TableKernel",
+        ),
+        (
+            (ek.asia(), ek.asia()),
+            {"n_permutations": -1},
+            ek.CircuitError,
+            "'n_permutations' parameter",
+        ),
+        (
+            ([np.ones((1, 2))] * 8, [[0.0] * 8]),
+            {"network": ek.asia()},
+            ek.DataError,
+            "takes rows with states. Got weights of states",
+        ),
+        (
+            (ek.asia(), ek.asia()),
+            {"network": 3},
+            ek.CircuitError,
+            "'network' parameter of mechanism_ch",
+        ),
+    ],
+)
+def test_wrong_comparisons_are_refused(arguments, options, error, match):
+    with pytest.raises(error, match=match):
+        ek.mechanism_change(*arguments, **options)
+
+
+def test_pairs_that_are_too_wide_are_refused():
+    network = ek.read_bif(bif_of_pgmpy("alarm"))
+    other = moved(network, 0.1, 0, ["HR"])
+    with pytest.raises(
+        ek.SizeError, match=r"Attributing MMD needs about .* Give target=... \(about"
+    ):
+        ek.mechanism_change(network, other, max_bytes=2**16)

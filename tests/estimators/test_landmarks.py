@@ -1,0 +1,334 @@
+"""Landmark (Nyström) models: equal to models of all rows, to refits, and to data in memory."""
+
+import contextlib
+import copy
+import pickle
+import tracemalloc
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.metrics.pairwise import rbf_kernel
+
+import expectedkernels as ek
+
+NAN = np.nan
+MODULE = "expectedkernels.estimators.landmarks"
+MODELS = {
+    "ridge": ek.ExpectedKernelRidge(),
+    "classifier": ek.ExpectedKernelClassifier(),
+    "process": ek.ExpectedGaussianProcessRegressor(),
+    "svr": ek.ExpectedSVR(),
+    "svc": ek.ExpectedSVC(),
+}
+
+
+def table(n, seed=0, missing=0.0):
+    """Rows that go together, some values of them missing, and a target of all of them."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    X[:, 1] += X[:, 0]
+    y = np.sin(X[:, 0]) + 0.5 * X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=n)
+    return np.where(rng.random(X.shape) < missing, NAN, X), y
+
+
+def target(name, y):
+    return np.digitize(y, [-0.5, 0.5]) if name in ("classifier", "svc") else y
+
+
+def answers(model, X):
+    """What a model says of rows, as numbers."""
+    method = "decision_function" if hasattr(model, "classes_") else "predict"
+    return np.concatenate([np.ravel(x) for x in getattr(model, method)(X, return_std=True)])
+
+
+GIVEN = {
+    "ridge": {"alpha": 0.1, "gamma": 0.5},
+    "classifier": {"alpha": 0.1, "gamma": 0.5},
+    "process": {"kernel": 2.0 * RBF(1.0) + WhiteKernel(0.1), "optimizer": None, "alpha": 0.01},
+}
+
+
+@pytest.mark.parametrize("name", GIVEN)
+@pytest.mark.parametrize("options", [{}, {"mask_kernel": 0.3}, {"standardize": False}], ids=str)
+@pytest.mark.parametrize("missing", [0.0, 0.15])
+def test_with_all_rows_as_landmarks_nothing_changes(name, options, missing):
+    X, y = table(120, missing=missing)
+    rows, model = table(40, seed=1, missing=0.3)[0], clone(MODELS[name])
+    model.set_params(density="gaussian", fit_missing="mean", **GIVEN[name], **options)
+    full = clone(model).fit(X, target(name, y))
+    found = model.set_params(n_landmarks=120).fit(X, target(name, y))
+    assert (full.n_landmarks_, found.n_landmarks_) == (None, 120)
+    assert found.model_ is None
+    np.testing.assert_allclose(answers(found, rows), answers(full, rows), rtol=1e-6, atol=1e-8)
+    mean, wanted = (np.split(answers(m, rows), 2)[0] for m in (found, full))
+    np.testing.assert_allclose(mean, wanted, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["ridge", "classifier"])
+@pytest.mark.parametrize("options", [{}, {"mask_kernel": "auto"}, {"alpha": 1.0}], ids=str)
+def test_with_all_rows_as_landmarks_the_same_parameters_are_chosen(name, options):
+    X, y = table(120, missing=0.15)
+    X[y > 1.0, 2] = NAN
+    model = clone(MODELS[name]).set_params(density="gaussian", fit_missing="mean", **options)
+    full = clone(model).fit(X, target(name, y))
+    found = model.set_params(n_landmarks=120).fit(X, target(name, y))
+    assert found.alpha_ == full.alpha_
+    assert found.gamma_ == pytest.approx(full.gamma_, rel=1e-9)
+    assert found.mask_rate_ == pytest.approx(full.mask_rate_, rel=1e-9)
+    np.testing.assert_allclose(found.predict(X), full.predict(X), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["svr", "svc"])
+def test_linear_machines_on_features_are_about_those_of_kernels(name):
+    X, y = table(300, missing=0.1)
+    rows, model = table(100, seed=1, missing=0.3)[0], clone(MODELS[name])
+    model.set_params(density="gaussian", tol=1e-6)
+    full = clone(model).fit(X, target(name, y))
+    found = model.set_params(n_landmarks=1000).fit(X, target(name, y))
+    assert found.n_landmarks_ == 300  # all that differ
+    wanted, spread = np.split(answers(full, rows), 2)
+    np.testing.assert_allclose(
+        np.split(answers(found, rows), 2)[0], wanted, atol=0.1 * spread.max()
+    )
+    assert np.mean(found.predict(rows) == full.predict(rows)) > 0.9 or name == "svr"
+
+
+def without(X, y, weights, rows, alpha, gamma, landmarks, at):
+    """Ridge regression on features of landmarks, fitted to other rows, at some points."""
+    values, vectors = np.linalg.eigh(rbf_kernel(landmarks, gamma=gamma))
+    root = vectors / np.sqrt(np.maximum(values, 1e-12 * values.max()))
+    F, rest = rbf_kernel(X, landmarks, gamma=gamma) @ root, ~rows
+    A = F[rest].T @ (weights[rest, None] * F[rest]) + alpha * np.eye(F.shape[1])
+    w = np.linalg.solve(A, F[rest].T @ (weights[rest] * y[rest]))
+    return rbf_kernel(at, landmarks, gamma=gamma) @ root @ w
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_left_out_in_closed_form_are_refits(weighted):
+    X, y = table(90)
+    X, y = np.concatenate([X, X[:7], X[:3]]), np.concatenate([y, y[:7], y[:3]])  # some copies
+    weights = np.random.default_rng(2).uniform(0.5, 2.0, size=100) if weighted else np.ones(100)
+    model = ek.ExpectedKernelRidge(alpha=0.1, gamma=0.3, n_landmarks=25, standardize=False)
+    model.fit(X, y, sample_weight=weights if weighted else None)
+    rows, others = np.arange(20), table(20, seed=3)[0]
+    changes = model._training.changes(model, rows, model._read(others))
+    found = model.predict(others) - changes[:, 0]
+    for i in rows:
+        equal = (X[i] == X).all(axis=1) & (y == y[i])
+        given = X, y, weights, equal, 0.1, 0.3, model.landmarks_, others[[i]]
+        assert found[i] == pytest.approx(without(*given)[0], rel=1e-10, abs=1e-10)
+    left_out = without(X, y, weights, np.zeros(100, dtype=bool), 0.1, 0.3, model.landmarks_, X)
+    np.testing.assert_allclose(model.predict(X), left_out, rtol=1e-9)
+
+
+def test_intervals_hold_out_the_rows_that_they_are_learned_from():
+    X, y = table(400)
+    model = ek.ExpectedKernelRidge(alpha=1e-3, gamma=4.0, n_landmarks=400).fit(X, y)
+    assert np.abs(model.predict(X) - y).max() < 0.1  # it has learned the noise
+    low, high = model.predict_interval(X)
+    assert (high - low).min() > 0.4  # and not 0.1
+    assert np.median(high - low) > 1.0
+
+
+@pytest.mark.parametrize("name", ["ridge", "process", "svr"])
+def test_coverage(name):
+    X, y = table(2100, missing=0.1)
+    rows, wanted = table(600, seed=1)
+    model = clone(MODELS[name]).set_params(n_landmarks=100).fit(X, y)
+    for share in (0.0, 0.3):
+        hidden = np.where(np.random.default_rng(2).random(rows.shape) < share, NAN, rows)
+        low, high = model.predict_interval(hidden)
+        assert 0.86 < np.mean((low <= wanted) & (wanted <= high)) < 0.94
+
+
+def test_probabilities_are_calibrated():
+    X, y = table(2100)
+    rows, wanted = table(600, seed=1, missing=0.3)
+    p = ek.ExpectedSVC(n_landmarks=100).fit(X, y > 0).predict_proba(rows)[:, 1]
+    for low, high in ((0.0, 0.3), (0.3, 0.7), (0.7, 1.0)):
+        some = (p >= low) & (p <= high)
+        assert np.mean(wanted[some] > 0) == pytest.approx(p[some].mean(), abs=0.08)
+
+
+def test_auto_takes_landmarks_for_many_rows_only(monkeypatch):
+    monkeypatch.setattr(f"{MODULE}.MANY_ROWS", 60)
+    monkeypatch.setattr(f"{MODULE}.LANDMARKS", 20)
+    X, y = table(61)
+    model = ek.ExpectedKernelRidge()
+    assert model.fit(X[:60], y[:60]).n_landmarks_ is None
+    assert model.landmarks_ is None
+    assert model.densities_ == ["gaussian", "kernel(0.6)"]
+    assert model.fit(X, y).n_landmarks_ == 20
+    assert model.landmarks_.shape == (20, 4)
+    assert {tuple(x) for x in model.landmarks_.round(9)} <= {tuple(x) for x in X.round(9)}
+    assert model.densities_ == ["gaussian"]
+    assert model.set_params(n_landmarks=None).fit(X, y).n_landmarks_ is None
+    for wrong in (0, 2.5, "some", True):
+        with pytest.raises(
+            ValueError, match=r"'n_landmarks' parameter of ExpectedKernelRidge must"
+        ):
+            clone(model).set_params(n_landmarks=wrong).fit(X, y)
+
+
+def test_the_order_of_rows_and_columns_does_not_matter(monkeypatch):
+    monkeypatch.setattr(f"{MODULE}.DRAWN", 150)
+    X, y = table(300, missing=0.1)
+    rows, columns = np.random.default_rng(2).permutation(300), np.array([2, 0, 3, 1])
+    model = ek.ExpectedKernelRidge(n_landmarks=30)
+    wanted = model.fit(X, y).predict(X)
+    found = model.fit(X[rows][:, columns], y[rows]).predict(X[:, columns])
+    np.testing.assert_allclose(found, wanted, rtol=1e-7, atol=1e-7)
+
+
+def frame(n=900):
+    """A table with text and missing values; one of its labels is rare."""
+    X, y = table(n, missing=0.1)
+    rng = np.random.default_rng(5)
+    kind = np.where(np.arange(n) == n - 1, "rare", rng.choice(["u", "v"], size=n))
+    found = pd.DataFrame(X, columns=list("abcd")).assign(kind=kind, w=rng.uniform(0.5, 1.5, n))
+    return found.assign(y=y + (kind == "v"), label=np.where(kind == "rare", "odd", y > 0))
+
+
+def sources(path):
+    """The same rows as files, collections of Dask, and what functions return."""
+    dataframe, polars = pytest.importorskip("dask.dataframe"), pytest.importorskip("polars")
+    whole = frame()
+    whole.to_parquet(path, row_group_size=200)
+    return {
+        "parquet": path,
+        "dask": dataframe.from_pandas(whole, npartitions=5),
+        "polars": polars.scan_parquet(path),
+        "function": lambda: (whole[i : i + 170] for i in range(0, len(whole), 170)),
+    }
+
+
+@pytest.mark.parametrize("kind", ["parquet", "dask", "polars", "function"])
+@pytest.mark.parametrize("name", ["ridge", "classifier", "svc"])
+def test_data_in_chunks(kind, name, tmp_path, monkeypatch):
+    monkeypatch.setattr(f"{MODULE}.DRAWN", 400)
+    source, whole, classes = sources(tmp_path / "rows.parquet")[kind], frame(), name != "ridge"
+    model = clone(MODELS[name]).set_params(n_landmarks=60)
+    target = "label" if classes else "y"
+    given = whole.drop(columns=[target, "w"])
+    found = clone(model).fit(source, target, sample_weight="w")
+    assert found.feature_names_in_.tolist() == given.columns.tolist()
+    assert found.columns_.categories[4].tolist() == ["rare", "u", "v"]
+    in_memory = model.fit(given, whole[target], sample_weight=whole["w"])
+    if classes:
+        assert found.classes_.tolist() == ["False", "True", "odd"]
+    assert found.score(given, whole[target]) > in_memory.score(given, whole[target]) - 0.05
+    two = clone(found).set_params(n_jobs=2).fit(source, target, sample_weight="w")
+    np.testing.assert_array_equal(two.predict(given), found.predict(given))
+    if name == "ridge":
+        np.testing.assert_array_equal(two._machine.expansion.coef, found._machine.expansion.coef)
+
+
+def test_arrays_in_chunks_and_few_rows(monkeypatch):
+    X, y = table(500, missing=0.1)
+    rows = np.column_stack([X, y, 2.0 * y])
+    model = ek.ExpectedKernelRidge(alpha=0.1)
+    found = model.fit(lambda: [rows[:300], rows[300:]], [4, 5]).predict(X)
+    wanted = clone(model).fit(X, rows[:, 4:]).predict(X)  # all fit into memory
+    np.testing.assert_allclose(found, wanted, rtol=1e-7, atol=1e-9)
+    monkeypatch.setattr(f"{MODULE}.DRAWN", 200)
+    model.set_params(n_landmarks=50, fit_missing="drop")
+    found = model.fit(lambda: [rows[:300, :5], rows[300:, :5]], 4)
+    assert found.score(X, y) > 0.5
+    with pytest.raises(ek.DataError, match=r"X has \d+ rows with missing values"):
+        clone(model).set_params(fit_missing="raise").fit(lambda: [rows], 4)
+
+
+def test_data_in_chunks_that_do_not_fit():
+    X, y = table(20)
+    model = ek.ExpectedKernelRidge()
+    with pytest.raises(ek.DataError, match=r"must be its columns.* Got ndarray as 'y'"):
+        model.fit(lambda: [X], y)
+    with pytest.raises(ek.DataError, match=r"In chunk 0: There is no column 7. Columns are \[0, 1"):
+        model.fit(lambda: [X], 7)
+    with pytest.raises(ek.DataError, match="There is nothing to be read"):
+        model.fit(lambda: [], 0)
+    with pytest.raises(ek.DataError, match=r"needs landmarks\. Set n_landmarks"):
+        model.set_params(n_landmarks=None).fit(lambda: [X], 0)
+
+
+def test_fits_show_their_progress(monkeypatch):
+    seen = []
+
+    @contextlib.contextmanager
+    def progress_bar(total, *_, **__):
+        yield SimpleNamespace(update=lambda n: seen.append((n, total)))
+
+    monkeypatch.setattr(f"{MODULE}.CHUNK_ROWS", 100)
+    monkeypatch.setattr(f"{MODULE}.progress_bar", progress_bar)
+    ek.ExpectedKernelRidge(n_landmarks=20).fit(*table(250))
+    assert seen == [(100, 250), (100, 250), (50, 250)]
+
+
+def test_workers_do_not_change_a_bit(monkeypatch):
+    monkeypatch.setattr(f"{MODULE}.CHUNK_ROWS", 64)
+    X, y = table(600, missing=0.2)
+    one, two = (ek.ExpectedKernelRidge(n_landmarks=50, n_jobs=n).fit(X, y) for n in (1, 2))
+    np.testing.assert_array_equal(two._machine.expansion.coef, one._machine.expansion.coef)
+
+
+def test_explanations_acquisition_and_copies(tmp_path):
+    X, y = table(400, missing=0.1)
+    model = ek.ExpectedKernelRidge(n_landmarks=40).fit(X, y)
+    rows = table(3, seed=1, missing=0.4)[0]
+    rows[0] = [0.5, NAN, 0.1, NAN]
+    shapley = ek.shapley_values(model, rows)
+    total = shapley.values.sum(axis=1) + shapley.base_values
+    np.testing.assert_allclose(total, model.predict(rows), rtol=1e-9)
+    gain = ek.acquisition_gain(model, rows[:1])[0]
+    assert np.isnan(gain).tolist() == [False, True, False, True] or (gain[[1, 3]] > 0).all()
+    low, high = model.predict_interval(rows)
+    ek.save(model, tmp_path / "model.skops")
+    for again in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        np.testing.assert_array_equal(again.predict_interval(rows), (low, high))
+    again = ek.load(tmp_path / "model.skops")
+    np.testing.assert_allclose(again.predict_interval(rows), (low, high), rtol=1e-12)
+
+
+def test_landmarks_of_expected_kernels_and_of_circuits():
+    X, y = table(300, missing=0.2)
+    model = ek.ExpectedKernelRidge(n_landmarks=60, density="chow_liu", n_bins=5).fit(X, y)
+    assert model.fit_missing_ == "expected"
+    assert not np.isnan(model.landmarks_).any()
+    full = clone(model).set_params(n_landmarks=None).fit(X, y)
+    rows, wanted = table(200, seed=1, missing=0.2)
+    error, other = (np.mean((m.predict(rows) - wanted) ** 2) for m in (model, full))
+    assert error < 1.1 * other
+    assert (np.diff(model.predict_interval(rows), axis=0) > 0).all()
+
+
+def test_support_vector_machines_that_take_too_much_memory(monkeypatch):
+    X, y = table(500)
+    monkeypatch.setattr("expectedkernels.estimators.kernel_models.NODE_BYTES", 2**20)
+    message = r"The features of 500 rows take 19.5 GiB. Set a smaller n_landmarks.* max_bytes to"
+    with pytest.raises(ek.DataError, match=message):
+        ek.ExpectedSVR(n_landmarks=40).fit(X, y)
+
+
+def test_no_matrix_of_all_pairs_of_rows_is_made():
+    X, y = table(30_000)
+    tracemalloc.start()
+    try:
+        model = ek.ExpectedKernelRidge(alpha=0.1, n_landmarks=50).fit(X, y)
+        assert tracemalloc.get_traced_memory()[1] < 2**26  # 7 GB otherwise
+    finally:
+        tracemalloc.stop()
+    assert model.score(X, y) > 0.8
+
+
+def test_one_landmark_and_rows_that_are_all_equal():
+    X, y = table(50)
+    assert np.isfinite(ek.ExpectedKernelRidge(n_landmarks=1).fit(X, y).predict(X)).all()
+    equal = ek.ExpectedKernelRidge(alpha=1.0, n_landmarks=5).fit(np.ones((50, 2)), y)
+    assert equal.n_landmarks_ == 1
+    wanted = KernelRidge(alpha=1.0, kernel="rbf").fit(np.zeros((50, 2)), y - y.mean())
+    np.testing.assert_allclose(equal.predict([[1.0, 1.0]]), wanted.predict([[0, 0]]) + y.mean())

@@ -1,0 +1,402 @@
+"""Tables of networks from incomplete rows: EM against enumeration, starts, priors, chunks."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from scipy.special import xlogy
+
+import expectedkernels as ek
+from factor_graphs import factor_graphs, grid_scopes
+from network_oracles import enumerated_counts, evidence_like, joint, random_network, random_tables
+from networks import bif_of_pgmpy
+from oracles import evidence_as_weights
+from strategies import rngs
+
+MODULE = "expectedkernels.learning.network_tables"
+
+
+def learn(network, X, iterations=200, **options):
+    return ek.learn_tables(network, X, iterations, progress=False, **options)
+
+
+def incomplete(network, n, share, seed=0):
+    X = np.asarray(network.sample(n, rng=seed), dtype=float)
+    X[np.random.default_rng(seed).random(X.shape) < share] = np.nan
+    return X
+
+
+def conditionals(counts, old):
+    total = counts.sum(axis=-1, keepdims=True)
+    return np.where(total > 0, counts / np.where(total > 0, total, 1.0), old)
+
+
+@pytest.fixture(params=[0, 10**9], ids=["cut", "plain"])
+def per_bucket(request, monkeypatch):
+    """Whether observed variables have no axes: always, or never."""
+    monkeypatch.setattr(f"{MODULE}.PER_BUCKET", request.param)
+
+
+def step(network, X, **options):
+    """The tables after one iteration from those of a network, and its mean log-likelihood."""
+    means = []
+    settings = {"start": "tables", "pseudocount": 0.0, "callback": lambda _, x: means.append(x)}
+    return learn(network, X, 1, **settings, **options), means[0]
+
+
+@settings(max_examples=60)
+@given(rng=rngs)
+def test_counts_and_likelihoods_are_those_of_enumeration(rng):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(f"{MODULE}.PER_BUCKET", int(rng.choice([0, 10**9])))
+        network, n = random_network(rng), 8
+        X = np.asarray(network.sample(n, rng=rng), dtype=float)
+        weights = []
+        for v, card in enumerate(network.cardinalities):
+            own = np.eye(card)[X[:, v].astype(int)] * rng.choice([1.0, 0.3], size=(n, 1))
+            soft = rng.random((n, card)) + 0.1 * own
+            kind = rng.integers(3, size=(n, 1))
+            weights.append(np.where(kind == 0, own, np.where(kind == 1, soft, 1.0)))
+        sample_weight = rng.random(n) + 0.1
+        found, mean = step(network, weights, sample_weight=sample_weight)
+        logs, counts = enumerated_counts(network, weights, sample_weight)
+        np.testing.assert_allclose(mean, sample_weight @ logs / sample_weight.sum(), rtol=1e-12)
+        for table, count, old in zip(found.cpts, counts, network.cpts, strict=True):
+            np.testing.assert_allclose(table, conditionals(count, old), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.usefixtures("per_bucket")
+def test_em_is_that_of_enumeration_and_the_objective_never_decreases():
+    network = ek.asia()
+    X = incomplete(network, 300, 0.4)
+    weights = evidence_as_weights(X, network.cardinalities)
+    start = learn(network, X, 0, start="random", rng=1)
+    naive, objectives, alpha = start, [], 0.5
+    for _ in range(8):
+        logs, counts = enumerated_counts(naive, weights, np.ones(len(X)))
+        prior = sum(float(xlogy(alpha, t).sum()) for t in naive.cpts)
+        objectives.append((logs.sum() + prior) / len(X))
+        tables = [conditionals(c + alpha, t) for c, t in zip(counts, naive.cpts, strict=True)]
+        naive = ek.BayesianNetwork(naive.parents, tables)
+    found = []
+    options = {"start": "tables", "tolerance": None, "callback": lambda _, x: found.append(x)}
+    fitted = learn(
+        start, X, 8, pseudocount=[np.full(t.shape, alpha) for t in start.cpts], **options
+    )
+    np.testing.assert_allclose(found, objectives, rtol=1e-12)
+    assert (np.diff(found) > 0).all()
+    for table, wanted in zip(fitted.cpts, naive.cpts, strict=True):
+        np.testing.assert_allclose(table, wanted, rtol=1e-10, atol=1e-13)
+
+
+def test_complete_rows_give_the_estimate_in_one_iteration():
+    network = ek.asia()
+    X = network.sample(500, rng=0)
+    size = 10.0
+    prior = [np.full(t.shape, size / t.size) for t in network.cpts]  # BDeu
+    found = learn(network, X, 1, pseudocount=prior)
+    rows = X.astype(int)
+    for v, (above, table) in enumerate(zip(network.parents, found.cpts, strict=True)):
+        counts = prior[v].copy()
+        np.add.at(counts, tuple(rows[:, u] for u in (*above, v)), 1.0)
+        np.testing.assert_allclose(table, counts / counts.sum(axis=-1, keepdims=True), rtol=1e-12)
+
+
+def test_forms_of_data_give_the_same_tables():
+    network = ek.asia()
+    X = incomplete(network, 400, 0.3)
+    wanted = learn(network, X, 5, tolerance=None)
+    frame = network.schema.frame(X)[list(network.names)[::-1]]
+    weights = evidence_as_weights(X, network.cardinalities)
+    chunks = [X[:150], X[150:151], X[151:]]
+    forms = [frame, weights, lambda: iter(chunks), [frame.iloc[:100], frame.iloc[100:]]]
+    for form in forms:
+        found = learn(network, form, 5, tolerance=None)
+        for table, other in zip(found.cpts, wanted.cpts, strict=True):
+            np.testing.assert_allclose(table, other, rtol=1e-11, atol=1e-14)
+    few = learn(network, X, 5, tolerance=None, max_bytes=2**15)  # rows in parts
+    for table, other in zip(few.cpts, wanted.cpts, strict=True):
+        np.testing.assert_allclose(table, other, rtol=1e-11, atol=1e-14)
+
+
+def test_weights_are_repeated_rows():
+    network = ek.asia()
+    X = incomplete(network, 100, 0.3)
+    counts = np.random.default_rng(0).integers(0, 4, size=len(X))
+    settings = {"tolerance": None, "pseudocount": [0.5 * np.ones(t.shape) for t in network.cpts]}
+    found = learn(network, X, 4, sample_weight=counts, **settings)
+    wanted = learn(network, np.repeat(X, counts, axis=0), 4, **settings)
+    for table, other in zip(found.cpts, wanted.cpts, strict=True):
+        np.testing.assert_allclose(table, other, rtol=1e-11)
+    doubled = learn(network, X, 4, sample_weight=2.0 * counts, tolerance=None)
+    plain = learn(network, X, 4, sample_weight=counts, tolerance=None)  # priors are multiplied, too
+    for table, other in zip(doubled.cpts[:1], plain.cpts[:1], strict=True):
+        np.testing.assert_allclose(table, other, rtol=1e-3)
+
+
+def test_fixed_tables_stay_and_the_objective_still_grows():
+    network = ek.asia()
+    X = incomplete(network, 300, 0.4)
+    means = []
+    found = learn(network, X, 10, fixed=["either", 6], callback=lambda _, x: means.append(x))
+    assert found.cpts[5] is not network.cpts[5]
+    np.testing.assert_array_equal(found.cpts[5], network.cpts[5])
+    np.testing.assert_array_equal(found.cpts[6], network.cpts[6])
+    assert (np.diff(means) >= -1e-12).all()
+    assert np.abs(found.cpts[4] - network.cpts[4]).max() > 1e-4
+
+
+def test_zeros_stay_zero_with_the_start_tables_and_get_no_pseudocount():
+    network = ek.asia()  # 'either' is certain given its parents
+    X = incomplete(network, 300, 0.4)
+    assert set(np.unique(learn(network, X, 5, start="tables").cpts[5])) == {0.0, 1.0}
+    assert (learn(network, X, 5).cpts[5] > 0).all()
+    X[17], X[17, 1], X[17, 5] = np.nan, 0, 1  # tuberculosis, and neither of both
+    learn(network, X, 2)
+    with pytest.raises(ek.DataError, match=r"Row 17 of X is impossible: the tables have probabili"):
+        learn(network, X, 2, start="tables")
+
+
+def test_hidden_variables_start_at_random():
+    rng = np.random.default_rng(0)
+    tables = [[0.4, 0.6]] + [[[0.9, 0.1], [0.2, 0.8]]] * 4
+    network = ek.BayesianNetwork([[]] + [[0]] * 4, tables)
+    X = np.asarray(network.sample(1500, rng=0), dtype=float)
+    X[:, 0] = np.nan
+    means = []
+    found = learn(network, X, rng=rng, callback=lambda _, x: means.append(x))
+    truth = network.log_likelihood(X).mean()
+    assert found.log_likelihood(X).mean() > truth - 1e-3
+    assert abs(np.sort(found.cpts[0])[0] - 0.4) < 0.05
+    uniform = ek.BayesianNetwork.from_arcs([(0, v) for v in range(1, 5)], np.ones((1, 5)))
+    stuck = learn(uniform, X, start="tables")
+    assert stuck.log_likelihood(X).mean() < truth - 0.1  # a saddle point
+
+
+def test_rows_beyond_the_range_of_doubles_are_counted():
+    n = 400
+    tables = [[0.0, 1.0]] + [[[0.01, 0.99], [0.999, 0.001]]] * n
+    network = ek.BayesianNetwork([[]] + [[0]] * n, tables)
+    X = np.ones((3, n + 1))
+    X[:, 0], X[2, 1:300] = np.nan, 0
+    found, mean = step(network, X)
+    logs = [n * np.log(0.001), n * np.log(0.001), 299 * np.log(0.999) + 101 * np.log(0.001)]
+    np.testing.assert_allclose(mean, np.mean(logs), rtol=1e-12)
+    np.testing.assert_allclose(found.cpts[1][1], [1 / 3, 2 / 3], rtol=1e-12)
+    np.testing.assert_allclose(found.cpts[-1][1], [0.0, 1.0], rtol=1e-12)
+    possible = ek.BayesianNetwork(network.parents, [[1e-300, 1.0], *tables[1:]])
+    _, mean = step(possible, X[:2])
+    np.testing.assert_allclose(mean, np.log(1e-300) + n * np.log(0.99), rtol=1e-12)
+
+
+@settings(max_examples=25)
+@given(rng=rngs)
+def test_factor_graphs_are_fitted_by_generalised_em(rng):
+    network = random_network(rng, 4, least=2, zeros=0.0)
+    scopes = [tuple(f.scope) for f in network.factors] + [(0, 1)]
+    cards = network.cardinalities
+    factors = [(s, rng.random([cards[v] for v in s]) + 0.1) for s in scopes]
+    model = ek.FactorGraph(cards, [*factors, ((), 2.0)])
+    X = incomplete(network, 30, 0.3, int(rng.integers(1000)))
+    weights = evidence_as_weights(X, cards)
+    means = []
+    found = learn(model, X, 6, tolerance=None, callback=lambda _, x: means.append(x))
+    values = joint(model)
+    wanted = np.log((evidence_like(model, weights) @ values) / values.sum()).mean()
+    np.testing.assert_allclose(means[0], wanted, rtol=1e-10, atol=1e-12)
+    assert (np.diff(means) >= -1e-10).all()
+    assert type(found) is ek.FactorGraph
+    assert found.log_likelihood(X).mean() >= means[-1] - 1e-10
+
+
+@settings(max_examples=40)
+@given(model=factor_graphs(max_worlds=60), rng=rngs)
+def test_factor_graphs_of_any_scopes_are_fitted(model, rng):
+    X = np.asarray(model.sample(6, rng=rng), dtype=float)
+    X[rng.random(X.shape) < 0.4] = np.nan
+    values, means = joint(model), []
+    found = learn(model, X, 3, tolerance=None, callback=lambda _, x: means.append(x))
+    weights = evidence_as_weights(X, model.cardinalities)
+    wanted = np.log((evidence_like(model, weights) @ values) / values.sum()).mean()
+    np.testing.assert_allclose(means[0], wanted, rtol=1e-9, atol=1e-12)
+    assert (np.diff(means) >= -1e-9).all()
+    assert [f.scope for f in found.factors] == [f.scope for f in model.factors]
+
+
+def test_rows_without_values_say_nothing():
+    network = ek.asia()
+    found = learn(network, np.full((3, 8), np.nan), 2, start="tables", pseudocount=0.0)
+    for table, old in zip(found.cpts, network.cpts, strict=True):
+        np.testing.assert_allclose(table, old, atol=1e-15)
+    single = ek.BayesianNetwork([[]], [[0.5, 0.5]])
+    np.testing.assert_allclose(
+        learn(single, [[0], [1], [1]], 1, pseudocount=0.0).cpts[0], [1 / 3, 2 / 3]
+    )
+
+
+def test_complete_rows_of_a_grid_match_all_marginals():
+    rng = np.random.default_rng(0)
+    grid = ek.FactorGraph([2] * 6, [(s, rng.random((2, 2)) + 0.2) for s in grid_scopes(2, 3)])
+    X = grid.sample(400, rng=0)
+    ones = ek.FactorGraph([2] * 6, [(f.scope, np.ones((2, 2))) for f in grid.factors])
+    found = learn(ones, X, 500, tolerance=1e-13)
+    for factor in found.factors:
+        pairs = X[:, list(factor.scope)].astype(int)
+        wanted = np.zeros((2, 2))
+        np.add.at(wanted, tuple(pairs.T), 1 / len(X))
+        a, b = factor.scope
+        both = found.circuit().marginals({a: 1})[b] * found.marginals()[a][1]
+        np.testing.assert_allclose(both, wanted[1], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "share", "kl"),
+    [("alarm", 2000, 0.2, 0.092), ("alarm", 2000, 0.5, 0.168), ("insurance", 2000, 0.2, 0.257)],
+)
+def test_networks_of_the_literature_are_learned(name, rows, share, kl):
+    truth = ek.read_bif(bif_of_pgmpy(name))
+    X = np.asarray(truth.sample(rows, rng=1), dtype=float)
+    X[np.random.default_rng(1).random(X.shape) < share] = np.nan
+    means = []
+    found = learn(truth, X, tolerance=1e-5, callback=lambda _, x: means.append(x))
+    assert (np.diff(means) > 0).all()
+    assert ek.mechanism_change(found, truth, target=0).divergences.sum() < 1.1 * kl
+
+
+def test_progress_callbacks_and_interrupts():
+    network = ek.asia()
+    X = incomplete(network, 200, 0.3)
+    seen = []
+
+    def stop(fitted, mean):
+        seen.append((fitted, mean))
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+
+    found = learn(network, X, callback=stop, tolerance=None)
+    assert len(seen) == 3
+    assert isinstance(seen[0][0], ek.BayesianNetwork)
+    assert seen[0][0].names == network.names
+    for table, last in zip(found.cpts, seen[-1][0].cpts, strict=True):
+        np.testing.assert_array_equal(table, last)
+    assert seen[0][1] < seen[1][1] < seen[2][1]
+
+
+def test_networks_of_other_libraries_are_taken(gum):
+    X = incomplete(ek.asia(), 200, 0.3)
+    wanted = learn(ek.asia(), X, 3)
+    found = learn(ek.models.to_pyagrum(ek.asia()), ek.asia().schema.frame(X), 3)
+    assert ek.mmd(found, wanted) < 1e-7
+    again = ek.as_model(ek.models.to_pgmpy(found))
+    assert ek.mmd(again, wanted) < 1e-7
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        (
+            {"fixed": ["x"]},
+            ek.CircuitError,
+            r"'fixed' parameter names 'x', which is no variable of",
+        ),
+        (
+            {"start": "zeros"},
+            ek.CircuitError,
+            r"'start' parameter of learn_tables must be 'data', ",
+        ),
+        (
+            {"pseudocount": -1.0},
+            ek.CircuitError,
+            r"'pseudocount' parameter of learn_tables must be",
+        ),
+        ({"pseudocount": [np.ones(2)]}, ek.CircuitError, "in the shape of every table"),
+        ({"iterations": -1}, ek.CircuitError, "'iterations' parameter of learn_tables"),
+        ({"callback": 3}, ek.CircuitError, "'callback' parameter of learn_tables"),
+        ({"X": np.empty((0, 8))}, ek.DataError, "learn_tables needs at least one row of data. Got"),
+        (
+            {"network": 3},
+            ek.CircuitError,
+            r"'network' parameter of learn_tables must be a FactorGr",
+        ),
+        (
+            {"max_bytes": 100},
+            ek.SizeError,
+            "An incomplete row needs about .* more than max_bytes=100",
+        ),
+        ({"tolerance": -1.0}, ek.CircuitError, "'tolerance' parameter of learn_tables"),
+    ],
+)
+def test_wrong_arguments_are_refused(options, error, match):
+    given = {"network": ek.asia(), "X": np.full((1, 8), np.nan), "progress": False}
+    with pytest.raises(error, match=match):
+        ek.learn_tables(**(given | options))
+    grid = ek.FactorGraph([2, 2], [((0, 1), np.ones((2, 2)))])
+    with pytest.raises(ek.CircuitError, match="'fixed' parameter names 0"):
+        learn(grid, [[0, 1]], fixed=[0])
+
+
+def test_frames_with_labels_and_hidden_columns():
+    rng = np.random.default_rng(0)
+    rain = rng.random(300) < 0.3
+    wet = np.where(rng.random(300) < 0.1, ~rain, rain)
+    frame = pd.DataFrame({"rain": np.where(rain, "yes", "no"), "wet": np.where(wet, "wet", "dry")})
+    frame.loc[rng.random(300) < 0.3, "rain"] = None
+    network = ek.BayesianNetwork.from_arcs([("rain", "wet")], frame)
+    found = learn(network, frame)
+    assert found.states == [["no", "yes"], ["dry", "wet"]]
+    np.testing.assert_allclose(found.cpts[1], [[0.9, 0.1], [0.1, 0.9]], atol=0.06)
+    frame["cloud"] = pd.Categorical([None] * 300, categories=["few", "many"])
+    hidden = ek.BayesianNetwork.from_arcs([("cloud", "rain"), ("cloud", "wet")], frame)
+    assert learn(hidden, frame, 5, rng=0).states[2] == ["few", "many"]
+
+
+def test_informative_missingness_is_learned_with_masks():
+    rng = np.random.default_rng(0)
+    truth = ek.BayesianNetwork(
+        [[], [0]], [[0.6, 0.4], [[0.8, 0.2], [0.3, 0.7]]], ["x", "y"], [["a", "b"]] * 2
+    )
+    X = np.asarray(truth.sample(20_000, rng=0), dtype=float)
+    chance = np.array([[0.1, 0.7], [0.1, 0.7]])  # of x missing given y, of y missing given x
+    lost = rng.random(X.shape) < np.stack(
+        [chance[0][X[:, 1].astype(int)], chance[1][X[:, 0].astype(int)]], 1
+    )
+    observed = truth.schema.frame(np.where(lost, np.nan, X))
+    masked = truth.with_masks({"x": ["y"], "y": ["x"]})
+    found = learn(masked, masked.mask_columns(observed)).without_masks()
+    naive = learn(truth, observed)
+
+    def distance(network):
+        return 0.5 * np.abs(joint(network) - joint(truth)).sum()
+
+    assert distance(found) <= 0.01
+    assert distance(naive) >= 0.05
+    assert found.names == ["x", "y"]
+
+
+def test_self_masking_is_not_identified():
+    network = ek.BayesianNetwork([[], [0]], [[0.5, 0.5], [[0.6, 0.4], [0.2, 0.8]]], ["x", "y"])
+    with pytest.warns(
+        UserWarning, match=r"Whether 'y' is missing depends on itself, which is in ge"
+    ):
+        masked = network.with_masks({"y": ["x", "y"]})
+    X = np.asarray(network.sample(2000, rng=0), dtype=float)
+    X[(np.random.default_rng(0).random(2000) < 0.5) & (X[:, 1] == 1), 1] = np.nan
+    options = {"start": "random", "pseudocount": 0.0, "tolerance": 1e-12, "iterations": 3000}
+    rows = masked.mask_columns(X)
+    fits = [learn(masked, rows, rng=i, **options) for i in range(4)]
+    likely = [fit.log_likelihood(rows).mean() for fit in fits]
+    np.testing.assert_allclose(likely, likely[0], rtol=1e-6)
+    assert np.ptp([fit.marginals()["y"][1] for fit in fits]) > 0.02
+
+
+def test_random_tables_depend_on_the_seed_alone():
+    X = incomplete(ek.asia(), 50, 0.2)
+    one, same, other = (learn(ek.asia(), X, 0, start="random", rng=i) for i in (0, 0, 1))
+    np.testing.assert_array_equal(one.cpts[7], same.cpts[7])
+    assert np.abs(one.cpts[7] - other.cpts[7]).max() > 0.01
+    for table in one.cpts:
+        np.testing.assert_allclose(table.sum(axis=-1), 1.0)
+    assert [t.shape for t in random_tables(np.random.default_rng(0), [[], [0]], [2, 3])] == [
+        (2,),
+        (2, 3),
+    ]

@@ -1,0 +1,229 @@
+"""Networks from arcs, interventions, and masks of missing values."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+
+import expectedkernels as ek
+from network_oracles import joint, random_network
+from oracles import worlds
+from strategies import rngs
+
+
+def truncated(network, actions):
+    """The joint distribution after actions, by truncated factorisation."""
+    points = worlds(network.cardinalities).astype(int)
+    values = np.ones(len(points))
+    for v, (above, table) in enumerate(zip(network.parents, network.cpts, strict=True)):
+        action = actions.get(v)
+        if action is None or np.ndim(action) > 1:
+            table = table if action is None else action
+            values = values * table[tuple(points[:, u] for u in (*above, v))]
+        elif np.ndim(action) == 0:
+            values = values * (points[:, v] == action)
+        else:
+            values = values * np.asarray(action)[points[:, v]]
+    return values
+
+
+def conditional(values, network, v, evidence):
+    """The distribution of a variable given states of others, from a joint one."""
+    points = worlds(network.cardinalities).astype(int)
+    kept = np.all([points[:, u] == x for u, x in evidence.items()], axis=0) if evidence else True
+    found = np.array(
+        [(values * kept)[points[:, v] == x].sum() for x in range(network.cardinalities[v])]
+    )
+    return found / found.sum() if found.sum() > 0 else None
+
+
+@settings(max_examples=60)
+@given(rng=rngs)
+def test_actions_are_truncated_factorisations(rng):
+    network = random_network(rng, least=2)
+    n, cards = network.n_variables, network.cardinalities
+    actions = {}
+    for v in rng.permutation(n)[: rng.integers(1, 3)].tolist():
+        kind = rng.integers(3)
+        actions[v] = int(rng.integers(cards[v]))
+        if kind == 1:
+            actions[v] = rng.dirichlet(np.ones(cards[v]))
+        elif kind == 2 and network.parents[v]:
+            actions[v] = rng.dirichlet(np.ones(cards[v]), size=network.cpts[v].shape[:-1])
+    done = network.do(actions)
+    wanted = truncated(network, actions)
+    np.testing.assert_allclose(joint(done), wanted, atol=1e-14)
+    u, v = rng.permutation(n)[:2].tolist()
+    seen = {u: int(rng.integers(cards[u]))}
+    target = conditional(wanted, network, v, seen)
+    if target is not None:  # do, then see
+        np.testing.assert_allclose(done.marginals(seen)[v], target, atol=1e-12)
+
+
+@settings(max_examples=60)
+@given(rng=rngs)
+def test_natural_actions_leave_the_variable_its_own_value(rng):
+    network = random_network(rng, least=2)
+    points = worlds(network.cardinalities).astype(int)
+    chosen = rng.permutation(network.n_variables)[: rng.integers(1, 3)].tolist()
+    actions = {v: int(rng.integers(network.cardinalities[v])) for v in chosen}
+    wanted = np.ones(len(points))
+    for v, (above, table) in enumerate(zip(network.parents, network.cpts, strict=True)):
+        index = [np.full(len(points), actions[u]) if u in actions else points[:, u] for u in above]
+        wanted = wanted * table[(*index, points[:, v])]
+    made = network.do(actions, natural=True)
+    np.testing.assert_allclose(joint(made), wanted, atol=1e-14)
+    for u in actions:
+        assert all(u not in above for above in made.parents)
+
+
+def test_interventions_of_one_network_are_compatible():
+    network = ek.asia()
+    done = [network.do({"smoke": "yes"}), network.do({"lung": [0.3, 0.7]}), network]
+    done.append(network.do({"bronc": "no"}, natural=True))
+    circuits = [model.circuit() for model in done]
+    pairs = [model.compile(for_pairs=True)[0] for model in done]
+    for some in (circuits, pairs):
+        for p in some:
+            for q in some:
+                assert ek.is_compatible(p, q)
+    wanted = joint(done[0]) - joint(done[1])
+    k = ek.ExpHamming()(worlds([2] * 8), worlds([2] * 8))
+    np.testing.assert_allclose(ek.mmd2(done[0], done[1]), wanted @ k @ wanted, atol=1e-14)
+    assert done[0].sample(3, rng=0)[:, 2].tolist() == [0.0] * 3
+
+
+def test_back_door_and_front_door_formulas():
+    network = ek.asia()
+    smoke = network.marginals()["smoke"]
+    adjusted = sum(
+        smoke[i] * network.marginals({"lung": "yes", "smoke": i})["dysp"] for i in range(2)
+    )
+    found = network.do({"lung": "yes"}).marginals()["dysp"]
+    np.testing.assert_allclose(found, adjusted, atol=1e-14)
+    assert np.abs(found - network.marginals({"lung": "yes"})["dysp"]).max() > 0.02
+    rng = np.random.default_rng(0)
+    shapes = [(2,), (2, 2), (2, 2), (2, 2, 2)]  # u; x | u; m | x; y | u, m
+    tables = [rng.dirichlet([1, 1], size=shape[:-1]) for shape in shapes]
+    front = ek.BayesianNetwork([[], [0], [1], [0, 2]], tables)
+    px = front.marginals()[1]
+    wanted = sum(
+        front.marginals({1: 1})[2][m]
+        * sum(px[x] * front.marginals({1: x, 2: m})[3] for x in range(2))
+        for m in range(2)
+    )
+    np.testing.assert_allclose(front.do({1: 1}).marginals()[3], wanted, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("actions", "options", "match"),
+    [
+        (
+            {"smoke": [0.5, 0.5]},
+            {"natural": True},
+            r"sets variables to states. Got a distribution for",
+        ),
+        ({"smoke": [0.2, 0.3, 0.5]}, {}, r"is a state, 2 probabilities or a table of shape \(2,\)"),
+        (
+            {"dysp": np.ones((2, 2))},
+            {},
+            r"table of shape \(2, 2, 2\). Got an array of shape \(2, 2\)",
+        ),
+        ({"smoke": [0.2, 0.3]}, {}, "must sum to one"),
+        ({"smoke": "maybe"}, {}, "A state of variable 2"),
+        ({"smoking": "yes"}, {}, "Did you mean 'smoke'"),
+    ],
+)
+def test_wrong_actions_are_refused(actions, options, match):
+    with pytest.raises(ek.CircuitError, match=match):
+        ek.asia().do(actions, **options)
+
+
+def test_arcs_make_networks_of_the_columns():
+    frame = pd.DataFrame({"a": ["x", "y", None], "b": [4, 8, 4], "c": [True, None, False]})
+    network = ek.BayesianNetwork.from_arcs([("a", "b"), ("c", "b"), ("a", "b")], frame)
+    assert network.names == ["a", "b", "c"]
+    assert network.states == [["x", "y"], [4, 8], [False, True]]
+    assert network.parents == ((), (0, 2), ())
+    np.testing.assert_array_equal(network.cpts[1], np.full((2, 2, 2), 0.5))
+    same = ek.BayesianNetwork.from_arcs([("a", "b"), ("c", "b")], pl.from_pandas(frame))
+    assert same.states == network.states
+    coded = ek.BayesianNetwork.from_arcs([(0, 1)], [[0, 2], [np.nan, 1], [0, 0]])
+    assert coded.cardinalities == (2, 3)
+    assert coded.names is None
+
+
+@pytest.mark.parametrize(
+    ("arcs", "X", "error", "match"),
+    [
+        (
+            [(0, 1), (1, 0)],
+            [[0, 1]],
+            ek.CircuitError,
+            "form no cycle. variable 0 is an ancestor of",
+        ),
+        ([(0, 5)], [[0, 1]], ek.EvidenceError, r"is an int in 0..1. Got 5"),
+        (
+            [],
+            pd.DataFrame({"a": [0.5, 1.5]}),
+            ek.DataError,
+            r"states of variable 0 \('a'\) are not kn",
+        ),
+        (
+            [],
+            [[np.nan, 1]],
+            ek.DataError,
+            "states of variable 0 are not known: its column has no val",
+        ),
+        ([], [0, 1], ek.EvidenceError, "must be a 2-D array"),
+        (
+            [],
+            pd.DataFrame({"a": [None, None]}),
+            ek.DataError,
+            "'a' has no values, so its states are",
+        ),
+    ],
+)
+def test_wrong_arcs_and_columns_are_refused(arcs, X, error, match):
+    with pytest.raises(error, match=match):
+        ek.BayesianNetwork.from_arcs(arcs, X)
+
+
+def test_masks_are_added_and_removed():
+    network = ek.asia()
+    masked = network.with_masks({"xray": ["dysp", "smoke"], "dysp": "xray"})
+    assert masked.names[8:] == ["missing xray", "missing dysp"]
+    assert masked.states[8] == ["observed", "missing"]
+    assert masked.parents[8] == (7, 2)
+    again = masked.with_masks({"smoke": ["missing xray"]})
+    assert again.parents[10] == (8,)
+    assert again.without_masks().names == network.names
+    for one, other in zip(again.without_masks().cpts, network.cpts, strict=True):
+        np.testing.assert_array_equal(one, other)
+    X = network.sample(4, rng=0)
+    X[1, 6] = X[2, 7] = np.nan
+    rows = masked.mask_columns(X)
+    np.testing.assert_array_equal(rows[:, 8:], [[0, 0], [1, 0], [0, 1], [0, 0]])
+    frame = masked.mask_columns(network.schema.frame(X)[network.names[::-1]])
+    assert frame["missing xray"].tolist() == ["observed", "missing", "observed", "observed"]
+    assert frame.columns.tolist() == masked.names
+    numbered = ek.BayesianNetwork([[], [0]], [[0.5, 0.5], [[0.5, 0.5]] * 2]).with_masks({0: 1})
+    assert numbered.names == ["0", "1", "missing 0"]
+    np.testing.assert_array_equal(numbered.mask_columns([[np.nan, 1]]), [[np.nan, 1, 1]])
+
+
+def test_masks_that_are_causes_and_weights_are_refused():
+    frame = pd.DataFrame({"a": [0, 1], "missing a": [0, 1], "b": [0, 1]})
+    network = ek.BayesianNetwork.from_arcs([("missing a", "b")], frame)
+    with pytest.raises(
+        ek.CircuitError, match=r"The mask of 'a' may not be a cause of 'b': variables"
+    ):
+        network.without_masks()
+    with pytest.raises(ek.CircuitError, match="The mask of 'a' may not be a cause of 'b'"):
+        network.mask_columns(frame[["a", "b"]])
+    masked = ek.asia().with_masks({"xray": "dysp"})
+    with pytest.raises(ek.DataError, match=r"Masks are of rows with missing values. Got weight"):
+        masked.mask_columns([np.ones((1, 2))] * 8)
+    with pytest.raises(ek.CircuitError, match="10 different labels"):
+        masked.with_masks({"xray": "dysp"})

@@ -1,0 +1,77 @@
+"""Random Bayesian networks, and what they stand for by definition: sums over all states."""
+
+from itertools import combinations
+from math import factorial
+
+import numpy as np
+
+import expectedkernels as ek
+from oracles import worlds
+
+
+def random_tables(rng, parents, cards, zeros=0.2):
+    """Conditional distributions with some zeros."""
+    found = []
+    for v, above in enumerate(parents):
+        table = rng.dirichlet(np.ones(cards[v]), size=[cards[u] for u in above])
+        keep = rng.random(table.shape) >= zeros
+        keep[..., rng.integers(cards[v])] = True
+        table = np.where(keep, table, 0.0)
+        found.append(table / table.sum(axis=-1, keepdims=True))
+    return found
+
+
+def random_network(rng, n=None, least=1, zeros=0.2):
+    """A network of 2 to 5 variables with up to three states and parents."""
+    n = int(rng.integers(2, 6)) if n is None else n
+    cards = rng.integers(least, 4, size=n).tolist()
+    parents = [rng.permutation(v)[: rng.integers(0, 4)].tolist() for v in range(n)]
+    order = rng.permutation(n)  # parents need not come first
+    place = np.argsort(order).tolist()
+    shuffled = [[place[u] for u in parents[v]] for v in order]
+    cards = [cards[v] for v in order]
+    return ek.BayesianNetwork(shuffled, random_tables(rng, shuffled, cards, zeros))
+
+
+def joint(model, tables=None):
+    """The product of all tables at all worlds."""
+    points = worlds(model.cardinalities).astype(int)
+    values = np.ones(len(points))
+    for factor, table in zip(
+        model.factors, tables or [f.table for f in model.factors], strict=True
+    ):
+        values = values * table[tuple(points[:, v] for v in factor.scope)]
+    return values
+
+
+def evidence_like(model, weights):
+    """How far every row of weights of states allows every world, (rows, worlds)."""
+    points = worlds(model.cardinalities).astype(int)
+    return np.prod([own[:, points[:, v]] for v, own in enumerate(weights)], axis=0)
+
+
+def enumerated_counts(model, weights, sample_weight):
+    """The log-likelihoods of rows, and the expected counts of all tables."""
+    points = worlds(model.cardinalities).astype(int)
+    like = evidence_like(model, weights) * joint(model)
+    with np.errstate(divide="ignore"):
+        logs = np.log(like.sum(axis=1))
+    total = sample_weight @ (like / like.sum(axis=1, keepdims=True))
+    counts = []
+    for factor in model.factors:
+        counts.append(np.zeros(factor.table.shape))
+        np.add.at(counts[-1], tuple(points[:, v] for v in factor.scope), total)
+    return logs, counts
+
+
+def shapley(value, players):
+    """The Shapley values of a set function, by definition."""
+    n, found = len(players), {}
+    for i in players:
+        others = [j for j in players if j != i]
+        found[i] = sum(
+            factorial(r) * factorial(n - r - 1) / factorial(n) * (value({*s, i}) - value({*s}))
+            for r in range(n)
+            for s in combinations(others, r)
+        )
+    return found

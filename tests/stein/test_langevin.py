@@ -1,0 +1,256 @@
+"""Stein kernels, weights and tests of densities over the reals."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import expectedkernels as ek
+from assertions import assert_close
+
+MEANS = np.array([[0.0, 0.0], [2.0, 1.0]])
+KERNELS = {
+    "imq": ek.stein.IMQ([1.5, 0.7]),
+    "imq, one scale": ek.stein.IMQ(2.0),
+    "rbf": ek.RBF([0.3, 0.1]),
+}
+
+
+def log_mixture(X):
+    """Two normals, as a function of tensors."""
+    means = torch.as_tensor(MEANS)
+    weights = torch.tensor([0.3, 0.7], dtype=torch.float64).log()
+    return (weights - 0.5 * ((X[:, None] - means) ** 2).sum(2)).logsumexp(1)
+
+
+def score(X):
+    """The gradient of the same, in NumPy."""
+    logs = np.log([0.3, 0.7]) - 0.5 * ((X[:, None] - MEANS) ** 2).sum(axis=2)
+    shares = np.exp(logs - logs.max(axis=1, keepdims=True))
+    return (shares / shares.sum(axis=1, keepdims=True)) @ MEANS - X
+
+
+MIXTURE = ek.Target(log_mixture, n_variables=2)
+CIRCUIT = ek.gaussian_mixture([0.3, 0.7], MEANS, np.ones((2, 2)))
+QUICK = ek.Target(CIRCUIT.log_likelihood, n_variables=2, score=score)
+NORMAL = ek.Target(
+    lambda X: -0.5 * (X**2).sum(axis=1), n_variables=2, score=lambda X: -X, names=["a", "b"]
+)
+
+
+def by_autograd(k, x, y):
+    """The Langevin Stein kernel of two points by its definition."""
+    x, y = (torch.tensor(v, requires_grad=True) for v in (x, y))
+    scores = [torch.autograd.grad(log_mixture(v[None]).sum(), v)[0] for v in (x, y)]
+    if isinstance(k, ek.RBF):
+        value = torch.exp(-(torch.as_tensor(k.gamma) * (x - y) ** 2).sum())
+    else:
+        value = (1 + ((x - y) ** 2 / torch.as_tensor(k.lengthscale) ** 2).sum()) ** -0.5
+    by_x, by_y = torch.autograd.grad(value, (x, y), create_graph=True)
+    both = sum(torch.autograd.grad(by_y[i], x, retain_graph=True)[0][i] for i in range(2))
+    cross = scores[0] @ by_y + scores[1] @ by_x
+    return (both + cross + value * (scores[0] @ scores[1])).item()
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels_are_those_of_automatic_differentiation(name):
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(5, 2)), 100 + rng.normal(size=(2, 2))])
+    stein = ek.stein.LangevinSteinKernel(MIXTURE, KERNELS[name])
+    wanted = np.array([[by_autograd(KERNELS[name], x, y) for y in X] for x in X])
+    size = np.abs(np.diag(wanted)) ** 0.5
+    np.testing.assert_allclose(
+        stein(X) / np.outer(size, size), wanted / np.outer(size, size), atol=1e-12
+    )
+    column, diagonal = stein._columns(X)
+    assert_close(diagonal, np.diag(stein(X)))
+    assert_close(column(3), stein(X)[3], scale=size * size[3])
+    assert_close(stein.extended(stein(X[:4]), X[:4], X[4:]), stein(X), scale=np.outer(size, size))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_means_under_the_target_are_zero(name):
+    nodes = np.arange(-9.0, 11.0, 0.1)  # sums over a grid converge fast for smooth functions
+    grid = np.stack(np.meshgrid(nodes, nodes), axis=2).reshape(-1, 2)
+    stein = ek.stein.LangevinSteinKernel(MIXTURE, KERNELS[name])
+    shares = np.exp(CIRCUIT.log_likelihood(grid)) * 0.01
+    mean = stein([[0.3, -0.4], [2.0, 2.0]], grid) @ shares
+    np.testing.assert_allclose(mean, 0.0, atol=1e-12)
+
+
+def test_imq_is_a_kernel_of_points():
+    X = np.random.default_rng(0).normal(size=(6, 2))
+    k = ek.stein.IMQ([1.0, 2.0])
+    wanted = (1 + (((X[:, None] - X) / [1.0, 2.0]) ** 2).sum(axis=2)) ** -0.5
+    assert_close(k(X), wanted)
+    assert repr(k) == "IMQ(lengthscale=[1.0, 2.0])"
+    with pytest.raises(ek.KernelError, match=r"no product over the variables.*Use RBF"):
+        ek.expected_kernel(CIRCUIT, CIRCUIT, k)
+    with pytest.raises(ek.KernelError, match="'lengthscale' parameter of IMQ"):
+        ek.stein.IMQ([1.0, 0.0])
+    with pytest.raises(ek.KernelError, match=r"made for 3 variables. Got 2"):
+        ek.stein.IMQ([1.0] * 3)(X)
+
+
+def test_discrepancies_of_samples():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    k = ek.stein.IMQ(1.5)
+    gram = ek.stein.LangevinSteinKernel(NORMAL, k)(X)
+    assert_close(ek.kdsd(X, NORMAL, k), gram.mean())
+    assert_close(ek.kdsd(X, NORMAL, k, unbiased=True), (gram.sum() - np.trace(gram)) / (40 * 39))
+    frame = pd.DataFrame(X, columns=["a", "b"])[["b", "a"]]
+    assert_close(ek.kdsd(frame, NORMAL, k), gram.mean())
+    assert ek.kdsd(X, NORMAL) < ek.kdsd(X + 1.0, NORMAL)
+
+
+def test_thinning_is_greedy():
+    X = np.random.default_rng(1).normal(size=(60, 2)) * 1.5
+    X = np.concatenate([X, X[:5]])
+    k = ek.stein.IMQ(1.0)
+    gram, chosen = ek.stein.LangevinSteinKernel(NORMAL, k)(X), []
+    for _ in range(20):
+        chosen.append(int(np.argmin(0.5 * np.diag(gram) + gram[:, chosen].sum(axis=1))))
+    np.testing.assert_array_equal(ek.stein_thin(NORMAL, X, 20, kernel=k), chosen)
+    assert len(ek.stein_thin(MIXTURE, X, 5)) == 5
+
+
+def test_weights_repair_samples():
+    X = np.random.default_rng(0).normal(size=(150, 2)) * [2.0, 1.0] + [0.7, 0.0]
+    found = ek.bbis(NORMAL, X)
+    mean, variance = np.array(found.marginals()).T
+    assert abs(mean[0]) < 0.15 < abs(X.mean(axis=0)[0])
+    assert abs(variance[0] - 1) < 0.3
+    assert_close(found.marginals()["a"], np.array(found.marginals()[0]))
+    assert_close(found.expect(lambda Y: Y), mean)
+    raw = ek.bbis(NORMAL, X, ek.RBF(0.3), weights="raw")
+    gram = ek.stein.LangevinSteinKernel(NORMAL, ek.RBF(0.3))(X)
+    assert_close(raw.weights, ek.simplex_weights(gram).weights, scale=1.0)
+    assert raw.discrepancy < raw.uniform_discrepancy
+    signed = raw.reweighted("signed")
+    np.testing.assert_allclose(signed.weights, ek.stein.signed_weights(gram), atol=1e-6)
+    more = ek.bbis(NORMAL, X[:100], ek.RBF(0.3), weights="raw").extended(X[100:])
+    assert_close(more.weights, raw.weights, scale=1.0)
+    assert more.thin(10).n == 10
+
+
+def test_default_weights_keep_good_samples():
+    X = CIRCUIT.sample(200, rng=0)
+    found = ek.bbis(MIXTURE, X)
+    assert "look like an independent sample" in found.decision
+    assert found.ess > 60
+
+
+def rejected(source, repeats, n=30, target=QUICK, **options):
+    rng = np.random.default_rng(0)
+    tests = [
+        ek.kdsd_test(source(n, rng), target, n_null=19, rng=rng, **options) for _ in range(repeats)
+    ]
+    return np.mean([test.p_value <= 0.05 for test in tests])
+
+
+def test_chains_keep_the_level_and_have_power():
+    assert rejected(CIRCUIT.sample, 60) <= 0.05 + 3 * 0.029
+    assert rejected(lambda n, rng: CIRCUIT.sample(n, rng) + 0.8, 10) >= 0.8
+    test = ek.kdsd_test(CIRCUIT.sample(30, rng=0), MIXTURE, n_null=19, rng=0)
+    assert test.drawn == "langevin"
+    assert "19 exchangeable Langevin chains, IMQ" in str(test)
+    assert_close(
+        test.statistic, ek.kdsd(CIRCUIT.sample(30, rng=0), MIXTURE, test.kernel, unbiased=True)
+    )
+
+
+def test_other_tests_of_densities():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    signs = ek.kdsd_test(X, NORMAL, change=0.25, rng=0)
+    assert (signs.drawn, signs.p_value > 0.05) == ("signs", True)
+    kernels = [ek.RBF(0.2), ek.stein.IMQ(1.0)]
+    assert ek.kdsd_test(X, NORMAL, kernels, n_null=19, rng=0).kernel in kernels
+    assert ek.kdsd_test(X + 1.0, NORMAL, "aggregate", n_null=19, rng=0).p_value == 0.05
+    equal = ek.kdsd_test(np.ones((6, 2)), NORMAL, ek.RBF(0.2), n_null=9, rng=0)
+    assert equal.p_value == 1.0  # chains of equal points do not move
+
+
+@pytest.mark.parametrize(
+    "settings", [{"null": "gibbs"}, {"null": "model"}, {"refit": lambda X: NORMAL}]
+)
+def test_nulls_that_densities_do_not_have(settings):
+    with pytest.raises(ek.DataError, match=r"tested by Langevin chains, null='auto'"):
+        ek.kdsd_test(np.zeros((5, 2)), NORMAL, **settings)
+
+
+def test_scores_are_given_or_differentiated():
+    X = np.random.default_rng(0).normal(size=(4, 2))
+    torch_normal = ek.Target(lambda Y: -0.5 * (Y**2).sum(1), n_variables=2)
+    assert_close(torch_normal.score(X), NORMAL.score(X))
+    assert_close(torch_normal.log_prob(X), NORMAL.log_prob(X))
+    by_rows = ek.Target(lambda y: -0.5 * (y**2).sum(), n_variables=2, vectorized=False)
+    assert_close(by_rows.score(X), -X)
+    told = ek.Target(
+        lambda y: -0.5 * (y**2).sum(), n_variables=2, score=lambda y: -y, vectorized=False
+    )
+    assert_close(told.score(X), -X)
+    assert (NORMAL.is_real, NORMAL.cardinalities) == (True, (None, None))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: ek.Target(np.sum, [2], n_variables=1),
+            "over states, with 'cardinalities', or over",
+        ),
+        (
+            lambda: ek.Target(np.sum, [2], score=np.sum),
+            "over states, with 'cardinalities', or over",
+        ),
+        (lambda: ek.Target(np.sum), r"'cardinalities' parameter of Target.*give n_variables"),
+        (lambda: ek.Target(np.sum, n_variables=0), "'n_variables' parameter of Target"),
+    ],
+)
+def test_mistakes_in_targets(make, message):
+    with pytest.raises(ek.CircuitError, match=message):
+        make()
+
+
+def test_mistakes_in_functions():
+    X = np.array([[0.5], [1.0], [-0.5]])
+    bounded = ek.Target(
+        lambda Y: np.where(Y[:, 0] > 0, -Y[:, 0], -np.inf), n_variables=1, score=lambda Y: 0.0 * Y
+    )
+    with pytest.raises(ek.DataError, match=r"log_prob is -inf at row 2, .*positive everywhere"):
+        ek.kdsd(X, bounded)
+    in_numpy = ek.Target(lambda Y: np.log(np.abs(Y)).sum(axis=1), n_variables=1)
+    with pytest.raises(ek.DataError, match=r"takes a tensor of torch.*Target\(..., score=...\)"):
+        in_numpy.score(X)
+    wrong = ek.Target(lambda Y: Y[:, 0], n_variables=1, score=lambda Y: Y[:, 0])
+    with pytest.raises(ek.DataError, match=r"'score' of a Target has shape \(3,\)"):
+        wrong.score(X)
+    with pytest.raises(ek.DataError, match="must give one number for each row"):
+        ek.Target(lambda Y: Y, n_variables=1).score(X)
+    with pytest.raises(ek.KernelError, match=r"with RBF or stein\.IMQ\. Got Laplacian"):
+        ek.kdsd(X, ek.Target(lambda Y: Y[:, 0], n_variables=1), ek.Laplacian(1.0))
+    steep = ek.Target(lambda Y: Y[:, 0], n_variables=1, score=lambda Y: Y + 1e200)
+    with pytest.raises(ek.KernelError, match="too large for a float"):
+        ek.kdsd(X, steep)
+    with pytest.raises(ek.DataError, match="is that of a density"):
+        ek.stein.LangevinSteinKernel(ek.Target(lambda Y: 0.0 * Y[:, 0], [2]))
+    with pytest.raises(ek.PropertyError, match="This target is over states"):
+        ek.Target(lambda Y: 0.0 * Y[:, 0], [2]).score([[0]])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ek.gibbs(NORMAL, 5),
+        lambda: ek.SteinKernel(NORMAL),
+        lambda: NORMAL.site_logs([[0.0, 0.0]], 0),
+        lambda: ek.mmd_test(np.zeros((5, 2)), NORMAL),
+        lambda: ek.collapsed_bbis(NORMAL, [[0.0, np.nan], [1.0, np.nan]]),
+        lambda: ek.kdsd(CIRCUIT, NORMAL),
+        lambda: ek.kdsd([[0.0, 1.0]], CIRCUIT),
+        lambda: ek.log_partition_estimate(NORMAL, np.zeros((5, 2))),
+    ],
+)
+def test_what_is_for_states_says_so(call):
+    with pytest.raises((ek.DataError, ek.PropertyError), match=r"real|states|Samples need values"):
+        call()
