@@ -5,6 +5,8 @@ it needs, checks them, and says which ones it keeps. Results are minimised and l
 (but for shifts). Circuits that require gradients raise: these would be lost.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import compress

@@ -1,5 +1,7 @@
 """Models to try things on, random grids and a small Bayesian network: `ek.datasets`."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,7 @@
 """The demo: predictions from rows with missing values, expected and imputed, on diabetes data."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any

@@ -1,5 +1,7 @@
 """HTML tables, and circuits, vtrees and other graphs as small SVG drawings."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape

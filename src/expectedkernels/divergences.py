@@ -1,5 +1,7 @@
 """Entropies and divergences of deterministic circuits, `ek.divergences`, exactly."""
 
+from __future__ import annotations
+
 from math import exp, expm1, inf, log
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Expected kernels, exactly or by Monte Carlo, and how they are computed."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext

@@ -1,5 +1,7 @@
 """Reports: one HTML file that holds its tables and figures, and needs nothing beside it."""
 
+from __future__ import annotations
+
 import sys
 from base64 import b64encode
 from collections.abc import Callable, Mapping

@@ -1,5 +1,7 @@
 """Elimination orders and vtrees: `ek.vtrees`."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush

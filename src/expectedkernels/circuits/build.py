@@ -1,5 +1,7 @@
 """Builders: factorised circuits, mixtures, hidden Markov models, Gaussian mixtures, random ones."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Structural properties of circuits, each with a reason."""
 
+from __future__ import annotations
+
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product

@@ -1,5 +1,7 @@
 """Graphs of units as circuits: the vtree they follow, or why there is none."""
 
+from __future__ import annotations
+
 from bisect import bisect_left
 from collections.abc import Iterable
 from functools import cache, reduce

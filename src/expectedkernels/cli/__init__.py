@@ -1,5 +1,7 @@
 """The command line. Each command imports what it runs when it runs, so that help is instant."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Annotated, Any
 

@@ -1,5 +1,7 @@
 """The commands, on models and on tables."""
 
+from __future__ import annotations
+
 import json
 from dataclasses import asdict
 from enum import StrEnum

@@ -1,5 +1,7 @@
 """Tables and models that commands read, and estimators fitted to tables."""
 
+from __future__ import annotations
+
 import csv
 import re
 import warnings

@@ -1,5 +1,7 @@
 """Options, answers and reports that commands share."""
 
+from __future__ import annotations
+
 import json
 import shlex
 import sys

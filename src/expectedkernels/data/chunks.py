@@ -1,5 +1,7 @@
 """Data in chunks: files, lazy frames and functions that return them."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial, reduce

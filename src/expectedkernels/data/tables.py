@@ -1,5 +1,7 @@
 """Columns of frames and arrays: names, types, labels, numbers, bins."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """Kernels chosen by the power of a test."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial

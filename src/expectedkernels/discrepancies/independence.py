@@ -1,5 +1,7 @@
 """Tests of conditional independence, and of equal conditional distributions, of mixed columns."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

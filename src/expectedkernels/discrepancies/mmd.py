@@ -1,5 +1,7 @@
 """Maximum mean discrepancy between circuits, points, or both, and exact mean embeddings."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product

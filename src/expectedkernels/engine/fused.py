@@ -4,6 +4,8 @@ The kernels are written in Triton, which comes with torch where there is a GPU. 
 rows: programs take a part of one line, or of all lines of one node.
 """
 
+from __future__ import annotations
+
 from math import exp
 from typing import Any
 

@@ -4,6 +4,8 @@ The values of a node are an array over the units of every operand and, behind th
 of every batch of rows: rows that are alike below a node share what is computed there.
 """
 
+from __future__ import annotations
+
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from math import exp, inf, log, prod

@@ -1,5 +1,7 @@
 """The steps of passes over one layer, in NumPy and in torch, and layers in tensors."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property

@@ -1,5 +1,7 @@
 """Passes over layers: forward, backward, counts, semirings and sampling."""
 
+from __future__ import annotations
+
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -6,6 +6,8 @@ then on it is launched as a whole. It is captured for arrays that nobody writes 
 was read remains true; others are inputs, and copied to where the graph expects them.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache

@@ -1,5 +1,7 @@
 """From the root down: drawn and most probable states, by passes over layers."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

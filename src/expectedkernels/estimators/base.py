@@ -1,5 +1,7 @@
 """What all estimators share."""
 
+from __future__ import annotations
+
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence

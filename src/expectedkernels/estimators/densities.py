@@ -1,5 +1,7 @@
 """Normal densities, and densities by name."""
 
+from __future__ import annotations
+
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass

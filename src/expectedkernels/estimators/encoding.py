@@ -1,5 +1,7 @@
 """Columns of tables encoded as columns of numbers, and as the variables of densities."""
 
+from __future__ import annotations
+
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence

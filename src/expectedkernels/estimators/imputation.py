@@ -1,5 +1,7 @@
 """Imputation, and expected kernel features."""
 
+from __future__ import annotations
+
 import warnings
 from dataclasses import field
 from numbers import Integral

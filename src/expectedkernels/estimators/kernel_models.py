@@ -1,5 +1,7 @@
 """Kernel models of incomplete rows: least squares, support vectors, Gaussian processes."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

@@ -1,5 +1,7 @@
 """Expected predictions of any fitted model."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import Any
 

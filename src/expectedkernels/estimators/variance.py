@@ -1,5 +1,7 @@
 """Variances of expected predictions: exact, and of low rank."""
 
+from __future__ import annotations
+
 import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property

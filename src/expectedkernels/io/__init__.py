@@ -1,5 +1,7 @@
 """Files: circuits, vtrees and models in the formats of other programs, and in our own."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Callable, Sequence
 from inspect import signature

@@ -1,5 +1,7 @@
 """The lossless format of the library: `.npz` files without pickles."""
 
+from __future__ import annotations
+
 import json
 import warnings
 import zipfile

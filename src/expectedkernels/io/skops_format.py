@@ -1,5 +1,7 @@
 """Files of fitted estimators, in the format of skops: types are named, and nothing is executed."""
 
+from __future__ import annotations
+
 from importlib import import_module
 from io import BytesIO
 from typing import Any

@@ -1,5 +1,7 @@
 """Text files: their bytes, lines, numbers and errors, and what each format holds."""
 
+from __future__ import annotations
+
 import gzip
 import os
 import zlib

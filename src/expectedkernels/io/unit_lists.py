@@ -1,5 +1,7 @@
 """Files that list units or vtree nodes, children first: .psdd, .jpc, .spn and .vtree."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import accumulate, chain, pairwise

@@ -1,5 +1,7 @@
 """Kernels at vtree nodes, and expected Gram matrices."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial

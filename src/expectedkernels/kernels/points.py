@@ -1,5 +1,7 @@
 """Kernel values of points, scaled where they leave the range of doubles."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce

@@ -1,5 +1,7 @@
 """Targets of inference, and functions of rows."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol

@@ -1,5 +1,7 @@
 """Chow-Liu trees, and hidden Chow-Liu trees."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property

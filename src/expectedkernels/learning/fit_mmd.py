@@ -1,5 +1,7 @@
 """Circuits fitted by gradient descent on the squared MMD."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import isclose, isfinite

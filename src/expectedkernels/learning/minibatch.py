@@ -1,5 +1,7 @@
 """Minibatches and epochs of EM, on CPU and GPU."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

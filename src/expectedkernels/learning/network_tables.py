@@ -1,5 +1,7 @@
 """Tables of networks and factor graphs from incomplete rows, by exact EM."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, reduce
 from math import inf, log, prod

@@ -1,5 +1,7 @@
 """Mixtures of normal distributions with full covariances: conditionals, and EM."""
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Iterator
 from contextlib import ContextDecorator

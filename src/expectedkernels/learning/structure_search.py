@@ -1,5 +1,7 @@
 """Structures of splits, and the splits that may come next."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

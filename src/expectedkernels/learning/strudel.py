@@ -1,5 +1,7 @@
 """Strudel: circuits grown by splits, with and without missing values, and mixtures of them."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count

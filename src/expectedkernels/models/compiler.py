@@ -1,5 +1,7 @@
 """Factor graphs compiled to circuits."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

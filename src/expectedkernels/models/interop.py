@@ -1,5 +1,7 @@
 """Models of pgmpy, pyAgrum, scikit-learn, cirkit, SPFlow and networkx."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,5 +1,7 @@
 """Weights on the simplex that minimise a quadratic form, and their shrinkage."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace

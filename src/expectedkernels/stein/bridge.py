@@ -1,5 +1,7 @@
 """Partition functions of targets that are too large to compile, from samples of them."""
 
+from __future__ import annotations
+
 import warnings
 from statistics import NormalDist
 from typing import Any, NamedTuple

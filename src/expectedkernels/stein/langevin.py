@@ -1,5 +1,7 @@
 """Stein kernels of densities over the reals, and what all Stein kernels share."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

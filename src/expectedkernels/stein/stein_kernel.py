@@ -1,5 +1,7 @@
 """Stein kernels of points and of collapsed samples, and the kernelised Stein discrepancy."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
