@@ -117,12 +117,13 @@ def test_frozen_arrays():
     assert still.tolist() == [1.0, 1.0, 1.0]
 
 
-def test_places_know_what_they_hold():
+def test_arrays_that_are_there_are_not_moved():
     torch = pytest.importorskip("torch")
     table = torch.ones((1, 2), dtype=torch.float64, requires_grad=True)
-    assert Place(namespace(table)).holds(table)
-    assert not Place(namespace(table)).holds(np.ones(1))
-    assert not Place("torch").holds(sparse.csr_array(np.eye(2)))
+    assert Place(namespace(table)).move(table) is table
+    assert Place("cpu", "float64").move(table) is table
+    matrix = sparse.csr_array(np.eye(2))
+    assert Place("numpy").move(matrix) is matrix
 
 
 def drawn_rows(seed, n):

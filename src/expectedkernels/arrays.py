@@ -412,7 +412,8 @@ class Place:
             raise CircuitError(
                 f"The parameters of a circuit are 'float32' or 'float64'. Got {dtype!r} instead."
             )
-        self.xp: Any = np if isinstance(where, str) and where == "numpy" else where
+        numpy = hasattr(where, "__name__") and is_numpy(where)
+        self.xp: Any = np if numpy or where == "numpy" else where
         if isinstance(self.xp, str):
             import torch  # only here: the core does not need torch
 
@@ -427,26 +428,11 @@ class Place:
         if self.device is not None and self.device.type == "cuda" and not torch.cuda.is_available():
             raise CircuitError(f"There is no device {where!r}: torch sees no CUDA GPU here.")
 
-    def holds(self, array: Any) -> bool:
-        """Whether the array is at the target already; what is no array is everywhere."""
-        if array is None or isinstance(array, int):
-            return True
-        kind = str(array.dtype).rpartition(".")[2]
-        if self.dtype is not None and "float" in kind and kind != self.dtype:
-            return False
-        here = isinstance(array, np.ndarray) or sparse.issparse(array)
-        if here or is_numpy(self.xp):
-            return here and is_numpy(self.xp)
-        if self.device is None or not array_api_compat.is_torch_array(array):
-            return namespace(array) is self.xp
-        index = self.device.index
-        return array.device.type == self.device.type and index in (None, array.device.index)
-
     def move(self, array: Array | None) -> Array | None:
-        """The array at this place; sparse ones are dense elsewhere."""
+        """The array at this place, itself if it is there; sparse ones are dense elsewhere."""
         if array is None:
             return None
-        if sparse.issparse(array) and not is_numpy(self.xp):
+        if sparse.issparse(array) and self.xp is not np:
             require_memory(
                 8.0 * array.shape[0] * array.shape[1],
                 f"A sparse matrix of weights, {array.shape[0]} x {array.shape[1]}, which is dense "
@@ -471,8 +457,8 @@ class Place:
                     f"a number of size {float(sizes[outside][0]):.2g}: keep 'float64'."
                 )
         if sparse.issparse(array):
-            return array.astype(self.dtype)
-        return self.xp.astype(array, getattr(self.xp, self.dtype))
+            return array.astype(self.dtype, copy=False)
+        return self.xp.astype(array, getattr(self.xp, self.dtype), copy=False)
 
 
 FEW = 64

@@ -298,14 +298,10 @@ class Circuit:
         """The arrays of numbers of all blocks."""
         return [x for x in chain.from_iterable(self._each("arrays")) if x is not None]
 
-    def _is_at(self, place: arrays.Place) -> bool:
-        """Whether all arrays are there."""
-        return all(place.holds(x) for block in map(vars, self.blocks) for x in block.values())
-
     @cached_property
     def is_on_host(self) -> bool:
         """Whether all arrays are NumPy's."""
-        return self._is_at(arrays.Place("numpy"))
+        return all(isinstance(x, np.ndarray) or sparse.issparse(x) for x in self._arrays)
 
     @property
     def host(self) -> Self:
@@ -359,8 +355,7 @@ class Circuit:
         1
         """
         target = arrays.Place(where, dtype)
-        known = dtype is None and arrays.is_numpy(target.xp)
-        if self.is_on_host if known else self._is_at(target):
+        if all(target.move(x) is x for x in self._arrays):
             return self
         blocks = tuple(map(methodcaller("moved", target.move), self.blocks))
         moved = replace(self, blocks=blocks, nonnegative=self.is_known_nonnegative)
