@@ -5,9 +5,9 @@ from __future__ import annotations
 from argparse import ArgumentParser
 
 from benchmarks import (
-    cards,
     compiling,
     expected_kernels,
+    gpus,
     independence,
     langevin,
     learning,
@@ -18,7 +18,7 @@ from benchmarks import (
     streams,
 )
 
-MODULES = (expected_kernels, cards, learning, streams, quality, compiling, networks)
+MODULES = (expected_kernels, gpus, learning, streams, quality, compiling, networks)
 MODULES += (sequential, independence, langevin, peer_tests)
 BENCHMARKS = {f.__name__: f for module in MODULES for f in module.ALL}
 

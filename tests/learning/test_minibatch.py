@@ -160,7 +160,7 @@ def test_batches_end_with_their_chunk(monkeypatch):
     assert sizes[10:] == [0.0] * 9  # one step per chunk
 
 
-def test_steps_as_they_are_made_on_a_card(monkeypatch):
+def test_steps_as_they_are_made_on_a_gpu(monkeypatch):
     pytest.importorskip("torch")
     start = ek.random_circuit(4, 2, 0, cardinalities=3)
     options = {"batch_size": 20, "pseudocount": 0.5, "device": "torch", "rng": 1, **QUIET}

@@ -1,4 +1,4 @@
-"""Times on a GPU (`python -m benchmarks on_a_card`), and errors of single precision."""
+"""Times on a GPU (`python -m benchmarks on_a_gpu`), and errors of single precision."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ KERNEL = ek.RBF(0.1)
 UNITS, EPOCHS, ASKED = 16, 10, 500
 
 
-def on_a_card() -> None:
-    """Expected kernels, questions and training on a CUDA card."""
+def on_a_gpu() -> None:
+    """Expected kernels, queries and training on a GPU."""
     try:
         import torch
     except ImportError:
         return
     if not torch.cuda.is_available():
-        print("\n(no CUDA card here: the benchmark of the card is left out)")
+        print("\n(no GPU here: this benchmark is left out)")
         return
     dense_products(torch)
     evidence_and_points(torch)
@@ -233,7 +233,7 @@ def _times(passes: Any) -> list[float]:
 
 
 def precision() -> None:
-    """Answers of circuits in float32, on the host and on a card (there in TF32, too)."""
+    """Results of circuits in float32, on the CPU and on a GPU (there in TF32, too)."""
     try:
         import torch
     except ImportError:
@@ -307,4 +307,4 @@ def _array(x: Any) -> Any:
     return np.asarray(x.cpu() if hasattr(x, "cpu") else x, dtype=np.float64)
 
 
-ALL = [on_a_card, precision]
+ALL = [on_a_gpu, precision]
