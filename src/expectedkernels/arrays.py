@@ -83,7 +83,7 @@ SINGLE_RANGE = 2.0**-126, 2.0**128 - 2.0**104
 
 
 def require_memory(n_bytes: float, what: str, advice: str, limit: float | None = None) -> None:
-    """Raise a `SizeError` if something takes more memory than can be had, before it is taken.
+    """Raise a `SizeError` if something needs more memory than is available, before it is allocated.
 
     Parameters
     ----------
@@ -467,7 +467,7 @@ ODD = np.uint64(0x9E3779B97F4A7C15)
 """Spreads the bits of what it is multiplied with."""
 
 FLAGS = 8
-"""Pairs are told apart by flags for all that are possible if these are at most so many per pair."""
+"""Distinct pairs are marked among all possible ones if these are at most so many per pair."""
 
 
 def distinct_pairs(first: Any, second: Any, shape: tuple[int, int]) -> tuple[tuple[Any, Any], Any]:

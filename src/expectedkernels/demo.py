@@ -82,7 +82,7 @@ class Result:
     complete : array of shape (splits,)
         The errors (RMSE) with nothing missing.
     errors : dict
-        From methods to errors (RMSE), shape (splits, rates).
+        From methods to errors (RMSE), shape (splits, fractions).
     shown : Shown
         Of the test rows of the first split, half of whose values are missing.
     seconds : float
@@ -94,17 +94,17 @@ class Result:
     seconds: float
 
     def mean_errors(self) -> dict[str, Any]:
-        """The errors of every method at every rate, averaged over the splits."""
+        """The errors of every method at every missing fraction, averaged over the splits."""
         return {method: errors.mean(axis=0) for method, errors in self.errors.items()}
 
     def mean_ranks(self) -> dict[str, float]:
-        """The rank (1 is best) of every method, averaged over splits and rates."""
+        """The rank (1 is best) of every method, averaged over splits and missing fractions."""
         ranks = rankdata(np.stack(list(self.errors.values())), axis=0)
         return dict(zip(self.errors, ranks.mean(axis=(1, 2)).tolist(), strict=True))
 
 
 def run(seed: int = 0, n_splits: int = 8) -> Result:
-    """The errors of expected predictions and of imputation at several rates of missing values.
+    """The errors of expected predictions and of imputation at several missing fractions.
 
     Parameters
     ----------
@@ -262,7 +262,7 @@ Time: {result.seconds:.1f} s"""
 
 
 def plot(result: Result) -> Any:
-    """The axes of a picture: errors by rate, predictions with intervals, and one explanation.
+    """The axes of a picture: errors by missing fraction, intervals, and one explanation.
 
     Examples
     --------

@@ -112,9 +112,9 @@ def drift(
     so is the statistic that is compared with them; `mmd2` is that of EM until it converges.
     That *more* values are missing is no drift here: `frame()` shows the shares.
 
-    Variables are asked one by one what happens without them (`Drift.ignoring`), which finds the one
-    that changed also where no marginal distribution did; `Drift.shapley` shares the squared
-    discrepancy among all that take part, and is negative where a variable dilutes the changes of
+    `Drift.ignoring` leaves out one variable at a time, which finds the one that changed also where
+    no marginal distribution did; `Drift.shapley` shares the squared discrepancy among all that
+    take part, and is negative where a variable dilutes the changes of
     others more than it adds; `Drift.univariate` looks at every variable alone.
 
     Examples

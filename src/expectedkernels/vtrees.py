@@ -179,7 +179,7 @@ def elimination_cost(found: Elimination, cards: Sequence[int], for_pairs: bool =
 
     In an expected kernel a decision with U units and P products, W of whose weights are not zero,
     takes P^2 values from below and sums them along both axes, W (P + U); taking values takes
-    longer than summing them, most of all at joins, where none lies beside another.
+    longer than summing them, most of all at joins, where values lie apart in memory.
     """
     total = 0
     for v, below in enumerate(found.children()):

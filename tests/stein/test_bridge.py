@@ -145,7 +145,9 @@ def test_equal_samples_do_not_show_that_nothing_else_is_possible():
 def test_a_proposal_that_does_not_meet_the_samples_tells_nothing():
     certain = ek.FactorGraph([2] * 20, [((v,), [1.0, 1e-3]) for v in range(20)])
     proposal = ek.factorized([[0.5, 0.5]] * 20)
-    with pytest.warns(RuntimeWarning, match=r"hardly overlap .* of 40\), .* cannot be told. Give"):
+    with pytest.warns(
+        RuntimeWarning, match=r"hardly overlap .* of 40\), .* cannot be estimated. Give"
+    ):
         found = ek.log_partition_estimate(certain, np.zeros((40, 20)), proposal=proposal, rng=0)
     assert found.standard_error == np.inf
     assert found.interval() == (-np.inf, np.inf)

@@ -36,7 +36,7 @@ def factorized(
     vtree : Vtree, optional
         Default: balanced.
     normalized : bool
-        Whether to refuse tables that are not probabilities. With False they may hold any numbers.
+        Whether to raise for tables that are not probabilities. False allows any numbers.
 
     Returns
     -------
@@ -119,7 +119,7 @@ def mixture(
     weights : array of shape (circuits,), optional
         Default: equal ones.
     normalized : bool
-        Whether to refuse weights that are not probabilities.
+        Whether to raise for weights that are not probabilities.
 
     Returns
     -------
@@ -233,7 +233,7 @@ def hmm(
     length : int, optional
         The number of observations; may be left out if `transition` or `emission` tells.
     normalized : bool
-        Whether to refuse rows that are not probabilities. With False they may hold any numbers.
+        Whether to raise for rows that are not probabilities. False allows any numbers.
 
     Returns
     -------
@@ -305,7 +305,7 @@ def gaussian_mixture(
     vtree : Vtree, optional
         Default: balanced.
     normalized : bool
-        Whether to refuse weights that are not probabilities. With False they may be any numbers.
+        Whether to raise for weights that are not probabilities. With False they may be any numbers.
 
     Returns
     -------

@@ -341,8 +341,7 @@ class Circuit:
             "float32" or "float64". Default: as numbers are. In single precision likelihoods,
             marginals and EM multiply and sum in it, and their logs are in double precision;
             expected kernels read numbers in single precision and work in double precision. Numbers
-            that single precision does not hold, as weights below 1e-38 that are not zero, are
-            refused.
+            that single precision does not hold, as nonzero weights below 1e-38, raise.
 
         Returns
         -------
@@ -702,8 +701,8 @@ def align(p: Circuit, q: Circuit, states: str = "same") -> tuple[Circuit, Circui
     ----------
     p, q : Circuit
     states : "same" or "union"
-        What to do if a variable has labels that only one of the circuits knows: refuse, or join
-        them (with probability zero in the other circuit).
+        What to do if a variable has labels that only one of the circuits has: raise, or take all
+        of them (with probability zero in the other circuit).
 
     Returns
     -------

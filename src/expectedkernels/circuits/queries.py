@@ -381,7 +381,7 @@ def refuse_impossible(possible: Any, given: bool, why: str = "; it is no distrib
 
 
 CHUNK = 2**14
-"""How many rows are asked at once, at most."""
+"""How many rows are evaluated at once, at most."""
 
 
 def nonnegative(circuit: Circuit) -> Verdict:

@@ -41,7 +41,7 @@ STANDARD_INPUT = "standard input"
 STREAM_BYTES = 2**16
 """How much of a stream is read at once, if so much has come."""
 MOST_STATES = 100
-"""Columns of more different words are refused."""
+"""Columns with more distinct words raise."""
 FEW_CATEGORIES, FEW_ROWS = 20, 10
 """So many categories are never too many, and so few rows do not tell."""
 SIGNS = re.escape("$€£¥₹")
@@ -161,7 +161,7 @@ def warn_of_text(path: str, columns: Iterable[FrameColumn]) -> None:
 
 
 def doubt(words: Collection[str]) -> tuple[str, list[str]]:
-    """Why words are probably no categories, "" if nothing says so, and those that show it.
+    """Why words are probably no categories, "" if nothing suggests it, and those that show it.
 
     They are numbers with separators, a currency or a unit, the same in all; or numbers but for few
     of them; or dates. Marks of missing values do not count.
@@ -435,7 +435,7 @@ def fit_predictor(
 
 
 def _check_target(raw: RawTable, target: str, form: str) -> None:
-    """Refuse a target of numbers that are written as text, or have words among them."""
+    """Raise for a target of numbers that are written as text, or have words among them."""
     place, classes = f"Column {target!r} of {raw.path}", "with --classify, all are names of classes"
     column = raw[target]
     kind, odd = "mark", list(column.marks_among_numbers(form))

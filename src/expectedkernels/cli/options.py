@@ -71,7 +71,7 @@ class Answer:
 
 
 def command(run: Callable[..., Answer | None]) -> Callable[..., None]:
-    """A function that prints and draws the answer of a command, with errors in one line."""
+    """A function that prints and draws the output of a command, with errors in one line."""
 
     @wraps(run)
     def handled(**options: Any) -> None:

@@ -412,7 +412,7 @@ def _refuse(found: str, advice: str, what: str) -> None:
 
 
 def _check_kind(array: Any, what: str) -> None:
-    """Raise if NumPy would make numbers of what is none."""
+    """Raise if NumPy would convert values to numbers that are not numeric."""
     kind, first = array.dtype.kind, array.reshape(-1)[:1].tolist() or [""]
     if kind in "USaT":
         _refuse(f"text, {first[0]!r}", FRAMES if what == ARRAYS else "", what)

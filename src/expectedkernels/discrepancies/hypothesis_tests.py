@@ -760,7 +760,7 @@ def kdsd_test(
         is a density over the reals.
     k : Kernel, list of kernels, or "aggregate"; optional
         Default: ``ExpHamming()``; over the reals `IMQ` with lengthscales by the median distance
-        of the common starting point of the chains. Several kernels, or "aggregate" for rates from
+        of the common starting point of the chains. Several kernels, or "aggregate" for gammas from
         half to eight times the default, are one test: the largest standardised statistic is ranked.
     operator : "gibbs" or "shift"
         As in `SteinKernel`. Gibbs updates are bounded and need no positive target. Over the reals

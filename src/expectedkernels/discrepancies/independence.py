@@ -216,9 +216,9 @@ def as_columns(table: Any, what: str) -> Columns:
 
 
 def column_states(column: FrameColumn, n_bins: int) -> tuple[Any, tuple[Any, ...]]:
-    """The states of a column, NaN where it has no value, and their labels: at least two.
+    """The levels of a column, NaN where it has no value, and their labels: at least two.
 
-    Labels, and numbers of which there are few, are states; other numbers are divided into bins
+    Labels, and numbers of which there are few, are levels; other numbers are divided into bins
     with equal shares of the rows.
     """
     many = column.kind == "number" and len(column.distinct) > n_bins

@@ -1,4 +1,4 @@
-"""Points and weights that stand for a distribution: quadrature and herding."""
+"""Points and weights that approximate a distribution: quadrature and herding."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ ROUNDS = 20
 
 @public
 class HerdedPoints(Empirical):
-    """Weighted points that stand for a model, and how well they do.
+    """Weighted points that approximate a model, and how well.
 
     Parameters
     ----------
@@ -312,7 +312,7 @@ def herd(
     refine: bool = False,
     rng: RngLike = None,
 ) -> HerdedPoints:
-    r"""Points that stand for a model: their exact discrepancy from it is made small.
+    r"""Points that approximate a model: their exact discrepancy from it is made small.
 
     .. math:: \mathrm{MMD}^2 = M_k(p, p) - 2 \sum_i w_i \mu(x_i) + \sum_{ij} w_i w_j k(x_i, x_j),
               \qquad \mu(x) = E_p[k(X, x)]

@@ -106,7 +106,7 @@ class Operand:
 
     @cached_property
     def bounds(self) -> Any:
-        """Logs of least weights, largest sums of weights and how small units are beside others.
+        """Logs of least weights, largest sums of weights and how small units are, relatively.
 
         For every node, (4, nodes); the last row tells where weights are negative.
         """

@@ -2,8 +2,8 @@
 
 The second time, a computation is run once more with a tape (what it was sent, and what
 was read from it, is on it), and then captured with that tape: it sends and reads nothing. From
-then on it is launched as a whole. It is captured for arrays that nobody writes to, so that what
-was read remains true; others are inputs, and copied to where the graph expects them.
+then on it is launched as a whole. It is captured for read-only arrays, so that what was read
+remains true; others are inputs, and copied to where the graph expects them.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def steady_step(run: Callable[[], Any], like: Any) -> Callable[[], Any]:
 
     A step writes to tensors in place, gradients among them, and gives a tensor. Two steps are made
     on the way. What the first of these read, such as ranges of numbers, is taken to be true of all:
-    whoever calls it compares its numbers with those of `run`, now and then.
+    the caller compares its numbers with those of `run`, now and then.
     """
     tape = Tape()
     if not is_on_card(like):

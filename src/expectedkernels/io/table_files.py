@@ -195,7 +195,7 @@ class DataTable:
 def read_table(path: PathLike) -> DataTable:
     """The rows of a file of integer codes, plain or compressed with gzip.
 
-    Cells are separated by commas, semicolons, tabs, bars or white space. Empty cells, ``nan``,
+    Cells are separated by commas, semicolons, tabs, bars or white space. No text, ``nan``,
     ``NA``, ``?`` and the like are missing values. The first line is a header if one of its cells
     is neither a number nor missing.
 

@@ -508,7 +508,7 @@ def collapsed_rows(
 
 
 def as_log_weights(log_weights: Any, n: int) -> Any:
-    """Logs of importance weights that nobody can write to; some must be finite."""
+    """Read-only logs of importance weights; some must be finite."""
     logs = np.array(tables.as_floats(log_weights), dtype=np.float64)
     finite = np.isfinite(logs)
     if logs.shape != (n,) or not (logs < np.inf).all() or (n and not finite.any()):

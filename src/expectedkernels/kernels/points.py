@@ -179,7 +179,7 @@ def _table_logs(factors: Sequence[Factor], X: Any, Y: Any) -> tuple[Any, Any]:
 
 
 def check_states(table: Any, variable: int, *columns: Any) -> None:
-    """Raise unless all values are states of a table."""
+    """Raise unless all values are states that a table has."""
     x = np.concatenate(columns)
     if ((x < 0) | (x >= len(table)) | (x != np.floor(x))).any():
         raise KernelError(

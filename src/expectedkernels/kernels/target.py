@@ -117,7 +117,7 @@ ASKED_BYTES = 2**26
 """How much memory the rows of one call of the function take at most."""
 
 KEY_BYTES = 2**27
-"""How much memory the states around a batch of points take at most, before they are asked."""
+"""How much memory the states around a batch of points take at most, before their evaluation."""
 
 WORD = 2**62
 """How many joint states of variables one number tells apart."""

@@ -433,7 +433,7 @@ def em(
     callback : callable, optional
         Called after every iteration with the current circuit, on the CPU, and the mean
         log-likelihood (of `X_valid`, or as it was found in the iteration): to keep it, say by
-        ``callback=lambda p, mean: ek.io.save(p, "so_far.npz")``. EM goes on from what was kept.
+        ``callback=lambda p, mean: ek.io.save(p, "so_far.npz")``. EM resumes from such a circuit.
     progress : bool
         Whether to show a bar with the mean log-likelihood, in nats and in bits for one variable,
         and rows per second (only on a terminal).

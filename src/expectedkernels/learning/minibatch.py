@@ -64,8 +64,8 @@ def start_of(circuit: Circuit, device: Any, dtype: str | None, beta: float, most
     kind = dtype or "float64"
     if is_numpy(place.xp) and kind != "float64":
         raise CircuitError(
-            "In NumPy, EM works in double precision. Single precision needs device='torch' or a "
-            "card."
+            "In NumPy, EM works in double precision. Single precision needs device='torch' or "
+            "device='cuda'."
         )
     levels: Levels = circuit.levels
     widest = max(int(np.diff(level.all_edges.starts).max()) for level in circuit.levels.levels)

@@ -436,7 +436,7 @@ def compiled(plan: CompilationPlan, max_bytes: int = DEFAULT_MAX_BYTES) -> tuple
 
 
 def by_contexts(vtree: Vtree, stages: MessagePlan, max_bytes: int) -> tuple[Circuit, float]:
-    """What `compiled` gives by contexts: tables now, and blocks when somebody asks for them."""
+    """What `compiled` gives by contexts: tables now, and blocks when a query needs them."""
     check_max_bytes(max_bytes)
     if stages.table_bytes > min(max_bytes, DEFAULT_MAX_BYTES):
         plan = context_plan(vtree, stages)

@@ -283,8 +283,8 @@ class FactorGraph:
             first if it is possible.
         max_bytes : int
             Models whose tables need more memory than this raise `SizeError`. By contexts, units
-            are written out when a query needs them, which takes five times as much, and is
-            refused then if it does not fit; likelihoods and marginals of few rows need none (see
+            are written out when a query needs them, which takes five times as much, and
+            raises then if it does not fit; likelihoods and marginals of few rows need none (see
             `Circuit.written_out`).
         for_pairs : bool
             Without a vtree: whether it is `vtree_for_pairs`, for circuits that will meet others
@@ -466,7 +466,7 @@ class FactorGraph:
     def log_likelihood(self, X: EvidenceLike) -> Array:
         """The log-probability of every row of X, NaN entries marginalised, shape (n,).
 
-        The model is compiled when it is first asked, and normalised; `log_score` is the sum of
+        The model is compiled and normalised at the first call; `log_score` is the sum of
         logs of factors as they are.
 
         Parameters
@@ -811,7 +811,7 @@ class BayesianNetwork(FactorGraph):
 
     @classmethod
     def from_arcs(cls, arcs: Iterable[Sequence[str | int]], X: RowsLike) -> BayesianNetwork:
-        """The network of some arcs, with the variables and states of a table, and equal tables.
+        """The network of some arcs, with variables and states from rows, and equal tables.
 
         `learn_tables` fits the tables to the rows.
 
@@ -834,7 +834,7 @@ class BayesianNetwork(FactorGraph):
         CircuitError
             If the arcs form a cycle.
         DataError
-            If the states of a column are not known: it has no values, or real numbers.
+            If a column does not show the states: it has no values, or real numbers.
 
         Examples
         --------

@@ -459,7 +459,7 @@ class DefaultWeights:
         The value w'Gw of the weights, and that of equal weights.
     z_score : float
         How far the mean of the kernel over pairs of different samples is from zero, in units of its
-        standard deviation. Independent draws from the target have values around 0 up to 2
+        standard deviation. Independent samples of the target have values around 0, up to 2
         or 3; large ones say that the samples are dependent or from another distribution.
     reason : str
         The same in words.

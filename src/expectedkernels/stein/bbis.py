@@ -82,7 +82,7 @@ class ZerosPlan(NamedTuple):
 
 
 def plan_zeros(target: Any, rows: Any, zeros: str, operator: str, epsilon: float) -> ZerosPlan:
-    """What to do about the zeros of a target, by what is known of it before it is asked.
+    """What to do about the zeros of a target, by what is known of it before its evaluation.
 
     Examples
     --------
@@ -480,7 +480,7 @@ def bbis(
         Logs of target over proposal, up to a constant, where the proposal is known: the default
         weights are then shrunk towards importance weights in place of equal ones (see
         `default_weights`). Good where a proposal visits several modes. Samples that
-        carry log-weights, such as those of `cis`, need not be told. Samples of weight zero (-inf
+        carry log-weights, such as those of `cis`, need no argument. Samples of weight zero (-inf
         here, or a weight of zero that comes with them) are ignored and keep the weight zero.
     max_bytes : int
         How much memory all Gram matrices and intermediate values may take together.
@@ -578,8 +578,8 @@ def _weigh(
     check_choice("bbis", "weights", rule, RULES)
     if log_weights is not None and rule != "default":
         raise DataError(
-            f"Importance weights are what default weights are shrunk to, and weights={rule!r} are "
-            "asked for. Leave out log_weights, or ask for weights='default'."
+            "Only weights='default' use log_weights. "
+            f"Got weights={rule!r}. Leave out log_weights, or set weights='default'."
         )
     if log_weights is None and rule == "default" and isinstance(samples, WeightedSamples):
         log_weights = samples.log_weights

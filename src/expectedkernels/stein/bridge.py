@@ -43,7 +43,7 @@ class PartitionEstimate(NamedTuple):
     log_z : float
         The estimated log of the partition function.
     standard_error : float
-        Of that estimate; infinite if it cannot be told.
+        Of that estimate; infinite if it cannot be estimated.
 
     Examples
     --------
@@ -231,7 +231,7 @@ def _bridge(ours: Any, weights: Any, theirs: Any, equal_ratios: bool = False) ->
         warnings.warn(
             "Samples of the target and of the proposal hardly overlap (in the weight "
             f"of {overlap:.2g} samples of {m}), so that the error of log_z={log_z:.6g} cannot be "
-            "told. Give more samples, or a proposal that is closer to the target.",
+            "estimated. Give more samples, or a proposal that is closer to the target.",
             RuntimeWarning,
             stacklevel=3,
         )

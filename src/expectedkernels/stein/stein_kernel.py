@@ -246,8 +246,8 @@ class SteinKernel(PairwiseKernel):
         Returns
         -------
         array of shape (rows, others)
-            A tensor, if gradients by parameters of the kernel, or of a circuit that is the target,
-            are asked for.
+            A tensor, if parameters of the kernel, or of a circuit that is the target, require
+            gradients.
 
         Examples
         --------
@@ -362,7 +362,7 @@ def selected_grams(kernels: Sequence[Any], rows: Any) -> list[Any]:
     """For each of some Stein kernels of one target a function that gives kernels of some rows.
 
     It takes the numbers of rows on either side. The kernels have the same operators; rows are read,
-    and the target is asked, once for all of them.
+    and the target is evaluated, once for all of them.
 
     Examples
     --------
@@ -385,7 +385,7 @@ def selected_grams(kernels: Sequence[Any], rows: Any) -> list[Any]:
 
 
 def shared_grams(first: SteinKernel, second: SteinKernel, rows: Any) -> tuple[Any, Any]:
-    """The Gram matrices of two Stein kernels of one target, which is asked once for both."""
+    """The Gram matrices of two Stein kernels of one target, which is evaluated once for both."""
     points = first._points(rows)
     tables = site_tables(first.target, points)
     sides = [(points, kernel._moves(points, tables)) for kernel in (first, second)]
@@ -603,9 +603,9 @@ def is_strictly_positive_definite(kernel: Kernel, cardinalities: Sequence[int]) 
 class CollapsedSteinKernel(PairwiseKernel):
     r"""The Stein kernel of a target between collapsed samples.
 
-    A collapsed sample has values for some variables (:math:`x_s`) and stands for the distribution
-    of all others given these, :math:`p(x_c \mid x_s)`. The kernel of two of them is the mean of the
-    Stein kernel of p (see `SteinKernel`) over what both stand for. Every sample may
+    A collapsed sample has values for some variables (:math:`x_s`) and represents the others
+    by their conditional distribution, :math:`p(x_c \mid x_s)`. The kernel of two of them is the
+    mean of the Stein kernel of p (see `SteinKernel`) over what both represent. Every sample may
     have values for other variables.
 
     Parameters

@@ -48,15 +48,15 @@ Conditionals = Callable[[Any], list[Any]]
 class WeightedSamples:
     r"""Weighted samples of a target, some of their variables marginalised exactly.
 
-    A row stands for the target given the values in it: entries that are NaN are collapsed, and
-    have their exact conditional distribution. Together the samples stand for
+    A row represents the target given the values in it: entries that are NaN are collapsed, and
+    have their exact conditional distribution. Together the samples represent
 
     .. math:: q(x) = \sum_n w_n \, [x_{s_n} = x^n_{s_n}] \, p(x_{c_n} | x^n_{s_n})
 
     Parameters
     ----------
     target : FactorGraph, Circuit or Target
-        What the samples stand for, over discrete variables, or a density over the reals.
+        What the samples represent, over discrete variables, or a density over the reals.
     rows : array of shape (n, variables)
         NaN where a variable is collapsed.
     weights : array of shape (n,), optional
@@ -236,7 +236,7 @@ class WeightedSamples:
     def thin(
         self, m: int, kernel: Kernel | None = None, *, operator: str = "gibbs"
     ) -> WeightedSamples:
-        """The m rows, with repeats, that together stand for the target best: see `stein_thin`.
+        """The m rows, with repeats, that together represent the target best: see `stein_thin`.
 
         What is collapsed stays so. The weights do not matter, but rows of weight zero are not
         chosen: the target says which of the others are needed.
