@@ -5,21 +5,18 @@ from __future__ import annotations
 from argparse import ArgumentParser
 
 from benchmarks import (
-    compiling,
-    expected_kernels,
     gpus,
-    independence,
-    langevin,
     learning,
     networks,
     peer_tests,
     quality,
+    rejections,
     sequential,
     streams,
 )
 
-MODULES = (expected_kernels, gpus, learning, streams, quality, compiling, networks)
-MODULES += (sequential, independence, langevin, peer_tests)
+MODULES = (learning, gpus, streams, quality, networks)
+MODULES += (sequential, rejections, peer_tests)
 BENCHMARKS = {f.__name__: f for module in MODULES for f in module.ALL}
 
 

@@ -1,9 +1,9 @@
 """Coverage and width of prediction intervals and sets: `python -m benchmarks.intervals [NAME ...]`.
 
 `widths` compares intervals with those of an earlier commit (`--base COMMIT`), and `times` how long
-the first ones take; `constant` counts how often widths follow rows without a reason; `sets` has
-prediction sets of classifiers; `shift` has intervals for rows that are distributed otherwise;
-`peers` puts conformalized quantile regression of MAPIE beside them (pip install mapie).
+the first ones take; `sets` has prediction sets of classifiers; `shift` has intervals for rows that
+are distributed otherwise; `peers` puts conformalized quantile regression of MAPIE beside them (pip
+install mapie).
 """
 
 from __future__ import annotations
@@ -27,20 +27,6 @@ def wedge(n: int, seed: int) -> tuple[Any, Any]:
     rng = np.random.default_rng(seed)
     x = rng.random(n)
     return x[:, None], x + (0.05 + 2.0 * x) * rng.normal(size=n)
-
-
-NOISE = {
-    "normal": lambda rng, n: rng.normal(size=n),
-    "t(3)": lambda rng, n: rng.standard_t(3, size=n),
-    "exponential": lambda rng, n: rng.exponential(size=n),
-}
-
-
-def level(n: int, seed: int, noise: str) -> tuple[Any, Any]:
-    """Four columns, and a target with the same noise everywhere."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 4))
-    return X, np.sin(X[:, 0]) + X[:, 1] + NOISE[noise](rng, n)
 
 
 def engel() -> tuple[Any, Any]:
@@ -139,18 +125,6 @@ def widths(base: str = BASE) -> None:
             ratio = values[-1] / before[-1]
             shown = " ".join(f"{x:.3f}" for x in values[:-1])
             print(f"  {name:24}{when:8}{shown}   {ratio:.3f}")
-
-
-def constant() -> None:
-    """How often scales follow the row where the noise does not."""
-    print("\nruns in which the scale is constant, of data whose noise is; 20 of 100, 200, 400 rows")
-    for noise in NOISE:
-        adaptive = []
-        for n in (100, 200, 400):
-            for seed in range(20):
-                model = ek.ExpectedKernelRidge().fit(*level(n, seed, noise))
-                adaptive.append(model.interval_gain_[0] > 2.0 / n)
-        print(f"  {noise:12}{1.0 - np.mean(adaptive):.1%}", flush=True)
 
 
 def tables() -> dict[str, tuple[Any, Any]]:
@@ -268,7 +242,7 @@ def peers() -> None:
             print(f"  {name:10}{method:8}{shown}", flush=True)
 
 
-ALL = (widths, times, constant, sets, shift, peers)
+ALL = (widths, times, sets, shift, peers)
 INNER = {"figures": figures, "first": first}
 
 

@@ -1,8 +1,8 @@
-"""Landmark models of many rows: `python -m benchmarks.landmarks [loss] [rows] [coverage] [tables]`.
+"""Landmark models of many rows: `python -m benchmarks.landmarks [loss] [rows] [tables]`.
 
 `loss` compares 500 landmarks with all rows; `rows` fits 50 000 and 500 000 rows in fresh processes;
-`tables` puts other models beside them; `coverage` is that of intervals. Tables come from the folder
-that EXPECTEDKERNELS_DATA names, and the diamonds from the package plotnine, where it is installed.
+`tables` puts other models beside them. Tables come from the folder that EXPECTEDKERNELS_DATA names,
+and the diamonds from the package plotnine, where it is installed.
 """
 
 from __future__ import annotations
@@ -25,18 +25,7 @@ import expectedkernels as ek
 
 SHARES = (0.0, 0.3, 0.5)
 """Shares of missing values in test rows."""
-
-
-def abalone() -> tuple[Any, Any]:
-    return regression("abalone", "Rings")
-
-
-def elevators() -> tuple[Any, Any]:
-    return regression("elevators", "Goal")
-
-
-def delta_ailerons() -> tuple[Any, Any]:
-    return regression("delta_ailerons", "Sa")
+TARGETS = {"abalone": "Rings", "elevators": "Goal", "delta_ailerons": "Sa"}
 
 
 def regression(name: str, target: str) -> tuple[Any, Any]:
@@ -85,18 +74,18 @@ def errors(model: Any, X: Any, y: Any) -> list[float]:
 def loss() -> None:
     """Errors of 500 landmarks over those of all rows: 3 200 rows, 800 test rows, three splits."""
     print("\nerrors over those of all rows, at 0, 30, 50 % missing; mean of three splits")
-    for table in (abalone, elevators, delta_ailerons):
+    for name, target in TARGETS.items():
         ratios = []
         for seed in range(3):
-            X, y, *test = divided(*table(), 3200, 800, seed)
+            X, y, *test = divided(*regression(name, target), 3200, 800, seed)
             full = ek.ExpectedKernelRidge(density="gaussian", n_landmarks=None).fit(X, y)
             same = {"alpha": full.alpha_, "gamma": full.gamma_, "density": "gaussian"}
             few = ek.ExpectedKernelRidge(n_landmarks=500, **same).fit(X, y)
             chosen = ek.ExpectedKernelRidge().fit(X, y)
             own = (errors(few, *test), errors(chosen, *test))
             ratios.append([np.divide(found, errors(full, *test)) for found in own])
-        for name, ratio in zip(("same parameters", "own"), np.mean(ratios, axis=0), strict=True):
-            print(f"  {table.__name__:16}{name:18}" + "".join(f"{x:8.4f}" for x in ratio))
+        for what, ratio in zip(("same parameters", "own"), np.mean(ratios, axis=0), strict=True):
+            print(f"  {name:16}{what:18}" + "".join(f"{x:8.4f}" for x in ratio))
 
 
 def expected() -> Any:
@@ -173,23 +162,7 @@ def measure(queue: Any, method: Any, table: Any, n: int, missing: float) -> None
     queue.put((taken, (time.perf_counter() - begin) / 3, peak, found))
 
 
-def coverage() -> None:
-    """Coverage of 90 % intervals at 0, 30 and 50 % missing, and seconds for the first."""
-    print("\ncoverage of 90 % intervals at 0, 30, 50 % missing")
-    for table, n in ((diamonds, 20_000), (latent, 20_000), (elevators, 14_000)):
-        X, y, Z, wanted = divided(*table(), n, 2000)
-        model, found = ek.ExpectedKernelRidge().fit(X, y), []
-        begin = time.perf_counter()
-        model.predict_interval(Z[:1])
-        taken = time.perf_counter() - begin
-        for share in SHARES:
-            low, high = model.predict_interval(hidden(Z, share))
-            found.append(np.mean((low <= wanted) & (wanted <= high)))
-        shown = " ".join(f"{x:.3f}" for x in found)
-        print(f"  {table.__name__:12} {shown}; first interval {taken:.1f} s", flush=True)
-
-
-ALL = (loss, rows, coverage, tables)
+ALL = (loss, rows, tables)
 
 
 def chosen(names: list[str]) -> Iterator[Callable[[], None]]:

@@ -3,15 +3,14 @@
 Every cell is one test of one model with n samples, and the share of repetitions whose p-value is at
 most 5 %. Samples and simulated samples are fresh in every repetition. Cells are done in batches of
 repetitions, each with seeds of its own, over some processes (`--jobs`); with `--results FOLDER`,
-batches are kept in a folder, and those in it are not done again. SACHS and EARTHQUAKE are read from
-pgmpy, or from `--bif FOLDER` with sachs.bif and earthquake.bif.
+batches are kept in a folder, and those in it are not done again. SACHS and EARTHQUAKE come with
+pgmpy.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -24,7 +23,7 @@ from zlib import crc32
 import numpy as np
 
 import expectedkernels as ek
-from benchmarks.timing import show
+from benchmarks.timing import literature, show
 from studies.base import Results, collect, markdown
 
 N_NULL = 19
@@ -39,17 +38,6 @@ SPREAD = {"SACHS": 0.5, "EARTHQUAKE": 0.8, "rare bits": 2.0, "chain of 30": 0.6}
 """How far alternatives are: their tables are multiplied by exp(spread times normal numbers)."""
 
 FORMS = ("circuit", "graph", "function")
-
-
-def network(name: str, folder: str | None) -> Any:
-    """A network from a folder of .bif files, or from those that come with pgmpy."""
-    if folder is not None:
-        return ek.read_bif(Path(folder) / f"{name}.bif")
-    from pgmpy.utils import get_example_model
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return ek.as_model(get_example_model(name))
 
 
 def rare_bits() -> Any:
@@ -76,13 +64,13 @@ def grid(coupling: float) -> Any:
     return ek.FactorGraph([2] * 25, factors)
 
 
-MODELS: dict[str, Callable[[str | None], Any]] = {
-    "SACHS": lambda folder: network("sachs", folder),
-    "EARTHQUAKE": lambda folder: network("earthquake", folder),
-    "rare bits": lambda _: rare_bits(),
-    "chain of 30": lambda _: chain(),
-    "weak grid": lambda _: grid(0.3),
-    "strong grid": lambda _: grid(1.5),
+MODELS: dict[str, Callable[[], Any]] = {
+    "SACHS": partial(literature, "sachs"),
+    "EARTHQUAKE": partial(literature, "earthquake"),
+    "rare bits": rare_bits,
+    "chain of 30": chain,
+    "weak grid": partial(grid, 0.3),
+    "strong grid": partial(grid, 1.5),
 }
 
 TREES = ("rare bits", "chain of 30")
@@ -124,9 +112,9 @@ class Ground:
 
 
 @lru_cache(maxsize=len(MODELS))
-def ground_of(name: str, folder: str | None) -> Ground:
+def ground_of(name: str) -> Ground:
     """One of the models; raises ImportError if it is that of a library which is not there."""
-    graph = MODELS[name](folder)
+    graph = MODELS[name]()
     circuit = graph.circuit()
     forms = dict(zip(FORMS, (circuit, graph, as_function(graph)), strict=True))
     other = changed(graph, SPREAD.get(name, 0.35)).circuit()
@@ -208,9 +196,9 @@ KEYS = get_type_hints(Batch)
 VALUES = {"rejected": int, "refused": int, "seconds": float, "drawn": str}
 
 
-def done(batch: Batch, folder: str | None) -> list[tuple[Any, ...]]:
+def done(batch: Batch) -> list[tuple[Any, ...]]:
     """How often a test rejected at 5 %, and how often it did not judge, in how many seconds."""
-    ground, test = ground_of(batch.model, folder), TESTS[batch.test][0]
+    ground, test = ground_of(batch.model), TESTS[batch.test][0]
     rng = np.random.default_rng([crc32(repr(batch[:5]).encode()), batch.number])
     rejected, refused, drawn, start = 0, 0, "", time.perf_counter()
     for _ in range(batch.size):
@@ -228,9 +216,9 @@ def batches(given: Any) -> list[Batch]:
     found = []
     for model in given.models:
         try:
-            large = np.prod(ground_of(model, given.bif).tree.cardinalities) > 2**18
-        except ImportError:
-            print(f"{model} is read from pgmpy, which is not installed, or from --bif FOLDER")
+            large = np.prod(ground_of(model).tree.cardinalities) > 2**18
+        except ImportError as reason:
+            print(f"{model} is left out: {reason}")
             continue
         for test, n in product(given.tests, given.n):
             if given.power and "refit" in test and model in TREES:
@@ -252,7 +240,6 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--forms", nargs="*", default=list(FORMS), choices=FORMS)
     parser.add_argument("--models", nargs="*", default=list(MODELS), choices=list(MODELS))
     parser.add_argument("--power", action="store_true", help="samples of a model that differs")
-    parser.add_argument("--bif", metavar="FOLDER", help="where sachs.bif and earthquake.bif are")
     parser.add_argument("--jobs", type=int, default=1, help="how many processes")
     parser.add_argument("--results", type=Path, metavar="FOLDER", help="keep batches, and go on")
     parser.add_argument("--estimate", action="store_true", help="only say how long it takes")
@@ -260,12 +247,12 @@ def main(arguments: list[str] | None = None) -> None:
     wanted = batches(given)
     if given.estimate:
         first = [batch._replace(size=2) for batch in wanted if batch.number == 0]
-        cost = sum(done(batch, given.bif)[0][-2] for batch in first) * given.repeats / 2
+        cost = sum(done(batch)[0][-2] for batch in first) * given.repeats / 2
         print(f"about {cost:.0f} s, {cost / given.jobs:.0f} s with {given.jobs} processes")
         return
     with TemporaryDirectory() as folder:
         results = Results(given.results or folder, KEYS, VALUES, {})
-        todo = [(batch, given.bif) for batch in wanted if tuple(batch) not in results]
+        todo = [(batch,) for batch in wanted if tuple(batch) not in results]
         frame = collect(results, done, todo, given.jobs, progress=True).frame
     frame = frame[frame[CELL].apply(tuple, axis=1).isin({batch[:5] for batch in wanted})]
     found = frame.groupby(CELL, sort=False).agg(

@@ -5,7 +5,6 @@ Run as `python -m benchmarks.networks`, or with the names of functions to run on
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import expectedkernels as ek
-from benchmarks.timing import in_turns, seconds, show, timed
+from benchmarks.timing import in_turns, literature, seconds, show, timed
 
 CASES = (
     ("asia", 20_000, 0.5),
@@ -30,16 +29,6 @@ CASES = (
 PEERS = (("asia", 1_000, 0.3), ("child", 200, 0.3), ("alarm", 200, 0.2))
 CHANGED = ("INTUBATION", "HR", "PAP", "VENTLUNG", "MINVOLSET")
 """Variables of ALARM whose tables change."""
-
-
-def literature(name: str) -> Any:
-    """A network that comes with pgmpy."""
-    if name == "asia":
-        return ek.asia()
-    spec = importlib.util.find_spec("pgmpy")
-    if spec is None or spec.origin is None:
-        raise SystemExit("the networks come with pgmpy: pip install pgmpy")
-    return ek.read_bif(Path(spec.origin).parent / "utils" / "example_models" / f"{name}.bif.gz")
 
 
 def incomplete(network: Any, n: int, share: float, seed: int = 1) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import expectedkernels as ek
-from benchmarks.langevin import normals, score
+from benchmarks.rejections import normals, score
 from benchmarks.sequential import K, Table, network, states, tilted
 from benchmarks.timing import show
 

@@ -8,7 +8,6 @@ exactly. A call that fails is recorded with its error.
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 import tempfile
 import warnings
@@ -19,6 +18,7 @@ import numpy as np
 
 import expectedkernels as ek
 from benchmarks.commits import BASE, run, source
+from benchmarks.timing import literature
 
 TOLERANCES = {"closed": 1e-10, "fit": 1e-6, "exact": 0.0}
 NETWORKS = ("cancer", "earthquake", "survey", "sachs", "child", "alarm", "insurance")
@@ -125,9 +125,8 @@ def pairs():
 
 
 def networks():
-    folder = Path(importlib.util.find_spec("pgmpy").origin).parent / "utils" / "example_models"
     for name in NETWORKS:
-        model = ek.read_bif(folder / f"{name}.bif.gz")
+        model = literature(name)
         E = np.full(model.n_variables, np.nan)
         E[-1] = 0
         circuit = model.compile()[0]

@@ -6,8 +6,11 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+import expectedkernels as ek
 
 
 def timed(function: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
@@ -62,6 +65,16 @@ def data_file(name: str) -> Path | None:
         return path
     print(f"\n(no {name}: set EXPECTEDKERNELS_DATA to the folder with it)")
     return None
+
+
+def literature(name: str) -> Any:
+    """ASIA, or a network that comes with pgmpy."""
+    if name == "asia":
+        return ek.asia()
+    spec = find_spec("pgmpy")
+    if spec is None or spec.origin is None:
+        raise ImportError("the networks come with pgmpy: pip install pgmpy")
+    return ek.read_bif(Path(spec.origin).parent / "utils" / "example_models" / f"{name}.bif.gz")
 
 
 def show(

@@ -43,7 +43,7 @@ def test_costs_are_estimated(capsys):
 
 @pytest.mark.parametrize("name", ["chain of 30", "weak grid", "strong grid"])
 def test_models_have_the_size_that_they_say(name):
-    graph = levels.ground_of(name, None).forms["graph"]
+    graph = levels.ground_of(name).forms["graph"]
     assert graph.n_variables == (30 if name == "chain of 30" else 25)
     other = levels.changed(graph, 0.1)
     assert [f.scope for f in other.factors] == [f.scope for f in graph.factors]

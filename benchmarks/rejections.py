@@ -1,0 +1,144 @@
+"""How often tests of densities over the reals, and of conditional independence, reject at 5 %."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+import expectedkernels as ek
+from benchmarks.timing import show
+
+LEVELS, POWERS, N_NULL = 1000, 200, 19
+MEANS = np.array([[-1.5, 0.0], [1.5, 1.0], [0.5, -2.0]])
+WEIGHTS, OTHER_WEIGHTS = (0.5, 0.3, 0.2), (0.35, 0.45, 0.2)
+VARIANCE = 0.5
+
+
+def rejected(p_value: Callable[[Any], float], repeats: int, seed: Any) -> tuple[float, float]:
+    """The share of p-values of at most 5 %, and milliseconds of a repetition."""
+    rng, began = np.random.default_rng(seed), perf_counter()
+    share = float(np.mean([p_value(rng) <= 0.05 for _ in range(repeats)]))
+    return share, 1e3 * (perf_counter() - began) / repeats
+
+
+def normals(weights: Any = WEIGHTS, variance: float = VARIANCE) -> Any:
+    """A mixture of three normals in two dimensions, as a circuit."""
+    return ek.gaussian_mixture(weights, MEANS, np.full((3, 2), variance))
+
+
+def score(X: Any) -> Any:
+    """The gradient of its log-density."""
+    logs = np.log(WEIGHTS) - 0.5 * ((X[:, None] - MEANS) ** 2).sum(axis=2) / VARIANCE
+    shares = np.exp(logs - logs.max(axis=1, keepdims=True))
+    return ((shares / shares.sum(axis=1, keepdims=True)) @ MEANS - X) / VARIANCE
+
+
+def langevin() -> None:
+    """Rejections at 5 % by Langevin chains, by random signs, and by an exact mean embedding."""
+    model = normals()
+    density = ek.Target(model.log_likelihood, n_variables=2, score=score)
+    tests = {
+        "chains": lambda X, rng: ek.kdsd_test(X, density, n_null=N_NULL, rng=rng),
+        "signs": lambda X, rng: ek.kdsd_test(X, density, null="signs", n_null=N_NULL, rng=rng),
+        "mmd_test": lambda X, rng: ek.mmd_test(X, model, n_null=N_NULL, rng=rng),
+    }
+    sources = {
+        "true": lambda n, rng: model.sample(n, rng),
+        "shifted by 0.4": lambda n, rng: model.sample(n, rng) + np.array([0.4, 0.0]),
+        "other weights": lambda n, rng: normals(OTHER_WEIGHTS).sample(n, rng),
+        "variances times 1.5": lambda n, rng: normals(variance=1.5 * VARIANCE).sample(n, rng),
+    }
+    lines = []
+    for source, draw in sources.items():
+        for n in (30, 100):
+            cells = []
+            for name, test in tests.items():
+                repeats = LEVELS if source == "true" and name == "chains" else POWERS
+                share, ms = rejected(lambda rng: test(draw(n, rng), rng).p_value, repeats, n)  # noqa: B023
+                cells.append(f"{share:.3f} ({ms:.0f} ms)")
+            lines.append((f"{source}, n = {n}", *cells))
+    title = f"Rejected at 5 %, {POWERS} repetitions ({LEVELS} of the level of chains)"
+    show(title, lines, ("", *tests))
+
+
+def tables(rng: Any, effect: float) -> tuple[Any, Any, Any]:
+    """p(z), p(x | z) and p(y | x, z) of ternary variables, three in z; a logit of y = x."""
+    z = rng.dirichlet(np.full(27, 3.0))
+    x, y = rng.normal(size=(27, 3)), rng.normal(size=(27, 1, 3)) + effect * np.eye(3)
+    x, y = np.exp(x), np.exp(y)
+    return z, x / x.sum(axis=1, keepdims=True), y / y.sum(axis=2, keepdims=True)
+
+
+def rows(n: int, effect: float, rng: Any) -> tuple[Any, Any, Any, Any]:
+    """x, y, z, and the distributions of x and y given z."""
+    p_z, p_x, p_y = tables(rng, effect)
+    z = rng.choice(27, size=n, p=p_z)
+    x = (rng.random((n, 1)) > np.cumsum(p_x[z], axis=1)).sum(axis=1)
+    y = (rng.random((n, 1)) > np.cumsum(p_y[z, x], axis=1)).sum(axis=1)
+    Z = np.stack([z // 9, z // 3 % 3, z % 3], axis=1)
+    marginal = (p_x[:, :, None] * p_y).sum(axis=1)
+    return np.minimum(x, 2), np.minimum(y, 2), Z, (p_z, p_x, marginal)
+
+
+def truth(known: Any) -> Callable[[Any, Any], Any]:
+    """A density that knows the distributions: that of x for the first call, then that of y."""
+    made = iter(known[1:])
+
+    def density(X: Any, cardinalities: Any) -> Any:
+        joint = (known[0][:, None] * next(made)).T.reshape(3, 3, 3, 3)
+        return ek.FactorGraph([3] * 4, [(range(4), joint)]).circuit()
+
+    return density
+
+
+def p_value(method: str, X: Any, rng: Any) -> float:
+    x, y, Z, known = X
+    if method == "causal-learn KCI":
+        kci = import_module("causallearn.utils.cit").CIT
+        return float(kci(np.column_stack([x, y, Z]).astype(float), "kci")(0, 1, [2, 3, 4]))
+    density: Any = {
+        "true distributions": truth(known),
+        "mixture of 8": ("mixture", 8),
+        "single tree": lambda X, cards: ek.learn_chow_liu(X, cardinalities=cards),
+    }[method.removesuffix(", 20 % missing")]
+    if method.endswith("missing"):
+        Z = np.where(rng.random(Z.shape) < 0.2, np.nan, Z)
+    return ek.independence_test(x, y, Z, density=density, n_null=99, rng=rng).p_value
+
+
+def independence() -> None:
+    """Rejections at 5 % with true, learned and too simple densities, and with missing values."""
+    lines = []
+    cases = [
+        ("true distributions", 300, 400),
+        ("mixture of 8", 300, LEVELS),
+        ("mixture of 8", 1000, LEVELS),
+        ("mixture of 8, 20 % missing", 300, 400),
+        ("single tree", 300, POWERS),
+        ("causal-learn KCI", 300, 100),
+    ]
+    for method, n, repeats in cases:
+
+        def share(effect: float, repeats: int, method: str = method, n: int = n) -> Any:
+            def once(rng: Any) -> float:
+                return p_value(method, rows(n, effect, rng), rng)
+
+            return rejected(once, repeats, [n, int(10 * effect)])
+
+        try:
+            level, ms = share(0.0, repeats)
+            powers = [share(effect, min(POWERS, repeats))[0] for effect in (0.5, 1.0)]
+        except ImportError:
+            lines.append((method, str(n), *["not installed"] * 4))
+            continue
+        cells = (f"{level:.3f} ({repeats})", *(f"{power:.2f}" for power in powers))
+        lines.append((method, str(n), *cells, f"{ms:.0f}"))
+    title = "Rejected at 5 %: x and y given three ternary columns, with all interactions"
+    show(title, lines, ("", "n", "independent", "logit 0.5", "logit 1", "ms"))
+
+
+ALL = [langevin, independence]
