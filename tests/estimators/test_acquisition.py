@@ -209,7 +209,7 @@ def test_questions_follow_gains_until_the_budget_is_spent():
         shown[name] = [truth[name]]
     np.testing.assert_allclose(history.predictions[-1], model.predict(shown)[0])
     assert history.costs.tolist() == [1.0, 1.0]
-    assert "2 questions at cost 2" in repr(history)
+    assert "2 queries at cost 2" in repr(history)
     every = ek.acquire(model, {}, lambda name: truth[name], budget=np.inf)
     np.testing.assert_allclose(every.predictions[-1], model.predict(X.iloc[[5]])[0])
     assert sorted(every.asked) == sorted(X.columns)
@@ -255,7 +255,7 @@ def test_the_picture_shows_gains_of_what_is_missing():
     np.testing.assert_allclose(
         [bar.get_width() for bar in ax.patches], np.sort(history.gains[0][:2])
     )
-    with pytest.raises(ek.DataError, match=r"There were 1 questions. Got number 1"):
+    with pytest.raises(ek.DataError, match=r"There were 1 queries. Got number 1"):
         history.plot(1)
 
 

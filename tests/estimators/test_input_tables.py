@@ -191,7 +191,7 @@ def test_columns_without_values_in_fit_are_not_filled_in(density):
     X = np.random.default_rng(0).normal(size=(30, 3))
     X[3, 0], X[:, 2] = np.nan, np.nan
     imputer = ek.CircuitImputer(density=density, random_state=0)
-    with pytest.warns(UserWarning, match="in fit stay as they are, holes included: 2. Nothing"):
+    with pytest.warns(UserWarning, match="in fit keep their missing values: 2. Nothing"):
         imputer.fit(X)
     rows = X[:5].copy()
     rows[1, 2] = 7.0
@@ -211,7 +211,7 @@ def test_columns_of_frames_without_values_keep_their_types():
         }
     )
     imputer = ek.CircuitImputer().set_output(transform="pandas")
-    with pytest.warns(UserWarning, match="holes included: 'b', 'c'"):
+    with pytest.warns(UserWarning, match="keep their missing values: 'b', 'c'"):
         imputer.fit(frame)
     found = imputer.transform(frame)
     assert found.dtypes.astype(str).tolist() == frame.dtypes.astype(str).tolist()

@@ -1,1 +1,1 @@
-"""Kernel machines that accept missing values, with the conventions of scikit-learn."""
+"""Kernel models that accept missing values, with the conventions of scikit-learn."""

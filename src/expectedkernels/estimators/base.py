@@ -41,7 +41,7 @@ ROUNDING = 1e-9
 
 
 def leave_one_out(gram: Any, targets: Any, alphas: Any, weights: Any) -> Any:
-    """What kernel ridge regression without each row says of it, (alphas, rows, outputs).
+    """Leave-one-out predictions of kernel ridge regression, (alphas, rows, outputs).
 
     With S = diag(weights)^1/2 and c = (S K S + alpha)^-1 S y, the error at row i of the fit to all
     other rows is c_i / (s_i (S K S + alpha)^-1_ii): one decomposition serves all alphas.
@@ -83,7 +83,7 @@ def least(losses: Any) -> int:
 
 
 MULTIPLES = (0.0, 1.0, 4.0)
-"""What "auto" chooses the rate of masks from, in multiples of that of a standardised column."""
+"""What "auto" chooses the gamma of masks from, in multiples of that of a standardised column."""
 MARGIN = 0.05
 """By which share the loss must fall before masks count at all."""
 MOST_COMPLETE, MOST_INCOMPLETE = 1000, 300
@@ -96,7 +96,7 @@ LARGEST_RATE = 1e300
 FAR = 1e3
 """So many deviations from zero, distances from dot products lose half of their digits."""
 SMALLEST = 1e-10
-"""The smallest weight of the size of functions that rates are chosen by."""
+"""The smallest regularization strength that gamma is chosen with."""
 
 
 def _described(kind: type) -> tuple[str, dict[str, str]]:
@@ -259,7 +259,7 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
         self.densities_, self.density_weights_ = densities.parts_of(self.density_, density)
 
     def _kept(self, function: Any, **given: Any) -> Any:
-        """What a function of the density gives, from memory if it was asked before."""
+        """What a function of the density returns, from the cache if it is there."""
         return densities.kept(self.memory, self._key, function, density=self.density_, **given)
 
     def _learn_scale(self, Z: Any, sample_weight: Any = None) -> Any:
@@ -292,7 +292,7 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
         return (Z - np.where(far, middle, self._shift)) * self._factor
 
     def _rates(self, gamma: Any, n_columns: int = 0) -> Any:
-        """The rates of the kernel for standardised columns, and for masks behind them."""
+        """Gamma of every standardised column, and of the masks behind them."""
         with np.errstate(over="ignore"):
             rates = np.minimum(gamma * self._factor**2, LARGEST_RATE)
         return np.append(rates, [self.mask_rate_ for _ in range(n_columns - len(rates))])
@@ -331,21 +331,21 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class KernelMachine(DensityEstimator):
-    """A kernel machine that is fitted to, and predicts, rows with missing values.
+    """A kernel model that is fitted to, and predicts, rows with missing values.
 
     Parameters
     ----------
     fit_missing : {"auto", "mean", "expected", "drop", "raise"}
-        What to do with incomplete rows in fit. The density learns from them too, and the machine
+        What to do with incomplete rows in fit. The density learns from them too, and the model
         is fitted to their conditional means, or to expected kernels between rows (which are
         positive semidefinite); "auto" is "expected" for single circuits and "mean" for all other
         densities, of which "kernel" and "auto" take long for expected kernels: in every pair of
         incomplete rows, all pairs of up to 500 components meet (15 seconds for 400 rows of five
-        columns). "drop" leaves them out, "raise" refuses them.
+        columns). "drop" leaves them out, "raise" raises.
     mask_kernel : None, float or "auto"
         Whether it matters that a value is missing, as it may if being missing depends on the value
-        or on the target. A rate: the kernel between two rows is multiplied with
-        exp(-rate * number of variables that one of both lacks and the other shows). "auto" takes 0,
+        or on the target. The gamma of masks: the kernel between two rows is multiplied with
+        exp(-gamma * number of variables that are missing in one of both only). "auto" takes 0,
         gamma or 4 gamma (as if columns were standardised, if they are not), by the squared
         leave-one-out errors of kernel ridge regression (with alpha = 1 / 2C for a support vector
         machine), and 0 unless these fall by 5 %. See the notes.
@@ -370,11 +370,11 @@ class KernelMachine(DensityEstimator):
         The landmarks, in the units of the table and with one column for every category. Missing
         values are replaced by conditional means.
     gamma_ : float or array
-        The rate of the kernel (of every column, standardised if they are).
+        The gamma of the kernel (of every column, standardised if they are).
     fit_missing_ : {"mean", "expected"} or None
         What was done with incomplete rows; None if there were none.
     mask_rate_ : float
-        The rate of the mask kernel; 0 if masks do not count.
+        The gamma of the mask kernel; 0 if masks do not count.
     """
 
     standardize: bool = True
@@ -463,7 +463,7 @@ class KernelMachine(DensityEstimator):
         y : array of shape (rows,), or (rows, targets) for kernel ridge regression
             Of data in chunks the name of a column (its number, of arrays), or a list of these.
         sample_weight : array of shape (rows,), optional
-            How much errors count in each row. The density does not use it. Of data in chunks the
+            Weights of the errors of rows. The density does not use them. Of data in chunks the
             name of a column.
 
         Returns
@@ -526,12 +526,12 @@ class KernelMachine(DensityEstimator):
         return Z[used], self._as_target(y)[used], weights[used]
 
     def _require_complete(self, gaps: Any) -> None:
-        """Raise if incomplete rows are to be refused."""
+        """Raise if rows are incomplete, and fit_missing='raise'."""
         if gaps.any() and self.fit_missing == "raise":
             raise DataError(
                 f"X has {int(gaps.sum())} rows with missing values (the first is row "
-                f"{int(np.flatnonzero(gaps)[0])}), and {type(self).__name__} was asked to refuse "
-                "them by fit_missing='raise'. 'auto' learns from them, 'drop' leaves them out."
+                f"{int(np.flatnonzero(gaps)[0])}), which {type(self).__name__} does not accept "
+                "with fit_missing='raise'. 'auto' learns from them, 'drop' leaves them out."
             )
 
     def _n_matrices(self) -> int:
@@ -633,7 +633,7 @@ class KernelMachine(DensityEstimator):
         self.landmarks_ = self.columns_.undo(whole[rows])
 
     def _nystrom(self, gamma: Any, mask_rate: float) -> Nystrom:
-        """The features of landmarks for given rates; masks are columns if they count."""
+        """The features of landmarks for values of gamma; masks are columns if they count."""
         points = self._landmarks if mask_rate else self._landmarks[:, : len(self._shift)]
         more = np.full(points.shape[1] - len(self._shift), mask_rate)
         rates = np.append(self._rates(gamma), more)
@@ -697,10 +697,7 @@ class KernelMachine(DensityEstimator):
         return coef, intercept, None
 
     def _choose(self, Z: Any, masks: Any, y: Any, sample_weight: Any, gamma: Any = None) -> None:
-        """Learn the rates of the kernel, and of the mask kernel.
-
-        That is the one by which kernel ridge regression is best at rows that are left out.
-        """
+        """Learn gamma of the kernel, and of masks: the one of the least leave-one-out errors."""
         self.gamma_ = self._rate(self._for_kernel(Z)) if gamma is None else gamma
         if self.mask_kernel == "auto" and masks.any():
             alpha, targets = self._as_ridge(Z, masks, y)
@@ -712,7 +709,7 @@ class KernelMachine(DensityEstimator):
     def _best(
         self, Z: Any, masks: Any, y: Any, rows: Any, weights: Any, choices: tuple[Any, Any, Any]
     ) -> tuple[float, Any, float]:
-        """The weight, the rate, and that of masks that are best at rows that are left out."""
+        """The alpha, the gamma and that of masks with the smallest leave-one-out loss."""
         (alphas, gammas, shares), known = choices, self.mask_rate_
         if len(alphas) * len(gammas) * len(shares) == 1:
             return float(alphas[0]), gammas[0], known
@@ -732,7 +729,7 @@ class KernelMachine(DensityEstimator):
     def _left_out(
         self, gamma: Any, mask_rates: Any, Z: Any, masks: Any, y: Any, alphas: Any, weights: Any
     ) -> Iterator[Any]:
-        """What fits without each row say of it, for every rate of masks."""
+        """Leave-one-out predictions, for every gamma of masks."""
         if self.n_landmarks_ is None:
             gram, own = self._gram(gamma, Z), masks.astype(np.float64)
             for rate in mask_rates:
@@ -746,7 +743,7 @@ class KernelMachine(DensityEstimator):
             yield ridge.left_out(F, y, weights, alphas)
 
     def _losses(self, left_out: Any, targets: Any, weights: Any) -> Any:
-        """The squared errors of answers, (alphas, rows, outputs), for every alpha."""
+        """The squared errors of predictions, (alphas, rows, outputs), for every alpha."""
         return ((left_out - targets) ** 2).sum(axis=2) @ weights
 
     def _some_rows(self, rows: Any, Z: Any, y: Any) -> Any:
@@ -785,7 +782,7 @@ class KernelMachine(DensityEstimator):
         return kernel_expansion.expect(self._machine, self.density_, Z, self._resources)
 
     def _rate(self, Z: Any) -> Any:
-        """The rate of the kernel for data that may be incomplete."""
+        """The gamma of the kernel for data that may be incomplete."""
         return scaled_gamma(self.gamma, Z)
 
     def _make(self, **kernel: Any) -> Any:
@@ -794,7 +791,7 @@ class KernelMachine(DensityEstimator):
 
 
 def scaled_gamma(gamma: Any, Z: Any) -> float:
-    """The rate that "scale" or "auto" stand for, as in scikit-learn; missing values do not count.
+    """The gamma that "scale" or "auto" mean, as in scikit-learn; missing values do not count.
 
     Examples
     --------
@@ -826,4 +823,4 @@ def scaled_gamma(gamma: Any, Z: Any) -> float:
 
 
 GAMMA = [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")]
-"""What the rate of a support vector machine may be."""
+"""What gamma of a support vector machine may be."""

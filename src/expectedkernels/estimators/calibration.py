@@ -48,19 +48,19 @@ FLOOR = 0.001
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """What models say of rows that they were not fitted to.
+    """Predictions of models for rows that they were not fitted to.
 
     Attributes
     ----------
-    rows : int array of shape (answers,)
-    Z : array of shape (answers, columns)
+    rows : int array of shape (predictions,)
+    Z : array of shape (predictions, columns)
         The rows in the units of the model, NaN where a value is missing or hidden.
-    target : array of shape (answers,) or (answers, targets)
-    mean, spread : arrays of shape (answers, outputs)
+    target : array of shape (predictions,) or (predictions, targets)
+    mean, spread : arrays of shape (predictions, outputs)
         Expected values, and how far they spread over what is missing.
-    n_missing : int array of shape (answers,)
+    n_missing : int array of shape (predictions,)
         How many variables are missing.
-    logs : array of shape (answers, outputs)
+    logs : array of shape (predictions, outputs)
         Logarithms of the variances of the noise at the rows, relative to their mean.
     """
 
@@ -74,12 +74,12 @@ class HeldOut:
 
     @classmethod
     def joined(cls, parts: list[HeldOut]) -> HeldOut:
-        """The answers of several parts."""
+        """Several parts as one."""
         each = zip(*([getattr(x, f.name) for f in fields(cls)] for x in parts), strict=True)
         return cls(*map(np.concatenate, each))
 
     def some(self, index: Any) -> HeldOut:
-        """Some of the answers."""
+        """Some of them."""
         return HeldOut(*(getattr(self, f.name)[index] for f in fields(self)))
 
 
@@ -119,7 +119,7 @@ class RowScale:
         return np.hypot(spread, self.noise * np.exp(0.5 * logs))
 
     def scores(self, held_out: HeldOut) -> Any:
-        """Errors, divided by their scales, (answers, outputs)."""
+        """Errors, divided by their scales, (predictions, outputs)."""
         error = table(held_out.target) - held_out.mean
         return error / self.of(held_out.spread, held_out.logs)
 
@@ -131,7 +131,7 @@ class Training:
     Attributes
     ----------
     seed : int
-        What starts every draw: the same answers for the same model.
+        What starts every draw: the same results for the same model.
     columns : Columns
     Z : array of shape (rows, columns)
     y : array
@@ -139,7 +139,7 @@ class Training:
     machine : KernelMachine or None
         Not fitted.
     kept : dict
-        What was learned: answers by their part, scales, and what else models make of them.
+        What was learned: predictions by their part, scales, and what else models make of them.
     work : dict
         What can be made again; copies of the model do not have it.
     """
@@ -168,10 +168,10 @@ class Training:
         return np.random.default_rng(self.seed)
 
     def folds(self, by_class: bool) -> list[tuple[Any, Any, Any]]:
-        """For every fold a mask of the rows to fit to, rows to ask about, and which have copies.
+        """For every fold a mask of the rows to fit to, rows held out, and which have copies.
 
         Stratified: of every class there are rows of positive weight to fit to in all folds, and at
-        least 50 to ask about, if it has as many. Rows of weight zero are not asked about.
+        least 50 held out, if it has as many. Rows of weight zero are not held out.
         """
         n, weights, rng = len(self.Z), self.sample_weight, self.generator()
         labels = self.y if by_class else np.zeros(n)
@@ -220,13 +220,13 @@ class Training:
         return model.columns_.standardise(model._completed(self.Z[rows]))
 
     def changes(self, model: Any, rows: Any, Z: Any) -> Any:
-        """By how much answers for copies of rows change if the row of each is left out too."""
+        """By how much predictions for copies change if the row of each is left out too."""
         return 0.0
 
     def answers(self, model: Any, part: int = AS_IS) -> HeldOut:
-        """What models that were not fitted to them say of rows, as they are or with values hidden.
+        """Held-out predictions for rows, as they are or with values hidden.
 
-        Every part has its own random numbers: answers do not depend on the order of calls.
+        Every part has its own random numbers: the order of calls does not matter.
         """
         if part in self.kept:
             return self.kept[part]
@@ -250,7 +250,7 @@ class Training:
         return found
 
     def pool(self, model: Any, count: int) -> HeldOut:
-        """The answers for rows that lack about as many variables."""
+        """Held-out predictions for rows that lack about as many variables."""
         as_is, n = self.answers(model), len(model.density_.variables)
         part = part_of(count, n)
         own = np.flatnonzero(part_of(as_is.n_missing, n) == part)
@@ -264,7 +264,7 @@ class Training:
         return as_is.some(own)
 
     def every_answer(self, model: Any) -> HeldOut:
-        """All answers that there can be."""
+        """Held-out predictions for rows that lack any number of variables."""
         n = 0 if model.mask_rate_ and model.fit_missing_ else len(model.density_.variables)
         parts = np.unique(part_of(np.arange(n + 1), max(1, n)))
         return HeldOut.joined([self.answers(model, int(part)) for part in parts])
@@ -314,7 +314,7 @@ class Training:
     def _left_out_logs(self, model: Any, held_out: HeldOut, as_is: HeldOut) -> Any:
         """The logarithms of variances at copies of rows, by fits without the row of each.
 
-        Learns the scale of errors at rows as they are, when it is asked about these.
+        Learns the scale of errors at rows as they are, when these are evaluated.
         """
         scale, kept = self.once("scale fit", lambda: self._learn_scale(model, as_is), work=True)
         if kept is None:
@@ -418,7 +418,7 @@ def hidden(variables: Any, Z: Any, part: int, rng: Any) -> Any:
 
 
 def moments(machine: Any, Z: Any, rng: Any) -> tuple[Any, Any]:
-    """Exact means of a machine's outputs, and spreads over completions that are drawn.
+    """Exact means of a model's outputs, and spreads over completions that are drawn.
 
     The exact spread takes all pairs of support vectors for every pattern of missing values; a
     hundred times as long as the mean. Both are of shape (rows, outputs).
@@ -435,9 +435,9 @@ def moments(machine: Any, Z: Any, rng: Any) -> tuple[Any, Any]:
 
 
 def completed(machine: Any, Z: Any, index: Any, n: int, rng: Any) -> Any:
-    """What a machine says of drawn completions of rows, part by part.
+    """The outputs of a model at drawn completions of rows, part by part.
 
-    Yields values and deviations, (n, rows, outputs), of the machine itself at completions, the
+    Yields values and deviations, (n, rows, outputs), of the model itself at completions, the
     numbers of the rows, and the completions; deviations are zero but for processes.
     """
     for part in spans(len(index), max(1, AT_ONCE // max(1, n))):
@@ -465,7 +465,7 @@ def weighted_quantiles(scores: Any, weights: Any, n_rows: int, own: Any, levels:
     n_rows : int
         Of how many different rows there are scores: copies of a row count as one, together.
     own : array of shape (rows,)
-        The weights of the rows that are asked about.
+        The weights of the rows whose quantiles are wanted.
     levels : array
 
     Examples
@@ -494,7 +494,7 @@ class Calibrated:
     density_: Any
 
     def calibrate(self) -> Self:
-        """The model, calibrated for all rows that it could be asked about.
+        """The model, calibrated for rows with any missing values.
 
         `predict_interval`, `predict_quantiles`, `sample_predictions`, `predict_set` and the
         probabilities of `ExpectedSVC` hold out training rows when they first need them: as they
@@ -591,13 +591,13 @@ class PredictionSets(Calibrated):
 
 
 class PredictionIntervals(Calibrated):
-    """The part of a regressor that says where targets will be, not only functions of them.
+    """The part of a regressor that makes prediction intervals, by conformal prediction.
 
     Notes
     -----
     What is learned for it comes from rows that are held out: at first use, the model is fitted
-    again five times, without each fifth of its rows, and asked about up to 1000 of them, and about
-    200 with values hidden at random (unless a mask kernel says that missingness is informative).
+    again five times, without each fifth of its rows, and evaluated at up to 1000 of them, and at
+    about 200 with values hidden at random (unless a mask kernel takes missingness for informative).
     Landmark models leave rows out in closed form. Weights of rows are used in these fits only:
     intervals cover rows, not weights.
     """
@@ -660,7 +660,7 @@ class PredictionIntervals(Calibrated):
         They are symmetric around the prediction, with half-widths
         ``q * sqrt(spread**2 + noise(x)**2)``: `spread` is how far f spreads over what is missing
         (and the deviation of a process), `noise` what is left of errors, which depends on the row
-        where leave-one-out errors say so (`interval_gain_`), and `q` a quantile of the errors of
+        where leave-one-out errors show this (`interval_gain_`), and `q` a quantile of the errors of
         held-out rows that lack about as many values (conformal prediction).
 
         Parameters
@@ -698,8 +698,8 @@ class PredictionIntervals(Calibrated):
         completely at random. It is not guaranteed for every single row, nor for every pattern of
         missing values, nor if targets depend otherwise on the columns than they did in fit. The
         first call fits the model five times more, and the first for a row with missing values
-        hides values of held-out rows: see `calibrate`. Spreads come from 64 draws of what is
-        missing, with a fixed seed. The same rows have the same intervals; beside other rows, those
+        hides values of held-out rows: see `calibrate`. Spreads come from 64 samples of what is
+        missing, with a fixed seed. The same rows have the same intervals; in another table, those
         of an incomplete row vary by some percent of their width.
 
         Examples
@@ -765,7 +765,7 @@ class PredictionIntervals(Calibrated):
         return self._shaped(mean[..., None] + scale[..., None] * found)
 
     def sample_predictions(self, X: RowsLike, n: int = 100, rng: RngLike = None) -> Array:
-        """Draws from the distribution of the targets of rows: their histogram, not a summary.
+        """Samples of the targets of rows: their distribution, not a summary.
 
         What is missing is drawn from the density given what is observed, and to the prediction for
         the completed row an error is added that was made at a row that was held out.
@@ -775,7 +775,7 @@ class PredictionIntervals(Calibrated):
         X : array or data frame of shape (rows, columns)
             NaN is missing.
         n : int
-            The number of draws for every row.
+            The number of samples for every row.
         rng : int, Generator or None
 
         Returns

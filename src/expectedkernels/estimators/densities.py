@@ -85,7 +85,7 @@ class NormalDensity(Density):
         incomplete, complete = np.flatnonzero(gaps), np.flatnonzero(~gaps)
         if f.is_embedded and gaps.any():
             raise KernelError(
-                "A machine that was fitted to expected kernels under normal distributions has no "
+                "A model that was fitted to expected kernels under normal distributions has no "
                 "standard deviations for rows with missing values. Fit it with fit_missing='mean', "
                 "or under a circuit, such as density='chow_liu'."
             )
@@ -138,7 +138,7 @@ class NormalDensity(Density):
 
 
 class Axes(NamedTuple):
-    """What a covariance of the missing columns, and rates, make of kernels.
+    """What a covariance of the missing columns, and gammas, make of kernels.
 
     Attributes
     ----------
@@ -648,7 +648,7 @@ IGNORED = ("density", "columns", "n_bins", "seed", "resources")
 
 
 def kept(memory: Any, key: str | None, function: Any, **given: Any) -> Any:
-    """What a function of this module gives, from memory if it was asked before."""
+    """What a function of this module returns, from the cache if it is there."""
     if key is None:
         return function(key=key, **given)
     memory = check_memory(fspath(memory) if isinstance(memory, PathLike) else memory)

@@ -63,7 +63,7 @@ class Table:
         return "date" if dtype.is_temporal() else "text" if is_text else "object"
 
     def numbers(self, at: Sequence[int], advice: str, estimator: Any = None, least: int = 1) -> Any:
-        """Some columns as an array of numbers; refuses text, dates and infinity."""
+        """Some columns as an array of numbers; raises for text, dates and infinity."""
         read = [self._numbers(i, advice) for i in at]
         Z = np.column_stack(read) if read else np.empty((0, 0))
         check: Any = {"estimator": estimator, "input_name": "X", "ensure_min_samples": least}
@@ -662,7 +662,7 @@ def _groups(groups: Any, names: list[Any], categories: dict[int, Any]) -> list[l
 
 
 def _warn_of_free_text(name: Any, column: list[Any], categories: list[Any]) -> None:
-    """Warn if text that nobody called categorical is different in most rows."""
+    """Warn if text that is categorical by its type alone is different in most rows."""
     present = sum(not tables.is_missing(entry) for entry in column)
     numeric = isinstance(categories[0], str) and tables.look_numeric(categories)
     most = FEW_CATEGORIES if numeric else max(FEW_CATEGORIES, present / 2)

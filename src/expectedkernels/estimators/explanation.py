@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 
 MOST_PLAYERS = 20
-"""Of more players not all subsets are asked for."""
+"""Of more players not all subsets are evaluated."""
 BATCH = 2**15
 """Rows are taken together up to so many coalitions: they share what depends on these only."""
 
 Result = tuple[Any, Any, Any, Any, Any]
-"""The values of players, (rows, players, outputs); the values of nobody and of all, (rows,
-outputs); standard errors, and interactions of pairs, (rows, players, players, outputs), or None."""
+"""The values of players, (rows, players, outputs); those of the empty and of the full coalition,
+(rows, outputs); standard errors, and interactions, (rows, players, players, outputs), or None."""
 
 
 def by_coalitions(
@@ -118,7 +118,7 @@ def if_independent(asked: Asked) -> Result:
     if model.mask_rate_:
         raise DataError(
             "method='independent' needs a model to which it does not matter what is missing. Got a "
-            f"{type(model).__name__} whose mask kernel has the rate {model.mask_rate_:.3g}. Use "
+            f"{type(model).__name__} whose mask kernel has mask_rate_={model.mask_rate_:.3g}. Use "
             "method='exact' or 'permutations', or fit it with mask_kernel=None."
         )
     expansion, density = model._machine.expansion, model.density_
@@ -182,13 +182,13 @@ def _factors(
 
 
 EXACT_PLAYERS = 14
-"""Up to so many players all subsets are asked for, if nothing else is said."""
+"""Up to so many players "auto" evaluates all subsets."""
 FEWEST_PERMUTATIONS = 32
 """With fewer, standard errors are too small."""
 CHUNK_ENTRIES = 2**23
-"""How many numbers rows that are asked about at once may have."""
+"""How many numbers rows that are evaluated at once may have."""
 CHUNK_ROWS = 2**16
-"""How many rows a model is asked about at once, at most."""
+"""How many rows a model is evaluated at once, at most."""
 
 ModelLike = KernelMachine | Callable[[Array], ArrayLike]
 """A fitted estimator of this library, or a function of rows in which NaN is unknown."""
@@ -382,7 +382,7 @@ def shapley_values(
     EvidenceError
         If a row has probability zero under the density.
     SizeError
-        If all subsets of more than 20 players are asked for.
+        If method="exact" has more than 20 players.
 
     Notes
     -----
@@ -440,7 +440,7 @@ def shapley_values(
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """A model as a function of columns of numbers, and the rows that it is asked about.
+    """A model as a function of columns of numbers, and the rows to explain.
 
     Attributes
     ----------
@@ -538,7 +538,7 @@ def _players(players: Sequence[Any], names: list[Any]) -> list[list[int]]:
 
 
 GAIN_ROWS = 256
-"""For how many rows the nodes of all columns are asked about at once."""
+"""For how many rows the nodes of all columns are evaluated at once."""
 GAIN_ENTRIES = 2**22
 """Rows have about ten nodes for every column: so many numbers, ten times, at once."""
 
@@ -589,7 +589,7 @@ def acquisition_gain(model: KernelMachine, X: RowsLike, costs: CostsLike | None 
     of predictions over categories.)
 
     Of an estimator with a `mask_kernel`, f is the function of the row's own mask: a value that is
-    asked for was missing all the same.
+    acquired was missing all the same.
 
     Examples
     --------
@@ -609,19 +609,19 @@ def acquisition_gain(model: KernelMachine, X: RowsLike, costs: CostsLike | None 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Acquisition:
-    """What was asked about one row, and what became of its prediction.
+    """Which values of one row were acquired, and how its prediction changed.
 
     Attributes
     ----------
     asked : list
-        The columns, in the order in which they were asked about; a list of names for a group.
+        The columns, in the order of the queries; a list of names for a group.
     answers : list
-    predictions : array of shape (questions + 1,)
-        The expected prediction before the first question, and after each; with one more axis if
-        there are several outputs.
-    gains : array of shape (questions, columns)
-        What `acquisition_gain` was before each question.
-    costs : array of shape (questions,)
+    predictions : array of shape (queries + 1,)
+        The expected prediction before the first query, and after each; with one more axis if there
+        are several outputs.
+    gains : array of shape (queries, columns)
+        What `acquisition_gain` was before each query.
+    costs : array of shape (queries,)
     columns : list
         The names of all columns.
 
@@ -631,7 +631,7 @@ class Acquisition:
     >>> X = [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
     >>> model = ek.ExpectedKernelRidge(alpha=0.01).fit(X, [0.0, 1.0, 3.0, 4.0])
     >>> ek.acquire(model, [np.nan, np.nan], lambda column: 1.0, budget=1)
-    <Acquisition: 1 question at cost 1: 0; prediction 2.00 -> 3.44>
+    <Acquisition: 1 query at cost 1: 0; prediction 2.00 -> 3.44>
     """
 
     asked: list[object]
@@ -647,17 +647,17 @@ class Acquisition:
         ends = [", ".join(f"{x:.2f}" for x in np.atleast_1d(some)) for some in first_and_last]
         names = ", ".join(map(str, self.asked)) or "nothing"
         return (
-            f"<Acquisition: {n} question{'' if n == 1 else 's'} at cost "
+            f"<Acquisition: {n} {'query' if n == 1 else 'queries'} at cost "
             f"{float(self.costs.sum()):g}: {names}; prediction {' -> '.join(ends)}>"
         )
 
     def plot(self, question: int = 0) -> Axes:
-        """The axes of a bar for the gain of every column before a question. Needs matplotlib.
+        """The axes of a bar for the gain of every column before a query. Needs matplotlib.
 
         Parameters
         ----------
         question : int
-            The number of the question, from 0.
+            The number of the query, from 0.
 
         Returns
         -------
@@ -666,7 +666,7 @@ class Acquisition:
         Raises
         ------
         DataError
-            If there was no such question.
+            If there was no such query.
 
         Examples
         --------
@@ -680,7 +680,7 @@ class Acquisition:
         from expectedkernels.plotting import plot_importances
 
         if not -len(self.gains) <= question < len(self.gains):
-            raise DataError(f"There were {len(self.gains)} questions. Got number {question}.")
+            raise DataError(f"There were {len(self.gains)} queries. Got number {question}.")
         gains = self.gains[question]
         shown = np.flatnonzero(~np.isnan(gains))
         names = [str(self.columns[i]) for i in shown]
@@ -694,7 +694,7 @@ def acquire(
     budget: float,
     costs: CostsLike | None = None,
 ) -> Acquisition:
-    """The history of asking, one by one, for the values that explain most of a prediction.
+    """The history of querying, one by one, the values that explain most of a prediction.
 
     Parameters
     ----------
@@ -704,11 +704,11 @@ def acquire(
     ask : function
         From the name of a column (its number, if columns have no names) to its value; from a list
         of names to a list of values, for one of the estimator's `groups`. A missing value (None or
-        NaN) says that it cannot be had: it is paid for, and not asked for again.
+        NaN) means that it is not available: it is paid for, and not queried again.
     budget : float
-        What all questions together may cost.
+        What all queries together may cost.
     costs : sequence of one cost per column, or mapping from columns to costs, optional
-        Default: every question costs 1. Gains are divided by costs.
+        Default: every query costs 1. Gains are divided by costs.
 
     Returns
     -------
@@ -717,7 +717,7 @@ def acquire(
     Raises
     ------
     DataError
-        If an argument does not fit the model, or an answer its column.
+        If an argument does not fit the model, or a value of `ask` its column.
 
     Notes
     -----
@@ -763,7 +763,7 @@ def acquire(
         found = [answer] * len(names) if is_missing(answer) else found
         if len(found) != len(names):
             raise DataError(
-                f"The answer of 'ask' for columns {names} must be a value for each. Got {answer!r} "
+                f"The result of 'ask' for columns {names} must be a value for each. Got {answer!r} "
                 "instead."
             )
         for i, entry in zip(options[best], found, strict=True):

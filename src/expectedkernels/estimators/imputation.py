@@ -65,7 +65,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
     infinitely many.
 
     Columns that have no value at all in fit stay as they are, with a warning: scikit-learn's
-    imputers leave them out, or fill in zeros (`keep_empty_features`), which nobody has seen there.
+    imputers leave them out, or fill in zeros (`keep_empty_features`), which never occurred there.
 
     The default has every strategy. Other densities that are no circuits have no "map",
     and take bits and codes for numbers: the category of the largest bit is taken, and the nearest
@@ -123,7 +123,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         if empty := [self.columns_.names[i] for i in self._empty]:
             shown = ", ".join(map(repr, empty))
             warnings.warn(
-                f"Columns without a value in fit stay as they are, holes included: {shown}. "
+                f"Columns without a value in fit keep their missing values: {shown}. "
                 "Nothing is known of what could be in them: leave them out, or learn from others.",
                 stacklevel=2,
             )
@@ -175,8 +175,8 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         return [whole]
 
     @removed(
-        method="completions are independent draws; for means over what is missing use "
-        "expected_prediction, for a few points that stand for a distribution 'herd'"
+        method="completions are independent samples; for means over what is missing use "
+        "expected_prediction, for a few points that represent a distribution 'herd'"
     )
     def sample(
         self, X: RowsLike, n: int = 1, random_state: int | np.random.RandomState | None = None
@@ -215,7 +215,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         if self.strategy == "map" and not isinstance(self._of_states, CircuitDensity):
             raise DataError(
                 "The strategy 'map' of CircuitImputer needs a circuit as density, such as "
-                f"'chow_liu'. Got density={self.density!r}, which is none. Give such a one, or "
+                f"'chow_liu'. Got density={self.density!r}, which is not one. Give a circuit, or "
                 f"{other}."
             )
 
@@ -275,7 +275,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         return table
 
     def _typed(self, table: Any, X: Any) -> Any:
-        """The table as a data frame with types of its own for every column, if that is asked for.
+        """The table as a data frame with a type for every column, if `set_output` wants pandas.
 
         Otherwise scikit-learn would make all columns objects, and categories would be lost.
         """
@@ -312,7 +312,7 @@ class ExpectedKernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         The number of landmarks, drawn at random from the complete rows that differ; fewer if there
         are not as many. If no row is complete, landmarks are the distributions of incomplete ones.
     gamma : {"scale", "auto"} or float
-        The rate of the kernel ``exp(-gamma |x - x'|^2)``.
+        That of the kernel ``exp(-gamma |x - x'|^2)``.
     normalize : bool
         Whether to multiply features with the inverse root of the landmarks' kernel matrix, so that
         inner products of features approximate expected kernels (the Nyström method).
@@ -325,7 +325,7 @@ class ExpectedKernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     densities_, density_weights_ : list of str and array
         What the density is an average of, and with which weights.
     gamma_ : float
-        The rate of the kernel.
+        What was given, or is meant by the name.
 
     Examples
     --------

@@ -39,7 +39,7 @@ BUNDLES = 4
 
 @dataclass(frozen=True)
 class Resources:
-    """How much of the machine to use, and how exact to be.
+    """Workers and memory to use, and how exact to be.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class Resources:
     def map(self, work: Callable[[Any], Any], tasks: list[Any]) -> Iterator[Any]:
         """The results of all tasks, in their order.
 
-        Workers may be other processes, or other machines: what `work` finds out must be in what it
+        Workers may be other processes, or other computers: what `work` finds out must be in what it
         returns.
         """
         workers = effective_n_jobs(self.n_jobs)
@@ -271,7 +271,7 @@ class Machine:
 def expect(
     machine: Machine, density: Any, Z: Any, resources: Resources, return_std: bool = False
 ) -> Any:
-    """The expected answers of a machine for rows with missing values (and their deviations)."""
+    """The expected outputs of a model for rows with missing values (and their deviations)."""
     incomplete, rows = read_rows(density, Z)
     f, prior = machine.expansion, machine.prior
     complete = np.setdiff1d(np.arange(len(Z)), incomplete)
@@ -369,7 +369,7 @@ def _read_process(model: Any) -> Machine:
 
 
 def read_gp_kernel(kernel: Any, n_columns: int) -> tuple[float, Any, float]:
-    """The amplitude and the rates of the RBF part of a kernel, and the level of its noise."""
+    """The amplitude and the gammas of the RBF part of a kernel, and the level of its noise."""
     terms = _terms(kernel, n_columns)
     smooth = [(amplitude, rates) for amplitude, rates, white in terms if not white]
     if len(smooth) != 1 or not smooth[0][1].any():

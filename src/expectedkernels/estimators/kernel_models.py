@@ -36,9 +36,9 @@ from expectedkernels.estimators.kernel_expansion import Prior, distinct, read_gp
 from expectedkernels.estimators.landmarks import Source
 
 ALPHAS = 10.0 ** np.arange(-3.0, 1.5, 0.5)
-"""What "auto" chooses the weight of the size of functions from."""
+"""What "auto" chooses the regularization strength from."""
 RATES = (0.03, 0.1, 0.3, 1.0, 3.0)
-"""What "auto" chooses the rate of the kernel from, in multiples of "scale"."""
+"""What "auto" chooses gamma from, in multiples of "scale"."""
 LEAST_SHARE = 0.01
 """The smallest probability of a class, before probabilities are made to sum to one."""
 
@@ -52,7 +52,7 @@ class LeastSquares(base.KernelMachine):
     def _choose_left_out(
         self, Z: Any, masks: Any, y: Any, labels: Any, sample_weight: Any, shares: Any = (0.0,)
     ) -> tuple[float, Any, float]:
-        """The weight, the rate of the kernel and that of masks.
+        """The alpha, the gamma of the kernel and that of masks.
 
         Rows that differ are left out one by one, equal ones together.
         """
@@ -91,9 +91,9 @@ class ExpectedKernelClassifier(ClassifierMixin, PredictionSets, LeastSquares):  
     Parameters
     ----------
     alpha : float or "auto"
-        How much the size of the functions counts.
+        Regularization strength.
     gamma : float, "scale" or "auto"
-        The rate of the kernel ``exp(-gamma |x - x'|^2)``; "scale" as in scikit-learn's SVC.
+        That of the kernel ``exp(-gamma |x - x'|^2)``; "scale" as in scikit-learn's SVC.
 
     Attributes
     ----------
@@ -114,8 +114,8 @@ class ExpectedKernelClassifier(ClassifierMixin, PredictionSets, LeastSquares):  
 
     Notes
     -----
-    "auto" takes what makes the log loss of the leave-one-out probabilities smallest, of rates
-    around "scale", of alphas from 0.001 to 10, and of rates of masks for each of these (0
+    "auto" takes what makes the log loss of the leave-one-out probabilities smallest, of gammas
+    around "scale", of alphas from 0.001 to 10, and of gammas of masks for each of these (0
     unless the loss falls by 5 %). Rows that are equal, with equal labels, are left out together;
     the frequencies of the classes stay those of all rows.
 
@@ -242,7 +242,7 @@ class ExpectedKernelClassifier(ClassifierMixin, PredictionSets, LeastSquares):  
         return np.eye(len(self.classes_))[np.searchsorted(self.classes_, y)] - self._target[0]
 
     def _choose(self, Z: Any, masks: Any, y: Any, sample_weight: Any, gamma: Any = None) -> None:
-        """Choose the weight and the rates that are "auto"."""
+        """Choose what is "auto" of alpha, gamma and the gamma of masks."""
         shares = base.MULTIPLES if self.mask_kernel == "auto" and masks.any() else (0.0,)
         best = self._choose_left_out(Z, masks, y, y.argmax(axis=1), sample_weight, shares)
         self.alpha_, self.gamma_, self.mask_rate_ = best
@@ -255,7 +255,7 @@ class ExpectedKernelClassifier(ClassifierMixin, PredictionSets, LeastSquares):  
 
 
 def weighted_scale(Z: Any, weights: Any) -> float:
-    """The rate that "scale" stands for, with rows that count as much as they weigh."""
+    """The gamma that "scale" means, with rows that count as much as they weigh."""
     seen = ~np.isnan(Z)
     entries, shares = Z[seen], np.broadcast_to(weights[:, None], Z.shape)[seen]
     if not len(entries):
@@ -337,13 +337,13 @@ class ExpectedSVR(Regressor, SupportVectors):
     Parameters
     ----------
     C : float
-        How much errors count.
+        Inverse regularization strength.
     epsilon : float
         Errors below this do not count; in standard deviations of the target if `standardize`.
     gamma : {"scale", "auto"} or float
-        The rate of the kernel ``exp(-gamma |x - x'|^2)``, as in scikit-learn's SVR.
+        That of the kernel ``exp(-gamma |x - x'|^2)``, as in scikit-learn's SVR.
     tol : float
-        When to stop.
+        Stopping tolerance.
 
     Attributes
     ----------
@@ -356,9 +356,9 @@ class ExpectedSVR(Regressor, SupportVectors):
     circuit_ : Circuit or None
         The tree among them, if there is one.
     gamma_ : float
-        The rate of the kernel (of standardised columns if `standardize`).
+        The gamma of the kernel (of standardised columns if `standardize`).
     mask_rate_ : float
-        The rate of the mask kernel, 0 if masks do not count.
+        The gamma of the mask kernel, 0 if masks do not count.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -368,7 +368,7 @@ class ExpectedSVR(Regressor, SupportVectors):
 
     Notes
     -----
-    The answer is consistent when values are missing (completely) at random, f is the best predictor
+    The result is consistent when values are missing (completely) at random, f is the best predictor
     of the target and the density is right. SVR estimates medians rather than means.
 
     With `standardize`, f is what ``make_pipeline(StandardScaler(), SVR())`` inside a
@@ -388,7 +388,7 @@ class ExpectedSVR(Regressor, SupportVectors):
 
     With a `mask_kernel`, the function depends on what is missing, and what it expects is
     right only for rows whose values are missing for the reasons they were missing for in fit. Give
-    it rows with holes in fit: of other rows it says nothing. In `shapley_values` and
+    it incomplete rows in fit: without any, masks are not learned from. In `shapley_values` and
     `acquisition_gain` the function is the one of the row's own mask.
 
     Examples
@@ -466,7 +466,7 @@ class ExpectedKernelRidge(Regressor, LeastSquares):
     alpha_ : float
         What was given, or chosen.
     gamma_, mask_rate_ : float
-        The rates of the kernel, and of the mask kernel.
+        The gamma of the kernel, and that of the mask kernel.
 
     Examples
     --------
@@ -491,7 +491,7 @@ class ExpectedKernelRidge(Regressor, LeastSquares):
         return self.alpha_, table(y)
 
     def _choose(self, Z: Any, masks: Any, y: Any, sample_weight: Any, gamma: Any = None) -> None:
-        """Learn the rates of the kernels, and the weight if it is "auto"."""
+        """Learn the gammas of the kernels, and alpha if it is "auto"."""
         self.alpha_ = self.alpha
         if isinstance(self.alpha, str):
             given = Z, masks, table(y), table(y), sample_weight
@@ -614,13 +614,13 @@ class ExpectedSVC(ClassifierMixin, PredictionSets, SupportVectors):  # type: ign
     Parameters
     ----------
     C : float
-        How much errors count.
+        Inverse regularization strength.
     gamma : {"scale", "auto"} or float
-        The rate of the kernel ``exp(-gamma |x - x'|^2)``, as in scikit-learn's SVC.
+        That of the kernel ``exp(-gamma |x - x'|^2)``, as in scikit-learn's SVC.
     tol : float
-        When to stop.
+        Stopping tolerance.
     class_weight : dict, "balanced" or None
-        How much errors in each class count.
+        Weights of the errors of classes.
 
     Attributes
     ----------
@@ -633,7 +633,7 @@ class ExpectedSVC(ClassifierMixin, PredictionSets, SupportVectors):  # type: ign
     circuit_ : Circuit or None
         The tree among them, if there is one.
     gamma_, mask_rate_ : float
-        The rates of the kernel, and of the mask kernel.
+        The gamma of the kernel, and that of the mask kernel.
 
     Examples
     --------
@@ -694,8 +694,8 @@ class ExpectedSVC(ClassifierMixin, PredictionSets, SupportVectors):  # type: ign
         X : array or data frame of shape (rows, columns)
         return_std : bool
             Also return how far it spreads over what is missing; zero for complete rows. For more
-            than two classes, values are votes of pairs, and their deviations come from 256 draws
-            of what is missing, with a fixed seed.
+            than two classes, values are votes of pairs, and their deviations come from 256
+            samples of what is missing, with a fixed seed.
         std_tol : float
             The relative error that standard deviations may have; 0 asks for exact ones, which take
             all pairs of support vectors for every row. Exact where that is quick.
@@ -735,7 +735,7 @@ class ExpectedSVC(ClassifierMixin, PredictionSets, SupportVectors):  # type: ign
         Those of pairs of classes are sigmoids of the expected decision functions, flatter where
         these spread over what is missing, and fitted to rows that are held out; more than two
         classes are joined by pairwise coupling. They need not agree with `predict` where it is
-        close. The first call fits the machine five times more.
+        close. The first call fits the model five times more.
 
         Parameters
         ----------
@@ -884,7 +884,7 @@ class ExpectedGaussianProcessRegressor(Regressor, base.KernelMachine):
     kernel_ : kernel
         With fitted parameters.
     mask_rate_ : float
-        The rate of the mask kernel.
+        The gamma of the mask kernel.
     densities_, density_weights_ : list of str and array
         What the density is an average of, and with which weights.
     circuit_ : Circuit or None
@@ -954,7 +954,7 @@ class ExpectedGaussianProcessRegressor(Regressor, base.KernelMachine):
 
     @contextmanager
     def _own_bounds(self) -> Iterator[None]:
-        """Parameters at the bounds of the default kernel are no news: nobody chose these."""
+        """No warnings that parameters of the default kernel are at bounds, which are ours."""
         with warnings.catch_warnings():
             if self.kernel is None:
                 warnings.filterwarnings("ignore", "The optimal value found for", ConvergenceWarning)

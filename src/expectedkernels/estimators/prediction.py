@@ -21,7 +21,7 @@ from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.target import values_of
 
 SHARPER = 4.0
-"""Models are rougher than the default kernel: its rates are multiplied by this."""
+"""Models are rougher than the default kernel: its gammas are multiplied by this."""
 
 
 def completions_of(
@@ -43,7 +43,7 @@ def completions_of(
 def expected_answers(
     model: Any, density: CircuitDensity, Z: Any, n: int, kernel: Kernel | None, rng: Any
 ) -> tuple[Any, Any]:
-    """The means of a model's answers over few completions of every row, and deviations."""
+    """The means of a model's outputs over few completions of every row, and deviations."""
     incomplete, rows = read_rows(density, Z)
     if not len(Z):
         return np.zeros(0), np.zeros(0)
@@ -70,10 +70,10 @@ def expected_answers(
 
 
 def answers_of(model: Any) -> Callable[[Any], Any]:
-    """The function from complete rows to the numbers that a model is asked for.
+    """The function from complete rows to the outputs of a model.
 
-    Probabilities of classes, decision functions or predictions, whatever comes first; a model that
-    is a function is asked itself.
+    Probabilities of classes, decision functions or predictions, whatever comes first; or the model,
+    if it is a function.
     """
     known = not isinstance(model, type) and hasattr(model, "__sklearn_tags__")
     labels = known and is_classifier(model)
@@ -122,8 +122,8 @@ def expected_prediction(
     .. math:: E[f(x) \mid x_{obs}], \quad x \sim p
 
     Complete rows get the model's own prediction; a row of nothing but missing values gets E[f].
-    It is exact for kernel machines, :math:`f(x) = \sum_j a_j k(s_j, x) + b`. Any other model
-    is asked at a few completions of each row, with the weights of a Bayesian quadrature (see
+    It is exact for kernel models, :math:`f(x) = \sum_j a_j k(s_j, x) + b`. Any other model is
+    evaluated at a few completions of each row, with the weights of a Bayesian quadrature (see
     `herd`).
 
     Parameters
@@ -146,11 +146,11 @@ def expected_prediction(
         all pairs of support vectors. Those of Gaussian processes, and of few support vectors, are
         exact in any case; those by completions are estimates that do not heed it.
     n_completions : int
-        For models that are no kernel machines: at how many completions of a row they are asked. If
-        a row has no more possible ones, all are used, and the answer is exact.
+        For other models: at how many completions of a row they are evaluated. If a row has no more
+        possible ones, all are used, and the result is exact.
     kernel : Kernel, optional
         That of the quadrature, over the variables of the circuit. Default: that of `herd`, with
-        four times its rates.
+        four times its gammas.
     groups : sequence of int or lists of int, optional
         For every variable of the circuit its column, or the columns of its one-hot bits. Default:
         one column per variable, or, if there are as many columns as states of all variables
@@ -160,7 +160,7 @@ def expected_prediction(
     max_bytes : int
         Rows are worked on in chunks so that intermediate values stay below this.
     rng : int, Generator or None
-        Completions are chosen among draws, if there are more than max(1000, 10 n_completions).
+        Completions are chosen among samples, if there are more than max(1000, 10 n_completions).
 
     Returns
     -------
@@ -176,17 +176,17 @@ def expected_prediction(
 
     Notes
     -----
-    The answer is consistent when values are missing (completely) at random, f is the best
+    The result is consistent when values are missing (completely) at random, f is the best
     predictor and the circuit is right. The sign of an expected decision function is not the
     expectation of its sign.
 
     Cost: one sweep over the circuit for all rows that differ in what they say, against all
     distinct support vectors. The exact standard deviation needs all pairs of support vectors that
     differ in the missing columns, row by row; to a tolerance, all of them and a few functions (10
-    or so) that they are combinations of. Completions cost an expected kernel with 1000 draws for
-    each row that differs, and `n_completions` predictions. They know nothing of the model but that
-    it says similar things of similar rows: of a forest with leaves of single rows, which does not,
-    30 of them know about as much as 10 of one with leaves of five.
+    or so) that they are combinations of. Completions cost an expected kernel with 1000 samples
+    for each row that differs, and `n_completions` predictions. All that they use of the model is
+    that it is smooth: for a forest with leaves of single rows, which is not, 30 of them are about
+    as good as 10 for one with leaves of five.
 
     Examples
     --------

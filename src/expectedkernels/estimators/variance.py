@@ -26,7 +26,7 @@ BASIS_POINTS = 64
 BASIS_ERROR = 1e-11
 """Functions of one column are left out below this share of the largest."""
 MOST_NODES = 20_000
-"""With more nodes of one column, all pairs of points are asked."""
+"""With more nodes of one column, all pairs of points are evaluated."""
 FLOOR = 1e-7
 """Deviations below this share of the size of the coefficients are not trusted."""
 SHARE, MEAN_SHARE = 1.0, 0.2
@@ -328,7 +328,7 @@ ROUNDING = 10.0 * float(np.finfo(np.float64).eps)
 DOUBTFUL = 1e6
 """A variance is looked at again if it is not larger than its rounding error by this factor."""
 LOST = 10.0
-"""One that cannot be had otherwise is not to be trusted if not larger by this factor."""
+"""One that cannot be computed otherwise is not to be trusted if not larger by this factor."""
 MOST_KERNELS = 10**8
 """How many kernels may be evaluated for one row."""
 
@@ -371,7 +371,7 @@ def stable_variance(
     if lost.any():
         warnings.warn(
             f"The standard deviations of {int(lost.sum())} rows are too small beside the "
-            "coefficients of the model to be told from rounding errors: they are rough. "
+            "coefficients of the model to exceed rounding errors: they are rough. "
             "Coefficients are smaller with a smaller C, or a larger alpha.",
             RuntimeWarning,
             stacklevel=2,
