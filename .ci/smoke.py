@@ -1,4 +1,4 @@
-"""What an installed wheel must do: exact numbers, a kernel machine with holes, a file and back."""
+"""What an installed wheel must do: exact numbers, a model of incomplete rows, a file and back."""
 
 import math
 import sys
@@ -16,9 +16,9 @@ found = ek.expected_kernel(p, q, ek.Delta())
 if not math.isclose(found, (0.12 + 0.32) * 0.5, rel_tol=1e-12):
     sys.exit(f"The expected kernel is {found}.")
 X = np.random.default_rng(0).normal(size=(40, 3))
-y, holes = X.sum(axis=1), np.where(np.eye(40, 3) > 0, np.nan, X)
-if not np.isfinite(ek.ExpectedKernelRidge().fit(holes, y).predict(holes)).all():
-    sys.exit("A kernel machine predicts numbers that are not finite.")
+y, incomplete = X.sum(axis=1), np.where(np.eye(40, 3) > 0, np.nan, X)
+if not np.isfinite(ek.ExpectedKernelRidge().fit(incomplete, y).predict(incomplete)).all():
+    sys.exit("A kernel model predicts numbers that are not finite.")
 with tempfile.TemporaryDirectory() as folder:
     ek.save(p, Path(folder) / "p.npz")
     if ek.mmd2(ek.load(Path(folder) / "p.npz"), p, ek.Delta()) != 0.0:

@@ -1,1 +1,1 @@
-"""Benchmarks: ratios measured in one run, beside the machine's own limit."""
+"""Benchmarks: ratios measured in one run, compared with the computer's own limit."""

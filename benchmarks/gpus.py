@@ -38,7 +38,7 @@ def on_a_gpu() -> None:
 
 
 def dense_products(torch: Any) -> None:
-    """Dense circuits, beside the GPU's own rate of matrix products."""
+    """Dense circuits, compared with the GPU's own matrix products."""
     rows = []
     for units in (32, 128, 1024):
         vtree = ek.Vtree.balanced(256)
@@ -86,7 +86,7 @@ def evidence_and_points(torch: Any) -> None:
 
 
 def questions(where: str, n_variables: int = 256, units: int = 32, n_rows: int = 1000) -> None:
-    """Questions to one circuit, answered where it is and on the host."""
+    """Queries of one circuit, on its device and on the CPU."""
     p = ek.random_circuit(ek.Vtree.balanced(n_variables), units, rng=0)
     X = p.sample(n_rows, rng=1)
     X[np.random.default_rng(2).random(X.shape) < 0.5] = np.nan
@@ -105,7 +105,7 @@ def questions(where: str, n_variables: int = 256, units: int = 32, n_rows: int =
             there = circuit.to(where, dtype=dtype)
             ask(there)  # kernels are compiled once
             mine = best_of(lambda ask=ask, there=there: ask(there), 10)
-            rows.append((f"{name}, {dtype}", seconds(mine), f"{seconds(host)} on the host",
+            rows.append((f"{name}, {dtype}", seconds(mine), f"{seconds(host)} on the CPU",
                          f"{host / mine:.1f}"))  # fmt: skip
     show(f"{n_rows} rows, {n_variables} variables, K = {units}, on {where}", rows)
 
@@ -279,7 +279,7 @@ def _errors(X: Any, place: str) -> list[tuple[str, ...]]:
     means = [float(np.mean(p.log_likelihood(X))) for p in (single, double)]
     what = f"mean log-likelihood after {EPOCHS} epochs of EM"
     lines.append((what, f"{abs(means[0] - means[1]):.1e}", "absolute", ""))
-    lines.append(("predictions of a kernel machine", *_prediction(X, rows, double)))
+    lines.append(("predictions of a kernel model", *_prediction(X, rows, double)))
     return lines
 
 

@@ -186,7 +186,7 @@ def shifted(n: int, d: int, away: float, seed: int) -> tuple[Any, Any]:
 
 def shift() -> None:
     """Coverage without and with a reference of 400 rows, for means that are moved."""
-    print("\nmoved by, columns: coverage without and with reference, infinite ends; refused")
+    print("\nmoved by, columns: coverage without and with reference, infinite ends; errors")
     for away in (0.0, 0.7, 1.4):
         for d in (2, 8):
             found, refused = [], 0
@@ -206,7 +206,7 @@ def shift() -> None:
                 covered = [np.mean((low <= wanted) & (wanted <= high)) for low, high in ends]
                 found.append([*covered, np.mean(np.isinf(ends[1][0]))])
             shown = " ".join(f"{x:.3f}" for x in np.mean(found, axis=0))
-            print(f"  {away:.1f}, {d}: {shown}; {refused} of 8 refused", flush=True)
+            print(f"  {away:.1f}, {d}: {shown}; {refused} of 8 raised", flush=True)
 
 
 def peers() -> None:

@@ -27,13 +27,13 @@ def median_of(values: list[float]) -> str:
 
 
 def points_beside_peers() -> None:
-    """4096 draws compressed to 64 points: their discrepancy from the model, and seconds."""
+    """4096 samples compressed to 64 points: their discrepancy from the model, and seconds."""
     real, bits = normals(), network().circuit()
     lines: list[tuple[str, ...]] = []
     found = [_compressed(real, ek.RBF(0.2), 0.2, score), _compressed(bits, K, 0.5, None)]
     for name in found[0]:
         lines.append((name, *(cells.get(name, "-") for cells in found)))
-    title = f"{DRAWS} draws compressed to {POINTS} points: MMD to the model, mean of {TRIES} (s)"
+    title = f"{DRAWS} samples compressed to {POINTS} points: MMD to the model, mean of {TRIES} (s)"
     show(title, lines, ("", "2-D mixture, RBF(0.2)", "ASIA, ExpHamming(0.5)"))
 
 

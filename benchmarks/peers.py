@@ -1,8 +1,8 @@
-"""Other libraries on the same questions: time, memory and error, on one thread of the host.
+"""Other libraries on the same tasks: time, memory and error, on one thread of the CPU.
 
-Run as `python -m benchmarks.peers`, or with the names of questions to ask only these. Every pair of
-a question and a library has a process of its own; these are asked in turns. A library that is not
-there, or fails, is named with the reason.
+Run as `python -m benchmarks.peers`, or with the names of tasks to run only these. Every pair of a
+task and a library has a process of its own; these run in turns. A library that is not installed,
+or fails, is named with the reason.
 """
 
 from __future__ import annotations
@@ -151,14 +151,14 @@ def em_step(library: str) -> Any:
 
 
 class Timed(NamedTuple):
-    """An answer that says itself how long it took, without what only prepares for it."""
+    """A result with its own time, without preparations."""
 
     seconds: float
     answer: Any
 
 
 def posteriors(library: str) -> Any:
-    """Marginals of ASIA given each of 50 rows with gaps, beside sums over its 256 states."""
+    """Marginals of ASIA given each of 50 incomplete rows; exact: sums over its 256 states."""
     network = ek.asia()
     rng = np.random.default_rng(0)
     rows = network.sample(50, rng=0)
@@ -398,7 +398,7 @@ def serve(question: str, library: str, pipe: Any) -> None:
 
 
 def answers(question: str) -> Iterator[str]:
-    """The lines of the table for one question."""
+    """The lines of the table for one task."""
     context = get_context("spawn")
     pipes, failed = {}, {}
     for library in QUESTIONS[question][1]:
@@ -454,7 +454,7 @@ def main() -> None:
     chosen = sys.argv[1:] or list(QUESTIONS)
     packages = (OURS, CIRKIT, SPFLOW, "pyAgrum", "pgmpy", "dowhy", "scikit-learn", "torch", "numpy")
     print("Versions:", ", ".join(f"{name} {version(name)}" for name in packages), end=".\n\n")
-    print("| question | library | best of 5, ms | peak memory, MiB | error, or why there is none |")
+    print("| task | library | best of 5, ms | peak memory, MiB | error, or why there is none |")
     print("|---|---|---:|---:|---|")
     for question in chosen:
         print("\n".join(answers(question)), flush=True)

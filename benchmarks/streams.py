@@ -20,7 +20,7 @@ import expectedkernels as ek
 COLUMNS, STATES, GROUP = 8, 16, 2**18
 """Of the table: its columns, the states of each, and the rows of a row group."""
 HOLES = 0.2
-"""The share of rows with a hole, which is in any of the columns."""
+"""The share of rows with one missing value, in any of the columns."""
 NAMES = [f"x{i}" for i in range(COLUMNS)]
 Work = Callable[[Path], Any]
 TRAINING = 1000
@@ -34,8 +34,8 @@ def streams(rows: int = 2_000_000, names: Any = None, processes: Any = (1, 2)) -
         write_table(path, rows)
         taken, size = time.perf_counter() - begin, path.stat().st_size / 2**20
         print(
-            f"\n{rows:,} rows of {COLUMNS} columns with {STATES} states, a hole in {HOLES:.0%} of "
-            f"them: {size:.0f} MiB on disk, written in {taken:.0f} s",
+            f"\n{rows:,} rows of {COLUMNS} columns with {STATES} states, {HOLES:.0%} of them "
+            f"incomplete: {size:.0f} MiB on disk, written in {taken:.0f} s",
             flush=True,
         )
         for name in names or WORK:

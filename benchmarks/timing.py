@@ -21,7 +21,7 @@ def timed(function: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
 
 
 def best_of(function: Callable[[], Any], repeats: int = 20, seconds: float = 2.0) -> float:
-    """The shortest of several runs: what the machine can do when nobody disturbs it."""
+    """The shortest of several runs: what the computer can do undisturbed."""
     times: list[float] = []
     start = time.perf_counter()
     while len(times) < repeats and (not times or time.perf_counter() - start < seconds):

@@ -42,6 +42,6 @@ plt.show()
 # For a penguin without any measurement, choose the value to measure first.
 
 history = ek.acquire(model, {}, X[test].iloc[0].get, budget=3)
-print("three questions about the same penguin:")
+print("three measurements of the same penguin:")
 for name, prediction in zip(["(none)", *history.asked], history.predictions, strict=True):
     print(f"{name:>24}{prediction:9.0f}")

@@ -19,14 +19,14 @@ RUNS = (5, 10, 20, 40, 80)
 
 
 def plant():
-    """Machines in a row: each is more often down if the one before it is."""
+    """Servers in a row: each is more often down if the one before it is."""
     start = ([0], [0.9, 0.1])
     links = [([v, v + 1], [[0.93, 0.07], [0.55, 0.45]]) for v in range(MACHINES - 1)]
     return ek.FactorGraph([2] * MACHINES, [start, *links]).circuit()
 
 
 def loss(X):
-    """What a scenario costs: the simulator, which nobody wants to run often."""
+    """What a scenario costs: the simulator, which is expensive to run."""
     down = X.sum(axis=1)
     return down + 2.0 * np.sqrt(down) * (X[:, 3] + X[:, 7]) + 4.0 * (down >= 4)
 

@@ -24,7 +24,7 @@ STUDIES = {
     ),
     "missing": (
         "Predict from incomplete rows: expected predictions, imputation and boosting.",
-        "table method holes",
+        "table method missing",
     ),
 }
 """What every study does, and its options that may be repeated."""
@@ -42,7 +42,7 @@ def parser() -> ArgumentParser:
         example = f"Example: python -m studies {name} --quick"
         add = commands.add_parser(name, help=words, description=words, epilog=example).add_argument
         for option in several.split():
-            dest = option if option in ("missing", "again", "holes") else f"{option}s"
+            dest = option if option in ("missing", "again") else f"{option}s"
             words = "May be repeated; a wrong name lists all."
             add(f"--{option}", dest=dest, action="append", help=words)
         data: Any = {"type": Path, "default": folder and Path(folder)}
@@ -54,7 +54,7 @@ def parser() -> ArgumentParser:
         if name == "inference":
             add("--seed", type=int, default=0, help="Of random numbers.")
         if name == "regression":
-            words = "Whether the data must be those of the paper, bit for bit."
+            words = "Whether the data must be exactly those of the paper."
             add("--check", action=BooleanOptionalAction, default=True, help=words)
     return found
 

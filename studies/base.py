@@ -36,7 +36,7 @@ class Results:
     keys, values : mappings
         From the names of columns to their types; the first ones tell results apart.
     settings : mapping
-        Kept in `settings.json`. Results that were made with other settings are refused.
+        Kept in `settings.json`. Results that were made with other settings raise.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def choose(
     defaults: Mapping[str, Any],
     quick: Mapping[str, Any] | None = None,
 ) -> Any:
-    """The options of a run: what is asked for, else those of a quick run, else the defaults.
+    """The options of a run: those of the call, else those of a quick run, else the defaults.
 
     `names` says what values of an option are called, and which there are: all of them by default.
     None and empty sequences ask for nothing.

@@ -9,6 +9,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MADE = ("_build", "api", "gallery")
 """Folders of docs/ that a build fills."""
+CODE = ("src", "studies", "examples", "benchmarks", "docs/_ext", ".ci")
+"""Folders whose docstrings, errors and printed text people read."""
 WORDS = {
     r"holes?|rows? with gaps|gaps in (?:rows|tables)|empty cells?": "missing value, incomplete row",
     r"cards?|hosts?": "GPU, CPU",
@@ -45,7 +47,7 @@ WORDS = {
 FIELD = (
     r"support vector\s+machines?|machine learning|random walks?|posterior draws|chains, draws"
     r"|(?:learning|error|alarm|discovery|acceptance) rates?|frequently asked questions"
-    r"|empty cells, NA|grid-item-card|\(draws, variables\)"
+    r"|empty cells, NA|grid-item-card|\(draws, variables\)|estimators\.machines"
 )
 """Where these words are the field's own, or name something else."""
 
@@ -60,7 +62,12 @@ def plain(text):
 
 def pages():
     """The pages that people read, by name."""
-    paths = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    paths = [
+        *ROOT.glob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
+        *ROOT.glob("studies/*/*.md"),
+        *ROOT.glob(".github/**/*.md"),
+    ]
     kept = [path for path in sorted(paths) if not set(path.relative_to(ROOT).parts) & set(MADE)]
     return {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in kept}
 
@@ -83,6 +90,19 @@ def found(text):
 @pytest.mark.parametrize("page", pages())
 def test_pages_use_the_words_of_the_field(page):
     assert list(found(plain(pages()[page]))) == []
+
+
+def modules():
+    """The modules whose sentences are checked, by name."""
+    paths = [path for folder in CODE for path in sorted((ROOT / folder).rglob("*.py"))]
+    return {
+        path.relative_to(ROOT).as_posix(): path for path in paths if "estimators" not in path.parts
+    }
+
+
+@pytest.mark.parametrize("module", modules())
+def test_docstrings_errors_and_help_use_the_words_of_the_field(module):
+    assert list(found(plain(sentences(modules()[module])))) == []
 
 
 def test_the_table_would_notice():

@@ -219,7 +219,7 @@ class Cell(NamedTuple):
     proposal : str
         Where the samples come from: "gibbs", "uniform", "sticky" or "cis".
     collapsed : float
-        The share of the variables that are summed out.
+        The share of the variables that are marginalised.
     masks : str
         How they are chosen: "none", "per sample" or "fixed"; "online" for CIS.
     trial : int
@@ -398,7 +398,7 @@ def run(
 ) -> base.Results:
     """The errors of all methods, written to `results.csv` in a folder as they are found.
 
-    What is there already is not computed again, so an interrupted run goes on where it stopped.
+    What is there already is not computed again, so an interrupted run resumes where it stopped.
 
     Parameters
     ----------
@@ -443,7 +443,7 @@ def run(
 def reproduce(
     out: Path, folder: Path | None = None, quick: bool = False, seed: int = 0, **asked: Any
 ) -> base.Done:
-    """The study with its page and figure, written to a folder (for what is asked, see `run`)."""
+    """The study with its page and figure, written to a folder (for options, see `run`)."""
     settings = replace(QUICK if quick else Settings(), seed=seed)
     results = run(out, folder, quick, settings=settings, **asked)
     return base.write_report(results, *report(results.frame, comparable=not quick))

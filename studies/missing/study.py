@@ -1,4 +1,4 @@
-"""The study of missing values: errors of machines that expect predictions, and of others."""
+"""The study of missing values: errors of expected predictions, imputation and boosting."""
 
 from __future__ import annotations
 
@@ -145,9 +145,9 @@ def load_table(name: str, folder: str | Path | None = None) -> Table:
 
 
 STEEPNESS = 2.0
-"""How fast the chance of a hole changes with the value that it depends on."""
+"""How fast the chance of a missing value changes with the value that it depends on."""
 LOWEST_RATE, HIGHEST_RATE = 0.1, 0.8
-"""The rates at which rows of masked copies lose values: nobody knows those of the test rows."""
+"""The missing fractions of masked copies: those of the test rows are unknown."""
 
 
 def draw_mask(rng: np.random.Generator, table: Table, mechanism: str, rate: float) -> Any:
@@ -201,7 +201,7 @@ def _chances(score: Any, rate: float) -> Any:
 
 
 def draw_copy(rng: np.random.Generator, X: Any, owner: Any) -> Any:
-    """The rows with more missing values, each row at a rate of its own.
+    """The rows with more missing values, each row with a missing fraction of its own.
 
     Examples
     --------
@@ -219,7 +219,7 @@ def hide(X: Any, mask: Any, owner: Any) -> Any:
 
 SVM, RIDGE = "SVM", "ridge"
 MASKED = {f"expected {machine}, mask kernel": machine for machine in (SVM, RIDGE)}
-"""These learn from holes in training rows, and have nothing to learn where there are none."""
+"""These learn from missing values in training rows, if there are any."""
 EXPECTED = {**{f"expected {machine}": machine for machine in (SVM, RIDGE)}, **MASKED}
 IMPUTED = {
     f"{imputer}{' + indicators' if indicators else ''}, {machine}": (imputer, indicators, machine)
@@ -233,7 +233,7 @@ METHODS = (*EXPECTED, *IMPUTED, *BOOSTED)
 SIZES = (1.0, 10.0, 100.0)
 """C of support vector machines; alpha of ridge regression is one over it."""
 RATES = (0.1, 0.3, 1.0)
-"""The rate of the kernel, in multiples of scikit-learn's "scale"."""
+"""The gamma of the kernel, in multiples of scikit-learn's "scale"."""
 BOOSTING = {"learning_rate": [0.05, 0.2], "min_samples_leaf": [5, 20]}
 FOLDS = 3
 NEIGHBOURS = 10
@@ -243,7 +243,7 @@ COPIES = 4
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """Rows to learn from, with or without holes, and what several methods need of them.
+    """Rows to learn from, complete or not, and what several methods need of them.
 
     Attributes
     ----------
@@ -287,23 +287,23 @@ class Training:
     def imputers(self) -> dict[str, tuple[Any, float]]:
         """Fitted imputers and how long that took.
 
-        Iterative imputation is fitted to rows with holes also where training rows have none: from
-        complete rows alone it would learn to stop after one round.
+        Iterative imputation is fitted to incomplete rows also where training rows are complete:
+        from complete rows alone it would learn to stop after one round.
         """
         from sklearn.experimental import enable_iterative_imputer  # noqa: F401
         from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 
-        holed = np.concatenate([self.X, self.copies[0]]) if self.complete else self.X
+        incomplete = np.concatenate([self.X, self.copies[0]]) if self.complete else self.X
         keep: Any = {"keep_empty_features": True}
         return {
             "mean": _timed(SimpleImputer(**keep).fit, self.X),
-            "iterative": _timed(IterativeImputer(random_state=0, **keep).fit, holed),
+            "iterative": _timed(IterativeImputer(random_state=0, **keep).fit, incomplete),
             "k-NN": _timed(KNNImputer(n_neighbors=NEIGHBOURS, **keep).fit, self.X),
         }
 
     @cached_property
     def own_rows(self) -> Any:
-        """Rows as the expected machines fill them in for fit: complete ones as they are."""
+        """Rows as expected predictions impute them for fit: complete ones as they are."""
         if self.complete:
             return self.X
         model = ek.ExpectedKernelRidge(alpha=1.0, groups=self.groups or None)
@@ -311,7 +311,7 @@ class Training:
 
     @cached_property
     def own_search(self) -> dict[str, dict[str, Any]]:
-        """The parameters that the rows of expected machines ask for, by machine."""
+        """The parameters that cross-validation on `own_rows` selects, by estimator."""
         return {name: searched(name, self.own_rows, self.y, self.task) for name in (SVM, RIDGE)}
 
     @cached_property
@@ -330,9 +330,9 @@ class Fitted(NamedTuple):
     seconds : float
         How long it took, without the search for parameters.
     predict : function
-        From rows with holes to targets or classes.
+        From incomplete rows to targets or classes.
     probabilities, interval : function or None
-        From rows with holes to probabilities of classes; from them and a coverage to the ends of
+        From incomplete rows to probabilities of classes; from them and a coverage to the ends of
         intervals.
     """
 
@@ -357,7 +357,7 @@ def fit_method(name: str, training: Training) -> Fitted:
 
 
 def searched(machine: str, X: Any, y: Any, task: str) -> dict[str, Any]:
-    """The parameters of a machine by cross-validation on rows without holes."""
+    """The parameters of an estimator by cross-validation on complete rows."""
     if machine == RIDGE and task != REGRESSION:
         found = _make(RIDGE, task, {}).fit(X, y)
         return {"alpha": found.alpha_, "gamma": found.gamma_}
@@ -375,10 +375,10 @@ def _scoring(task: str) -> str:
 
 
 def _make(machine: str, task: str, parameters: dict[str, Any]) -> Any:
-    """A machine for rows without holes.
+    """An estimator for complete rows.
 
-    Least squares on classes are the same as those of the expected machine, which chooses its
-    parameters itself; the density, which complete rows do not need, is the cheapest.
+    Least squares on classes are the same as those of `ExpectedKernelClassifier`, which
+    chooses its parameters itself; the density, which complete rows do not need, is the cheapest.
     """
     if task == REGRESSION:
         return SVR(**parameters) if machine == SVM else KernelRidge(kernel="rbf", **parameters)
@@ -406,10 +406,10 @@ def _fit_expected(machine: str, mask_kernel: str | None, training: Training) -> 
 
 
 def _fit_imputed(name: str, indicators: bool, machine: str, training: Training) -> Fitted:
-    """A machine fitted to filled rows.
+    """An estimator fitted to imputed rows.
 
     Indicators mean nothing if nothing is missing in training: a masked copy of the rows is then
-    filled in and learned from as well, and parameters are those that complete rows ask for.
+    filled in and learned from as well, and parameters are those for complete rows.
     """
     imputer, seconds = training.imputers[name]
     rows, y = training.X, training.y
@@ -450,14 +450,14 @@ def _quietly(function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
 
 
-HOLES = ("test", "both")
+PLACES = {"test": "missing in test rows only", "both": "missing in training and test rows"}
 MECHANISMS = (("MCAR", 0.3), ("MCAR", 0.5), ("MAR", 0.5), ("MNAR", 0.3))
 COVERAGE = 0.9
 FEWEST = 3
 """So many values of every variable are seen in training, however many are missing."""
 NAMES: dict[str, Any] = {
     "tables": ("table", TABLES),
-    "holes": ("place of holes", HOLES),
+    "missing": ("place of missing values", tuple(PLACES)),
     "methods": ("method", METHODS),
 }
 QUICK_OPTIONS = {
@@ -469,7 +469,6 @@ TASKS = {
     "regression": "error = RMSE / standard deviation of the target",
     "classification": "error = share of wrong labels",
 }
-PLACES = {"test": "missing in test rows only", "both": "missing in training and test rows"}
 OURS = next(iter(EXPECTED))
 SHOWN = (
     "expected SVM, mask kernel",
@@ -480,7 +479,7 @@ SHOWN = (
     "k-NN, SVM",
     "boosting on masked copies",
 )
-"""The methods in the figure; more could not be told apart."""
+"""The methods in the figure; more would be hard to distinguish."""
 EXTRAS = {
     "log_loss": ("log loss", "{:.3f}"),
     "coverage": ("coverage of 90 % intervals", "{:.3f}"),
@@ -516,7 +515,7 @@ class Cell(NamedTuple):
     Attributes
     ----------
     table, task : str
-    holes : {"test", "both"}
+    missing : {"test", "both"}
         Whether values are missing in test rows only, or in training rows as well.
     mechanism : {"MCAR", "MAR", "MNAR"}
     rate : float
@@ -525,7 +524,7 @@ class Cell(NamedTuple):
 
     table: str
     task: str
-    holes: str
+    missing: str
     mechanism: str
     rate: float
     trial: int
@@ -559,7 +558,7 @@ def cell_mask(table: Table, n_train: int, cell: Cell, settings: Settings) -> Any
     mask = draw_mask(
         base.cell_rng(settings.seed, where, cell.trial), table, cell.mechanism, cell.rate
     )
-    if cell.holes == "test":
+    if cell.missing == "test":
         mask[:n_train] = False
     few = (~mask[:n_train]).sum(axis=0) < FEWEST
     mask[:FEWEST, few] = False
@@ -567,7 +566,7 @@ def cell_mask(table: Table, n_train: int, cell: Cell, settings: Settings) -> Any
 
 
 class Task(NamedTuple):
-    """Rows with holes, scaled by what the training rows show.
+    """Incomplete rows, scaled by what the training rows show.
 
     Attributes
     ----------
@@ -645,7 +644,7 @@ def _values(method: Fitted, task: Task) -> list[float]:
 
 def cells(tables: Sequence[Table], options: Any) -> Iterator[list[Cell]]:
     """All cells of a run, together where training rows are the same."""
-    for trial, table, where in product(range(options.trials), tables, options.holes):
+    for trial, table, where in product(range(options.trials), tables, options.missing):
         kinds = options.mechanisms
         found = [Cell(table.name, table.task, where, k[0], k[1], trial) for k in kinds]
         yield from ([found] if where == "test" else [[cell] for cell in found])
@@ -656,7 +655,7 @@ def run(
 ) -> base.Results:
     """The results of all methods, written to `results.csv` in a folder as they are found.
 
-    What is there already is not computed again, so an interrupted run goes on where it stopped.
+    What is there already is not computed again, so an interrupted run resumes where it stopped.
 
     Parameters
     ----------
@@ -664,10 +663,10 @@ def run(
         For the results; and with the tables of the regression study.
     quick : bool
         Take one split of up to a hundred training rows of three tables.
-    tables, holes, methods : sequences of str
-        What to run, of `TABLES` (default: all that are there), `HOLES` and `METHODS`.
+    tables, missing, methods : sequences of str
+        What to run, of `TABLES` (default: all that are there), `PLACES` and `METHODS`.
     mechanisms : sequence of pairs
-        What is missing: "MCAR", "MAR" or "MNAR", and the rate.
+        What is missing: "MCAR", "MAR" or "MNAR", and the fraction.
     trials : int
         The number of splits of every table.
     settings, jobs, progress
@@ -679,7 +678,7 @@ def run(
     loaded = {name: load_table(name, folder) for name in options.tables}
     results, todo = base.Results(out, KEYS, VALUES, asdict(settings)), []
     for group in cells(list(loaded.values()), options):
-        usable = [m for m in options.methods if group[0].holes == "both" or m not in MASKED]
+        usable = [m for m in options.methods if group[0].missing == "both" or m not in MASKED]
         left = [(cell, [m for m in usable if (*cell, m) not in results]) for cell in group]
         left = [(cell, wanted) for cell, wanted in left if wanted]
         if left:
@@ -690,17 +689,17 @@ def run(
 def reproduce(
     out: Path, folder: Path | None = None, quick: bool = False, **asked: Any
 ) -> base.Done:
-    """The study with its page and figure, written to a folder (for what is asked, see `run`)."""
+    """The study with its page and figure, written to a folder (for options, see `run`)."""
     results = run(out, folder, quick, **asked)
     return base.write_report(results, *report(results.frame))
 
 
-def values_of(frame: Any, task: str, holes: str) -> Any:
+def values_of(frame: Any, task: str, missing: str) -> Any:
     """The results of methods (rows), averaged over splits, by field, table and setting.
 
     Tables and settings are those that all methods have errors for; None without any.
     """
-    frame = frame[(frame["task"] == task) & (frame["holes"] == holes)]
+    frame = frame[(frame["task"] == task) & (frame["missing"] == missing)]
     if frame.empty:
         return None
     setting = frame["mechanism"] + " " + frame["rate"].map("{:g}".format)
@@ -732,12 +731,12 @@ def against(errors: Any, ours: str) -> Any:
 def report(frame: Any) -> tuple[Any, ...]:
     """What `write_report` writes."""
     short, sections, means, panels = [], [], {}, {}
-    for task, (holes, place) in product(TASKS, PLACES.items()):
-        values = values_of(frame, task, holes)
+    for task, (missing, place) in product(TASKS, PLACES.items()):
+        values = values_of(frame, task, missing)
         if values is None:
             continue
         errors = values["error"]
-        means[f"{task}, {holes}"], panels[f"{task}\n{place}"] = errors.mean(axis=1), errors
+        means[f"{task}, {missing}"], panels[f"{task}\n{place}"] = errors.mean(axis=1), errors
         extras = pd.DataFrame({field: values[field].mean(axis=1) for field in EXTRAS})
         short.append(f"- {task.capitalize()}, {place}: {_in_short(errors)}")
         covered = [

@@ -77,7 +77,7 @@ class Dataset:
         The number of categories (and bits) of every feature.
     train, valid, test : Split
     verified : bool
-        Whether the splits are those of the paper, bit for bit.
+        Whether the splits are exactly those of the paper.
     """
 
     source: Source
@@ -175,8 +175,8 @@ def read_table(source: Source, path: Path) -> Any:
             f"There is no column {', '.join(map(repr, missing))}" if missing else "Cells are empty"
         )
         raise DataError(
-            f"{path} must start with a line of column names, and have no empty cells. {found} in "
-            f"it; found {list(table)}."
+            f"{path} must start with a line of column names, and have no missing values. "
+            f"{found} in it; found {list(table)}."
         )
     return table[list(source.columns)].apply(lambda column: column.str.strip())
 

@@ -1,4 +1,4 @@
-"""The regression study: predictions of kernel machines for rows with missing values."""
+"""The regression study: predictions of kernel models for rows with missing values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Settings:
     splits : int
         Splits of the circuit over bits, after its Chow-Liu tree.
     check : bool
-        Whether the data have to be those of the paper, bit for bit.
+        Whether the data have to be exactly those of the paper.
     donors : int
         How many training rows k-nearest-neighbour imputation takes values from.
     learners : int
@@ -424,20 +424,20 @@ def run(
 ) -> base.Results:
     """The errors of all methods, written to `results.csv` in a folder as they are found.
 
-    What is there already is not computed again, so an interrupted run goes on where it stopped.
+    What is there already is not computed again, so an interrupted run resumes where it stopped.
 
     Parameters
     ----------
     out, folder : str or Path
         For the results; and with the raw data, see `data_folder`.
     quick : bool
-        Evaluate a hundred validation rows at three rates.
+        Evaluate a hundred validation rows at three missing fractions.
     datasets, splits, missing, methods : sequences of str
         What to run, of `SOURCES`, `EVALUATED`, `MISSING` and `METHODS`.
     rates : sequence of float
         The probabilities that a bit (or a feature) is missing.
     trials : int
-        The number of random masks for every rate.
+        The number of random masks for every missing fraction.
     settings, jobs, progress
         See `Results` and `collect`.
     """
@@ -459,7 +459,7 @@ def run(
 def reproduce(
     out: Path, folder: Path | None = None, quick: bool = False, check: bool = True, **asked: Any
 ) -> base.Done:
-    """The study with its page and figure, written to a folder (for what is asked, see `run`)."""
+    """The study with its page and figure, written to a folder (for options, see `run`)."""
     settings = replace(QUICK if quick else Settings(), check=check)
     results = run(out, folder, quick, settings=settings, **asked)
     return base.write_report(results, *report(results.frame, check and settings.rows is None))
@@ -472,7 +472,7 @@ def errors(frame: Any) -> Any:
 
 
 def means(found: Any, methods: tuple[str, ...]) -> Any:
-    """The mean error of some methods (columns) by data set, split, what is missing and rate."""
+    """The mean error of some methods (columns) by data set, split and missing fraction."""
     index = ["dataset", "split", "missing", "rate"]
     table = found.pivot_table("error", index, "method", sort=False)
     return table.reindex(columns=list(methods)).dropna()
@@ -530,7 +530,7 @@ def report(frame: Any, comparable: bool = True) -> tuple[Any, ...]:
 
 
 def table(found: Any, dataset: str, split: str, missing: str, comparable: bool) -> list[Any]:
-    """The methods (down) by rates (across) of a data set, with published errors below."""
+    """The methods (down) by missing fractions (across), with published errors below."""
     unit, own = SOURCES[dataset].unit, found.query("dataset == @dataset and split == @split")
     rows = own[own["missing"] == missing]
     grid: Any = {"index": "method", "columns": "rate", "values": "error", "sort": False}

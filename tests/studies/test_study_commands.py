@@ -35,7 +35,11 @@ def test_studies_have_an_example(name, capsys):
         ("inference", "--again", "There is no rule for weights 'none'"),
         ("missing", "--table", "There is no table 'none'. There are: diabetes; linnerud"),
         ("missing", "--method", "There is no method 'none'. There are: expected SVM"),
-        ("missing", "--holes", "There is no place of holes 'none'. There are: test; both"),
+        (
+            "missing",
+            "--missing",
+            "There is no place of missing values 'none'. There are: test; both",
+        ),
     ],
 )
 def test_unknown_names_are_refused(study, option, message, tmp_path, capsys):

@@ -87,7 +87,7 @@ def test_training_rows_have_holes_only_where_they_should_and_scale_the_rest():
     rows, n = study.split_rows(table, 0, TINY)
     cell = study.Cell("diabetes", table.task, "test", "MCAR", 0.5, 0)
     at_test, both = (
-        study.cell_mask(rows, n, cell._replace(holes=h), TINY) for h in ("test", "both")
+        study.cell_mask(rows, n, cell._replace(missing=h), TINY) for h in ("test", "both")
     )
     assert not at_test[:30].any()
     np.testing.assert_array_equal(at_test[30:], both[30:])
@@ -191,7 +191,7 @@ def test_means_ranks_and_wins_are_those_of_the_results():
 
 
 def test_the_command_writes_a_summary_and_a_figure(tmp_path, capsys):
-    arguments = ["missing", "--quick", "--table", "iris", "--holes", "test"]
+    arguments = ["missing", "--quick", "--table", "iris", "--missing", "test"]
     arguments += ["--method", "expected SVM", "--method", "mean, SVM", "--out", str(tmp_path)]
     assert main(arguments) == 0
     shown, text = capsys.readouterr().out, (tmp_path / "summary.md").read_text()
