@@ -14,7 +14,16 @@ from typer import Argument, Option
 
 import expectedkernels as ek
 from expectedkernels.cli import options as opt
-from expectedkernels.cli.options import Answer, fail, files, note, refuse_twice, require, warn
+from expectedkernels.cli.options import (
+    Answer,
+    Drawn,
+    fail,
+    files,
+    note,
+    refuse_twice,
+    require,
+    warn,
+)
 
 MODEL = "A circuit (.npz, .psdd, .jpc, .spn), or a model (.uai, .bif), compiled."
 Model = Annotated[str, opt.InFile(metavar="MODEL", help=MODEL)]
@@ -39,9 +48,7 @@ def sample(
     files.write_rows(files.decoded(circuit, rows), out)
 
 
-def marginals(
-    model: Model, given: Given = None, of: Of = None, as_json: opt.AsJson = False
-) -> Answer:
+def marginals(model: Model, given: Given = None, of: Of = None) -> Answer:
     """Print the exact distribution of every variable, given what is known."""
     found = files.marginals_of(model, given, of)
     parts = ((str(part["name"]), part["values"].items()) for part in found)
@@ -111,7 +118,6 @@ def learn(
     without: opt.Without = None,
     missing: opt.Missing = None,
     seed: opt.Seed = 0,
-    as_json: opt.AsJson = False,
 ) -> Answer:
     """Learn a circuit from a table of text, codes and numbers; values may be missing.
 
@@ -147,7 +153,6 @@ def compile_model(
     out: opt.Out,
     evidence: Annotated[Path | None, Option(help="Evidence to condition on (.uai.evid).")] = None,
     vtree: Annotated[Path | None, Option(help="The .vtree file. Default: by min-fill.")] = None,
-    as_json: opt.AsJson = False,
 ) -> Answer:
     """Compile a graphical model into a circuit, exactly, and print its partition function."""
     began = perf_counter()
@@ -163,7 +168,6 @@ def compile_model(
 def info(
     path: Annotated[Path, Argument(metavar="CIRCUIT", help="A .npz, .psdd, .jpc or .spn file.")],
     vtree: Annotated[Path | None, Option(help="The .vtree file, if not beside it.")] = None,
-    as_json: opt.AsJson = False,
 ) -> Answer:
     """Print the variables, the size and the structural properties of a circuit."""
     circuit = files.read_circuit(path, vtree)
@@ -191,7 +195,6 @@ Statistic = StrEnum("Statistic", ["MMD", "KDSD"])
 
 
 def judge(
-    ctx: typer.Context,
     model: Model,
     samples: Annotated[str, opt.InFile(help="A table of complete rows (-: standard input).")],
     statistic: Annotated[
@@ -203,10 +206,7 @@ def judge(
     without: opt.Without = None,
     missing: opt.Missing = None,
     seed: opt.Seed = 0,
-    plot: opt.Picture = None,
-    report: opt.Report = None,
-    as_json: opt.AsJson = False,
-) -> Answer:
+) -> Drawn:
     """Test whether samples come from a model. Ends with exit code 3 if that is rejected."""
     circuit = files.read_distribution(model)
     table = files.read_file(samples, missing, without)
@@ -224,7 +224,7 @@ def judge(
         "p-value": f"{found.p_value:.4g} ({simulations} simulations)",
         "answer": f"that the samples come from the model is {verdict} at {level:g}",
     }
-    return Answer(
+    return Drawn(
         numbers | {"simulations": simulations, "rejected": rejected},
         words,
         title=f"Do {samples} come from {model}?",
@@ -241,7 +241,6 @@ def mmd(
     bins: opt.Bins = 8,
     without: opt.Without = None,
     missing: opt.Missing = None,
-    as_json: opt.AsJson = False,
 ) -> Answer:
     """Print the maximum mean discrepancy between two circuits, models or tables, exactly."""
     refuse_twice(p, q)
@@ -261,7 +260,6 @@ def kdsd(
     p: Annotated[str, opt.InFile(help="The target: a circuit or a model.")],
     without: opt.Without = None,
     missing: opt.Missing = None,
-    as_json: opt.AsJson = False,
 ) -> Answer:
     """Print the kernelised discrete Stein discrepancy of a circuit, or samples, from a target."""
     target = files.read_distribution(p)
@@ -290,7 +288,6 @@ def fit(
     without: opt.Without = None,
     missing: opt.Missing = None,
     seed: opt.Seed = 0,
-    as_json: opt.AsJson = False,
 ) -> Answer:
     """Fit a model that predicts a column of a table, and write it to a file.
 
@@ -450,7 +447,6 @@ def impute(
 
 
 def explain(
-    ctx: typer.Context,
     rows: Rows,
     model: ModelFile = None,
     train: Train = None,
@@ -461,10 +457,7 @@ def explain(
     without: opt.Without = None,
     missing: opt.Missing = None,
     seed: opt.Seed = 0,
-    plot: opt.Picture = None,
-    report: opt.Report = None,
-    as_json: opt.AsJson = False,
-) -> Answer:
+) -> Drawn:
     """Print what every column of a row contributes to its prediction: Shapley values.
 
     The model is one that `fit` has written (--model), or is fitted here (--train and --target).
@@ -494,7 +487,7 @@ def explain(
     for part in columns:
         entry = f"{part['name']} = {'?' if part['value'] is None else part['value']}"
         words[entry] = f"{part['contribution']:+.6g}"
-    return Answer(
+    return Drawn(
         numbers | {"exact": found.standard_errors is None, "columns": columns},
         words,
         title=f"{what} of row {row} of {rows}",
@@ -504,7 +497,6 @@ def explain(
 
 
 def drift(
-    ctx: typer.Context,
     before: Annotated[str, opt.InFile(help="A table (-: standard input).")],
     after: Annotated[str, opt.InFile(help="A table with the same columns.")],
     permutations: Annotated[int, Option(min=1, help="Permutations, for the p-value.")] = 99,
@@ -513,10 +505,7 @@ def drift(
     without: opt.Without = None,
     missing: opt.Missing = None,
     seed: opt.Seed = 0,
-    plot: opt.Picture = None,
-    report: opt.Report = None,
-    as_json: opt.AsJson = False,
-) -> Answer:
+) -> Drawn:
     """Compare two tables: how far apart, whether by chance, and which columns changed.
 
     Columns, the most changed first: univariate is the squared discrepancy of a column alone;
@@ -548,7 +537,7 @@ def drift(
         if empty := found.windows.empty(i):
             words |= {f"empty in {path}": f"{', '.join(map(str, empty))}: not compared"}
     numbers = {"mmd": found.mmd, "p_value": found.p_value, "differ": differ, "level": level}
-    return Answer(
+    return Drawn(
         numbers | {"rows_before": len(one), "rows_after": len(other), "columns": parts},
         words,
         tables={"Columns": (list(parts[0]), [list(part.values()) for part in parts])},
@@ -573,7 +562,6 @@ def fit_network(
     without: opt.Without = None,
     missing: opt.Missing = None,
     seed: opt.Seed = 0,
-    as_json: opt.AsJson = False,
 ) -> Answer:
     """Fit the tables of a Bayesian network to rows with missing values, by exact EM.
 
@@ -601,7 +589,6 @@ def effect(
     outcome: Annotated[str, Option(help="The variable that it acts on.")],
     of: Annotated[str, Option(help="The states without and with treatment, such as no,yes.")],
     given: Given = None,
-    as_json: opt.AsJson = False,
 ) -> Answer:
     """Print the effect of setting a variable of a network on another, exactly.
 
@@ -616,7 +603,6 @@ def effect(
 
 
 def mechanisms(
-    ctx: typer.Context,
     before: Annotated[str, opt.InFile(help="A network, or with --network a table.")],
     after: Annotated[str, opt.InFile(help="Likewise.")],
     network: Network = None,
@@ -625,10 +611,7 @@ def mechanisms(
     without: opt.Without = None,
     missing: opt.Missing = None,
     seed: opt.Seed = 0,
-    plot: opt.Picture = None,
-    report: opt.Report = None,
-    as_json: opt.AsJson = False,
-) -> Answer:
+) -> Drawn:
     """Print which tables of a network are responsible for a change: exact Shapley values."""
     model, paths = None if network is None else files.read_network(network), (before, after)
     pair: Any = [files.read_network(path) for path in paths] if model is None else []
@@ -641,7 +624,7 @@ def mechanisms(
     order, heads = (-abs(found.shapley)).argsort(kind="stable").tolist(), ["table", *parts]
     rows = [[str(found.names[v]), *(x[v] for x in parts.values())] for v in order]
     holds = [repr(x) if model is None else f"{len(x)} rows" for x in pair]
-    return Answer(
+    return Drawn(
         {"total": found.total, "tables": [dict(zip(heads, row, strict=True)) for row in rows]},
         {found.measure: f"{found.total:.6g}"},
         tables={"Tables": (heads, rows)},
@@ -686,7 +669,6 @@ def monitor(
 
 
 def audit(
-    ctx: typer.Context,
     source: Annotated[str, opt.InFile(help="A table (-: standard input), circuit or model.")],
     by: Annotated[
         list[str] | None,
@@ -696,10 +678,7 @@ def audit(
     bins: opt.Bins = 8,
     without: opt.Without = None,
     missing: opt.Missing = None,
-    plot: opt.Picture = None,
-    report: opt.Report = None,
-    as_json: opt.AsJson = False,
-) -> Answer:
+) -> Drawn:
     """Print how far groups are from the whole population, the furthest first."""
     if files.is_model(source):
         read = circuit = files.read_distribution(source)
@@ -716,7 +695,7 @@ def audit(
     order = sorted(range(len(found.groups)), key=lambda i: -found.mmd2[i])
     groups = [(found.groups[i], found.mmd[i], found.probabilities[i]) for i in order]
     names = ("group", "mmd", "probability")
-    return Answer(
+    return Drawn(
         {"groups": [dict(zip(names, group, strict=True)) for group in groups]},
         tables={"Groups": (["group", "discrepancy", "probability"], groups)},
         title=f"Groups of {source}",
@@ -730,7 +709,6 @@ def demo(
     out: opt.OutPicture = Path("demo.png"),
     seed: opt.Seed = 0,
     splits: Annotated[int, Option(min=1, help="Splits into training and test rows.")] = 8,
-    as_json: opt.AsJson = False,
 ) -> Answer:
     """Predict from rows with missing values: expected predictions against imputation.
 

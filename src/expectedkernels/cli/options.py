@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial, wraps
 from importlib import import_module
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -39,7 +40,7 @@ files: Any = _Lazy()
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command prints, as JSON or as text, and draws.
+    """What a command prints, as JSON or as text.
 
     Attributes
     ----------
@@ -47,14 +48,6 @@ class Answer:
         What is printed as JSON.
     words, text, tables : mapping, str, mapping
         What is printed otherwise: names and values, other text, and tables with their headings.
-    title : str
-        The title of a report.
-    details : mapping
-        Names and values that only reports have.
-    pictures : mapping
-        From headings to functions that return axes; the first one is written by --plot.
-    files : mapping
-        From paths to what was read: tables, circuits, or texts.
     rejected : bool
         Whether a test rejects, which is an exit code.
     """
@@ -63,20 +56,42 @@ class Answer:
     words: Mapping[str, Any] = field(default_factory=dict)
     text: str = ""
     tables: Mapping[str, Any] = field(default_factory=dict)
+    rejected: bool = False
+
+
+@dataclass(frozen=True)
+class Drawn(Answer):
+    """What a command prints, and draws to figures and reports.
+
+    Attributes
+    ----------
+    title : str
+        The title of a report.
+    details : mapping
+        Names and values that only reports have.
+    pictures : mapping
+        From headings to functions that return axes; the first one is written by --plot.
+    files : mapping
+        From paths to what was read: tables, circuits, or texts.
+    """
+
     title: str = ""
     details: Mapping[str, Any] = field(default_factory=dict)
     pictures: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
     files: Mapping[str, Any] = field(default_factory=dict)
-    rejected: bool = False
 
 
 def command(run: Callable[..., Answer | None]) -> Callable[..., None]:
-    """A function that prints and draws the output of a command, with errors in one line."""
+    """A function that prints and draws the output of a command, with errors in one line.
 
-    @wraps(run)
-    def handled(**options: Any) -> None:
+    By the type of the output, the command has the options --json, --plot and --report.
+    """
+    form: Any = signature(run, eval_str=True)
+    added = {Answer: OPTIONS[-1:], Drawn: OPTIONS}.get(form.return_annotation, ())
+
+    def answered(**options: Any) -> None:
         with errors():
-            answer = run(**options)
+            answer = run(**{name: options[name] for name in form.parameters})
             if answer is None:
                 return
             if options["as_json"]:
@@ -92,6 +107,8 @@ def command(run: Callable[..., Answer | None]) -> Callable[..., None]:
             if answer.rejected:
                 raise typer.Exit(NO)
 
+    handled: Any = wraps(run)(answered)
+    handled.__signature__ = form.replace(parameters=[*form.parameters.values(), *added])
     return handled
 
 
@@ -238,6 +255,16 @@ Picture = Annotated[Path | None, _out("a figure", *PICTURES, names=("--plot",))]
 Report = Annotated[Path | None, _out("a report", ".html", ".htm", names=("--report",))]
 Out = Annotated[Path, _out("the circuit", ".npz")]
 OutPicture = Annotated[Path, _out("the figure", *PICTURES)]
+SHARED = (
+    ("ctx", typer.Context, Parameter.empty),
+    ("plot", Picture, None),
+    ("report", Report, None),
+)
+OPTIONS = [
+    Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+    for name, kind, default in (*SHARED, ("as_json", AsJson, False))
+]
+"""What commands that draw have in common; the last one is that of all that print."""
 OutModel = Annotated[Path, _out("the model", ".skops")]
 OutNetwork = Annotated[Path, _out("the network", ".bif", ".uai")]
 TABLE = "the table: .csv, .tsv (these also with .gz), .parquet, or -"
@@ -264,7 +291,7 @@ def _text(value: Any) -> str:
     return str(value.value if isinstance(value, Enum) else value)
 
 
-def _draw(answer: Answer, ctx: typer.Context) -> None:
+def _draw(answer: Any, ctx: typer.Context) -> None:
     """Write the figure and the report that were asked for."""
     from expectedkernels.plotting import close, save
     from expectedkernels.reports import write_report
