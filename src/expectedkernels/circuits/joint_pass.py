@@ -21,7 +21,7 @@ from expectedkernels.engine.layers import LEAST_ROOM
 from expectedkernels.engine.nodes import CACHED_BYTES, NodePass
 from expectedkernels.engine.operations import differentiable
 from expectedkernels.engine.passes import Atoms, up
-from expectedkernels.engine.replay import fits, replayed, total_bytes
+from expectedkernels.engine.replay import CLONE, fits, replayed, total_bytes
 from expectedkernels.engine.scaled import NodeValues, Scaled, exponentials
 
 if TYPE_CHECKING:
@@ -369,7 +369,8 @@ class JointPass:
 
         if is_on_card(atoms) and fits(atoms, 8.0 * levels.n_units * atoms.shape[1]):
             key = ("joint", tuple(atoms.shape), mode, bounds)
-            found = replayed(levels.captured, key, (levels,), run, (atoms,))[0]
+            read = to_numpy if alone else CLONE
+            found = replayed(levels.captured, key, (levels,), run, (atoms,), read)[0]
         else:
             found = run(atoms)[0]
         if alone:
@@ -398,9 +399,10 @@ def _scaled(root: NodeValues) -> Scaled:
     if root.scale is None:
         return Scaled(root.data, None)
     shape = (*[1] * (root.data.ndim - root.scale.ndim), *root.scale.shape)
-    return Scaled(
-        root.data, namespace(root.data).broadcast_to(root.scale.reshape(shape), root.data.shape)
-    )
+    scale = root.scale.reshape(shape)
+    if scale.shape != root.data.shape:
+        scale = namespace(root.data).broadcast_to(scale, root.data.shape)
+    return Scaled(root.data, scale)
 
 
 def _agree(one: Scaled, other: Scaled) -> Any:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from operator import methodcaller
 from threading import Lock
 from typing import Any
 from weakref import ReferenceType, ref
@@ -24,6 +25,9 @@ SHARE = 16
 AGREEMENT = {8: 1e-9, 4: 1e-3}
 """How far (of the largest number) a graph may be from what it was captured from, by the bytes of
 a number: sums whose order is not fixed differ."""
+
+CLONE = methodcaller("clone")
+"""How results are read, unless they go to the CPU."""
 
 Tensors = Sequence[Any]
 """Tensors, or None."""
@@ -81,11 +85,13 @@ def replayed(
     partners: Sequence[Any],
     run: Callable[..., tuple[Tensors, Any]],
     inputs: Tensors = (),
+    read: Callable[[Any], Any] = CLONE,
 ) -> tuple[Tensors, Any]:
     """What `run(*inputs)` gives: tensors, and whatever else is known of them.
 
     `kept` belongs to one of the partners. With the same key and partners, the result depends on
-    the inputs alone, in tensors of the same shapes, and not on them otherwise.
+    the inputs alone, in tensors of the same shapes, and not on them otherwise. What a graph gives
+    is overwritten by its next run, so that it is copied by `read`.
     """
     found = kept.get(key)
     if found is None or not _same(found.partners, partners):
@@ -103,7 +109,7 @@ def replayed(
         for place, given in zip(found.inputs, inputs, strict=True):
             place.copy_(given)
         found.graph.replay()
-        return [None if x is None else x.clone() for x in found.outputs], found.rest
+        return [None if x is None else read(x) for x in found.outputs], found.rest
 
 
 def steady_step(run: Callable[[], Any], like: Any) -> Callable[[], Any]:
