@@ -21,6 +21,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "api_pages",
+    "full_docstrings",
     "math_markup",
     "name_role",
 ]

@@ -6,10 +6,14 @@ import re
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
 import expectedkernels as ek
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "docs" / "_ext"))
+import full_docstrings
 
 NAMESPACES = [name for name in ek.__all__ if inspect.ismodule(getattr(ek, name))]
 FLAT = {name: getattr(ek, name) for name in ek.__all__ if name not in NAMESPACES}
@@ -213,3 +217,35 @@ def test_missing_parts_would_be_noticed():
         """
 
     assert missing("spoken", spoken, spoken.__doc__) == {"Returns", "Examples"}
+
+
+def owner_of(name):
+    cls = PUBLIC.get(name.partition(".")[0])
+    return cls if inspect.isclass(cls) else None
+
+
+def undescribed(name):
+    """The parameters that the page of a name shows without a type or a description."""
+    value, found = PUBLIC.get(name, DOCUMENTED[name][0]), {}
+    titles = ("Parameters", "Attributes") if inspect.isclass(value) else ("Parameters",)
+    for title in titles:
+        for names, kind, body in full_docstrings.entries(value, owner_of(name), title):
+            found |= {n: bool(kind) and any(body) for n in names if not found.get(n)}
+    wanted = full_docstrings.signature(value).values()
+    return {p.name for p in wanted if p.kind is not p.VAR_KEYWORD and not found.get(p.name)}
+
+
+@pytest.mark.parametrize("name", [name for name in DOCUMENTED if not name.endswith("__call__")])
+def test_every_parameter_has_a_type_and_a_description_on_its_page(name):
+    assert undescribed(name) == set()
+
+
+def test_pages_compose_shared_parameters_and_defaults():
+    lines = full_docstrings.entries(ek.collapsed_bbis)
+    [shown] = [entry for entry in lines if entry[0] == ["epsilon"]]
+    head = full_docstrings.headed(*shown[:2], full_docstrings.signature(ek.collapsed_bbis))
+    assert (head, shown[2][0].strip()) == (
+        "epsilon : float, default: 0.01",
+        'For ``zeros="smooth"``.',
+    )
+    assert full_docstrings.related("mmd")[0] == "mmd2"

@@ -11,23 +11,24 @@ from pathlib import Path
 import expectedkernels as ek
 
 TITLES = {
-    "circuits": "Circuits",
+    "estimators": "Predict from incomplete rows",
+    "discrepancies": "Compare models and data, and test hypotheses",
+    "monitoring": "Detect drift",
+    "learning": "Learn circuits and networks from data",
+    "models": "Bayesian networks, factor graphs, models of other libraries",
+    "circuits": "Write down circuits",
     "vtree": "Variable trees",
-    "kernels": "Kernels",
+    "kernels": "Kernels and targets",
     "expectation": "Expected kernels",
-    "data": "Data in chunks",
-    "discrepancies": "Discrepancies and tests",
-    "estimators": "Predictions with missing values",
-    "learning": "Circuits and networks from data",
-    "models": "Circuits from models",
-    "datasets": "Models to try",
-    "sampling": "Samplers",
-    "stein": "Samples and weights",
-    "monitoring": "Drift",
-    "io": "Files",
-    "checks": "Verdicts, errors and warnings",
+    "stein": "Weight samples towards a target",
+    "sampling": "Gibbs sampling",
+    "data": "Out-of-core data",
+    "io": "Read and write files",
+    "datasets": "Example models",
+    "checks": "Verdicts",
 }
 """Headings of the folders, in the order of the page."""
+ERRORS = "Errors and warnings"
 
 
 def namespaces() -> list[str]:
@@ -35,16 +36,22 @@ def namespaces() -> list[str]:
     return [name for name in ek.__all__ if inspect.ismodule(getattr(ek, name))]
 
 
+def is_error(value: object) -> bool:
+    """Whether it is a class of errors or warnings."""
+    return inspect.isclass(value) and issubclass(value, Exception)
+
+
 def groups() -> dict[str, list[str]]:
     """Every public name once, dotted and without the package, below the heading it belongs to."""
     spaces = namespaces()
     flat = [name for name in ek.__all__ if name not in spaces]
     found: dict[str, list[str]] = {title: [] for title in TITLES.values()}
-    for name in flat:
+    for name in (name for name in flat if not is_error(getattr(ek, name))):
         found[TITLES[ek._HOMES[name].split(".")[0]]].append(name)
     for space in spaces:
         names = [name for name in getattr(ek, space).__all__ if name not in flat]
         found[f"ek.{space}"] = [f"{space}.{name}" for name in names]
+    found[ERRORS] = [name for name in flat if is_error(getattr(ek, name))]
     return {title: names for title, names in found.items() if names}
 
 
@@ -88,9 +95,8 @@ def name_page(name: str) -> str:
     if not inspect.isclass(value):
         kind = "function" if callable(value) else "data"
         return "\n".join([*lines, f".. auto{kind}:: {own}", ""])
-    is_error = issubclass(value, Exception)
-    lines += [f".. auto{'exception' if is_error else 'class'}:: {own}", ""]
-    return "\n".join([*lines, *([] if is_error else (f"{m}\n" for m in members(value)))])
+    kind, shown = ("exception", []) if is_error(value) else ("class", members(value))
+    return "\n".join([*lines, f".. auto{kind}:: {own}", "", *(f"{m}\n" for m in shown)])
 
 
 def index_page() -> str:
@@ -100,7 +106,7 @@ def index_page() -> str:
         title,
         "=" * len(title),
         "",
-        "Every public name; ``import expectedkernels as ek``.",
+        "Every public name by task, then namespaces and errors; ``import expectedkernels as ek``.",
         "",
     ]
     for heading, names in groups().items():

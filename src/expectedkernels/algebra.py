@@ -613,6 +613,7 @@ def shift(f: Circuit, variable: int | str, by: int = 1) -> Circuit:
     Parameters
     ----------
     f : Circuit
+        The circuit to shift.
     variable : int or str
         The variable i, a discrete one.
     by : int

@@ -29,7 +29,9 @@ def ising_grid(
     Parameters
     ----------
     rows, cols : int
+        The height and the width of the grid.
     rng : int, Generator or None
+        Seed or generator of random numbers; an int makes results reproducible.
     frustrated : bool
         By default the entries of the tables are independent and uniform in [0, 1). In frustrated
         grids they are r / 2 or 1 - r / 2 with independent uniform r: the first on the

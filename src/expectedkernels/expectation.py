@@ -65,6 +65,8 @@ def expected_kernel(
         models on the vtree of the one for which both are smaller. Points ask for one value per
         row. If both sides have names, variables and states are matched by these.
     k : Kernel
+        The kernel: a product over the variables such as `RBF`, `Laplacian`, `ExpHamming` or
+        `Delta`, a sum of products, or a `KernelCircuit`.
     evidence_p, evidence_q : array with NaN for "not observed", or list of weights, optional
         Rows of evidence on a circuit: one value per row, for the conditional distribution (which
         is normalised). A list holds one (rows, cardinality) array of weights per variable:
@@ -521,9 +523,11 @@ def monte_carlo_expected_kernel(
     p, q : see `expected_kernel`
         They need not be compatible.
     k : Kernel
+        Any kernel on the variables.
     n : int
         At least 2.
     rng : int, Generator or None
+        Seed or generator of random numbers; an int makes results reproducible.
     chunk : int
         How many pairs are drawn at once.
 

@@ -85,9 +85,12 @@ def drift(
         How often rows are divided between the windows at random and the parameters fitted again,
         for the p-value, which is a multiple of 1 / (n_permutations + 1). 0: no p-value.
     n_bins : int
+        Numeric columns with more distinct values are divided into so many bins. More bins see finer
+        changes and need more rows.
     pseudocount : float
         As for `em`.
     rng : int, Generator or None
+        Seed or generator of random numbers; an int makes results reproducible.
 
     Returns
     -------
@@ -302,6 +305,7 @@ class Drift(Reported):
     names : tuple
         What the variables are called: names of columns, or their numbers.
     kernel : Kernel
+        The kernel of the discrepancies.
     statistic : float or None
         What was compared with the permutations: `mmd2`, with circuits after one step of EM from
         the pooled one. Without missing values it is `mmd2`.
@@ -482,6 +486,7 @@ class Monitor(Reported):
     circuits : list of Circuit
         Fitted to the windows, on one structure.
     kernel : Kernel
+        The kernel of the discrepancies.
     windows : Windows
         The rows as states.
 
@@ -582,6 +587,7 @@ def ignoring(
     k : Kernel, optional
         A product over the variables, or a sum of such. Default: as for `mmd2`.
     max_bytes : int
+        How much memory intermediate values may take, in bytes; pairs are worked on in chunks.
 
     Returns
     -------
@@ -621,6 +627,7 @@ def univariate(
     k : Kernel, optional
         A product over the variables, or a sum of such. Default: as for `mmd2`.
     max_bytes : int
+        How much memory intermediate values may take, in bytes; pairs are worked on in chunks.
 
     Returns
     -------
@@ -665,6 +672,7 @@ def shapley_account(
     k : Kernel, optional
         A product over the variables, or a sum of such. Default: as for `mmd2`.
     max_bytes : int
+        How much memory intermediate values may take, in bytes; pairs are worked on in chunks.
 
     Returns
     -------
@@ -748,7 +756,9 @@ class Groups(Reported):
     rows : array of shape (groups, variables)
         The groups as evidence, NaN where nothing is known.
     circuit : Circuit
+        The distribution of the population.
     kernel : Kernel
+        The kernel of the discrepancies.
 
     Examples
     --------

@@ -129,6 +129,7 @@ def plot_gram(gram: NumbersLike, label: str = "kernel") -> Axes:
     Parameters
     ----------
     gram : array of shape (rows, columns)
+        The matrix.
     label : str
         What the values are.
 
@@ -389,6 +390,7 @@ def plot_intervals(
     Parameters
     ----------
     predicted : array of shape (rows,)
+        The predictions.
     interval : pair of arrays of shape (rows,)
         What `predict_interval` gives; ends that are infinite leave the picture.
     measured : array of shape (rows,), optional
@@ -599,7 +601,9 @@ def plot_vtree(vtree: Vtree, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     vtree : Vtree
+        The vtree to draw.
     ax : matplotlib axes, optional
+        Where to draw. Default: a new figure.
 
     Returns
     -------
@@ -630,7 +634,9 @@ def plot_model(model: FactorGraph, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     model : FactorGraph or BayesianNetwork
+        The model to draw.
     ax : matplotlib axes, optional
+        Where to draw. Default: a new figure.
 
     Returns
     -------

@@ -64,6 +64,7 @@ def write_report(
     path : str or Path
         Its folder is made if there is none.
     title : str
+        The heading of the page.
     sections : mapping
         From headings to what is below them, a thing or a list of things: text is a paragraph, a
         list of texts within that list is a list, a mapping a table of names and values, a data
@@ -152,6 +153,7 @@ class Reported:
         Parameters
         ----------
         path : str or Path
+            Where to write; its folder is made if it is missing.
         **settings
             What else is to be written down there, such as ``seed=0``.
 

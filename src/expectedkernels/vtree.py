@@ -140,6 +140,7 @@ class Vtree:
         Parameters
         ----------
         variables : int or iterable of int
+            The variables in their order; an int n means 0, ..., n - 1.
 
         Returns
         -------
@@ -159,6 +160,7 @@ class Vtree:
         Parameters
         ----------
         variables : int or iterable of int
+            The variables in their order; an int n means 0, ..., n - 1.
 
         Returns
         -------
@@ -178,7 +180,9 @@ class Vtree:
         Parameters
         ----------
         variables : int or iterable of int
+            The variables in their order; an int n means 0, ..., n - 1.
         rng : int, Generator or None
+            Seed or generator of random numbers; an int makes results reproducible.
 
         Returns
         -------
@@ -324,6 +328,7 @@ class Vtree:
         Parameters
         ----------
         variable : int
+            The number of the variable.
 
         Returns
         -------
@@ -350,6 +355,7 @@ class Vtree:
         Parameters
         ----------
         node : int, optional
+            The number of the node. Default: the root.
 
         Returns
         -------
@@ -370,6 +376,7 @@ class Vtree:
         Parameters
         ----------
         a, b : int
+            The numbers of two nodes.
 
         Returns
         -------
@@ -388,6 +395,7 @@ class Vtree:
         Parameters
         ----------
         node, variable : int
+            The numbers of a node and of a variable.
 
         Returns
         -------
@@ -406,6 +414,7 @@ class Vtree:
         Parameters
         ----------
         a, b : int
+            The numbers of two nodes.
 
         Returns
         -------

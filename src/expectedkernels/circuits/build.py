@@ -116,6 +116,7 @@ def mixture(
     Parameters
     ----------
     circuits : sequence of Circuit
+        The components, compatible with each other.
     weights : array of shape (circuits,), optional
         Default: equal ones.
     normalized : bool
@@ -300,6 +301,7 @@ def gaussian_mixture(
     Parameters
     ----------
     weights : array of shape (components,)
+        The probabilities of the components.
     means, variances : arrays of shape (components, variables)
         1-D arrays describe a mixture over one variable.
     vtree : Vtree, optional
@@ -358,7 +360,9 @@ def random_circuit(
     units : int
         How many units every node has, up to thousands.
     rng : int, Generator or None
+        Seed or generator of random numbers; an int makes results reproducible.
     cardinalities : int, or one int per variable
+        The number of states of every variable.
     density : float in (0, 1], optional
         The share of products that each sum takes. The default takes them all (a dense circuit).
 

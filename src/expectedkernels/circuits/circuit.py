@@ -402,6 +402,7 @@ class Circuit:
         Parameters
         ----------
         root : Sum, Product, Categorical, Indicator or Gaussian
+            The root of the graph.
         vtree : Vtree, optional
             The vtree to follow. Default: the one the products imply.
         smooth : bool
@@ -664,7 +665,9 @@ class Circuit:
         Parameters
         ----------
         n : int
+            The number of samples.
         rng : int, Generator or None
+            Seed or generator of random numbers; an int makes results reproducible.
         evidence : mapping, array of one or more rows with NaN, data frame, or list of weights
             Sample from the conditional distribution(s). Default: none.
         as_frame : bool
@@ -701,6 +704,7 @@ def align(p: Circuit, q: Circuit, states: str = "same") -> tuple[Circuit, Circui
     Parameters
     ----------
     p, q : Circuit
+        Two circuits over the same variables, in any order.
     states : "same" or "union"
         What to do if a variable has labels that only one of the circuits has: raise, or take all
         of them (with probability zero in the other circuit).

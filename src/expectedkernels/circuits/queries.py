@@ -394,6 +394,7 @@ def nonnegative(circuit: Circuit) -> Verdict:
     Parameters
     ----------
     circuit : Circuit
+        The circuit to check.
 
     Returns
     -------

@@ -161,8 +161,6 @@ class GoodnessOfFit(SignificanceTest):
 
     Attributes
     ----------
-    statistic, p_value, null, drawn, kernel
-        As for all tests.
     n : int
         The number of samples.
     standard_error : float or None
@@ -241,8 +239,6 @@ class TwoSamples(SignificanceTest):
 
     Attributes
     ----------
-    statistic, p_value, null, drawn, kernel
-        As for all tests.
     n, m : int
         The numbers of samples.
     categorical : dict from columns to bool, or None
@@ -679,6 +675,7 @@ def mmd_test(
         fitted model rejects too rarely. A learner that takes copies for more evidence may learn
         them by heart, and then the test sees little.
     rng : int, Generator or None
+        Seed or generator of random numbers; an int makes results reproducible.
 
     Returns
     -------
@@ -789,6 +786,7 @@ def kdsd_test(
         samples get targets of their own (parametric bootstrap); they are drawn from the target of
         ten copies of the samples, to which pseudocounts matter little.
     rng : int, Generator or None
+        Seed or generator of random numbers; an int makes results reproducible.
 
     Returns
     -------
@@ -952,6 +950,7 @@ def mmd_two_sample_test(
     n_null : int
         How many divisions are drawn; the p-value is a multiple of 1 / (n_null + 1).
     rng : int, Generator or None
+        Seed or generator of random numbers; an int makes results reproducible.
 
     Returns
     -------

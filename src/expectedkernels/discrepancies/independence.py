@@ -104,6 +104,7 @@ def independence_test(
     k : Kernel, optional
         Of the states of the given columns. Default: ``ExpHamming(0.5)``.
     rng : int, Generator or None
+        Seed or generator of random numbers; an int makes results reproducible.
 
     Returns
     -------

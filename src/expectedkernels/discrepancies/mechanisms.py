@@ -448,6 +448,7 @@ class MechanismChange(Reported):
     names : list
         The names of the variables, or their numbers.
     before, after : BayesianNetwork
+        The networks that were compared.
 
     Examples
     --------

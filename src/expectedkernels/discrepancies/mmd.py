@@ -158,6 +158,7 @@ def witness(
     p, q, k, categorical_features, max_bytes
         As for `mmd2`.
     X : array of shape (points, variables), or data frame
+        Where to evaluate the function.
 
     Returns
     -------

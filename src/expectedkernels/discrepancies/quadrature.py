@@ -68,6 +68,7 @@ def quadrature(
     Parameters
     ----------
     p : Circuit, FactorGraph, BayesianNetwork, model of another library, or small Target
+        The distribution whose means are wanted.
     X : array of shape (points, variables), or data frame
         Complete points; the columns of a frame are matched with variables by their names.
     k : Kernel, optional
@@ -232,6 +233,7 @@ class HerdedPoints(Empirical):
     Parameters
     ----------
     X : array of shape (points, variables)
+        The points.
     weights : array of shape (points,)
         They sum to one.
     mmd : float
@@ -324,6 +326,7 @@ def herd(
     Parameters
     ----------
     p : Circuit, FactorGraph, BayesianNetwork, model of another library, or small Target
+        The distribution to approximate, normalised or not.
     n : int
         The number of points.
     k : Kernel, optional
@@ -343,6 +346,7 @@ def herd(
         Go on from point to point and change one discrete variable at a time as long as
         that helps.
     rng : int, Generator or None
+        Seed or generator of random numbers; an int makes results reproducible.
 
     Returns
     -------

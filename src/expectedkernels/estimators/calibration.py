@@ -777,6 +777,7 @@ class PredictionIntervals(Calibrated):
         n : int
             The number of samples for every row.
         rng : int, Generator or None
+            Seed or generator of random numbers; an int makes results reproducible.
 
         Returns
         -------

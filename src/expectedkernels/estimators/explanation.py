@@ -211,6 +211,7 @@ class ShapleyValues:
     base_values : array of shape (rows,)
         The expected prediction if no player shows anything.
     predictions : array of shape (rows,)
+        The predictions that the values explain.
     names : list
         Of the players.
     data : array of shape (rows, players), of objects
@@ -555,6 +556,7 @@ def acquisition_gain(model: KernelMachine, X: RowsLike, costs: CostsLike | None 
     Parameters
     ----------
     model : fitted estimator of this library
+        Its predictions are to become more certain.
     X : array or data frame of shape (rows, columns)
         NaN is missing.
     costs : sequence of one cost per column, or mapping from columns to costs, optional
@@ -699,6 +701,7 @@ def acquire(
     Parameters
     ----------
     model : fitted estimator of this library
+        Its predictions are to become more certain.
     row : sequence of entries, table of one row, or mapping from columns to entries
         What is known from the start; NaN, and columns that a mapping does not name, are missing.
     ask : function

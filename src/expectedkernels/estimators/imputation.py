@@ -95,6 +95,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         X : array or data frame of shape (rows, columns)
             NaN, None and pandas' NA are missing.
         y : ignored
+            Present for scikit-learn's pipelines.
 
         Returns
         -------
@@ -186,6 +187,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         Parameters
         ----------
         X : array or data frame of shape (rows, columns)
+            The rows to complete; NaN, None and pandas' NA are missing.
         n : int
             The number of completions.
         random_state : int, RandomState or None
@@ -362,6 +364,7 @@ class ExpectedKernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         X : array or data frame of shape (rows, columns)
             NaN, None and pandas' NA are missing.
         y : ignored
+            Present for scikit-learn's pipelines.
 
         Returns
         -------

@@ -207,6 +207,7 @@ class ExpectedKernelClassifier(ClassifierMixin, PredictionSets, LeastSquares):  
         Parameters
         ----------
         X : array or data frame of shape (rows, columns)
+            The rows to predict; NaN, None and pandas' NA are missing.
         return_std : bool
             Also return how far the functions spread over what is missing; zero for complete rows.
         std_tol : float
@@ -692,6 +693,7 @@ class ExpectedSVC(ClassifierMixin, PredictionSets, SupportVectors):  # type: ign
         Parameters
         ----------
         X : array or data frame of shape (rows, columns)
+            The rows to predict; NaN, None and pandas' NA are missing.
         return_std : bool
             Also return how far it spreads over what is missing; zero for complete rows. For more
             than two classes, values are votes of pairs, and their deviations come from 256
@@ -928,6 +930,7 @@ class ExpectedGaussianProcessRegressor(Regressor, base.KernelMachine):
         X : array or data frame of shape (rows, columns)
             NaN, None and pandas' NA are missing.
         y : array of shape (rows,) or (rows, targets)
+            The targets.
 
         Returns
         -------

@@ -269,6 +269,7 @@ def write_bif(network: BayesianNetwork, path: PathLike) -> None:
     Parameters
     ----------
     network : BayesianNetwork
+        What to write.
     path : path
         Where to write.
 
@@ -409,6 +410,7 @@ def write_uai(model: FactorGraph, path: PathLike) -> None:
     Parameters
     ----------
     model : FactorGraph
+        What to write.
     path : path
         Where to write.
 
@@ -514,6 +516,7 @@ def write_uai_evidence(
     Parameters
     ----------
     evidence : mapping from variables to values, or a sequence of such mappings
+        Numbers of variables, and numbers of their states.
     path : path
         Where to write.
 

@@ -334,7 +334,9 @@ def write_vtree(vtree: Vtree, path: PathLike) -> None:
     Parameters
     ----------
     vtree : Vtree
+        What to write.
     path : str or path
+        Where to write.
 
     Examples
     --------

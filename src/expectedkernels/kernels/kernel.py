@@ -192,6 +192,7 @@ class Kernel:
         Parameters
         ----------
         X, Y : arrays of shape (points, variables), or data frames
+            The points. Y defaults to X.
 
         Returns
         -------
@@ -223,6 +224,7 @@ class Kernel:
         Parameters
         ----------
         X, Y : arrays of shape (points, variables), or data frames
+            The points. Y defaults to X.
 
         Returns
         -------
@@ -268,6 +270,7 @@ class Kernel:
         Parameters
         ----------
         x : array of shape (variables,)
+            The point that stays fixed.
         cardinalities : sequence of int, optional
             Default: those the kernel is made for, or two states each if it fits any.
         vtree : Vtree, optional
@@ -745,7 +748,9 @@ def kernel_input(variable: int, table: NumbersLike) -> Unit:
     Parameters
     ----------
     variable : int
+        The number of the variable.
     table : array of shape (cardinality, cardinality)
+        The kernel of every pair of states.
 
     Returns
     -------
@@ -904,7 +909,9 @@ def is_kernel_compatible(k: Kernel, p: Circuit | Unit, q: Circuit | Unit) -> Ver
     Parameters
     ----------
     k : Kernel
+        The kernel to check.
     p, q : Circuit or graph of units
+        The distributions of its two arguments.
 
     Returns
     -------

@@ -179,8 +179,11 @@ class Target:
     Attributes
     ----------
     cardinalities : tuple of int, or of None for real variables
+        The number of states of every variable.
     names : tuple of str, or None
+        The names of the variables.
     states : tuple of tuples of labels, or None
+        The labels of the states.
 
     Raises
     ------
@@ -294,6 +297,7 @@ class Target:
         Parameters
         ----------
         key : int or str
+            The number or the name.
 
         Returns
         -------
@@ -312,6 +316,7 @@ class Target:
         Parameters
         ----------
         X : array of shape (n, variables)
+            Complete points.
 
         Returns
         -------
@@ -332,6 +337,7 @@ class Target:
         Parameters
         ----------
         X : array of shape (n, variables)
+            Complete points.
 
         Returns
         -------
@@ -394,6 +400,7 @@ class Target:
         Parameters
         ----------
         X : array of shape (n, variables)
+            Complete points.
 
         Returns
         -------
@@ -414,6 +421,7 @@ class Target:
         X : array of shape (n, variables)
             Complete points; their own values of the variable do not matter.
         variable : int or str
+            The number or the name of the variable.
 
         Returns
         -------
@@ -432,7 +440,9 @@ class Target:
         Parameters
         ----------
         X : array of shape (n, variables)
+            Complete points.
         variables : sequence of int, optional
+            Which variables. Default: all.
 
         Returns
         -------

@@ -407,6 +407,8 @@ def em(
         `joblib.parallel_config` names; the result does not depend on their number. Batches, and
         passes on a device, are worked on where `em` was called, and take one more reading.
     iterations : int
+        The largest number of passes over the data. Increase it if the mean log-likelihood still
+        improves; `tolerance` stops earlier.
     pseudocount : float
         How many rows' worth of counts every sum unit and table gets in advance, spread evenly.
     sample_weight : array of shape (n,), str or callable, optional

@@ -537,6 +537,8 @@ def learn_mixture(
         name the variables, and may hold text, categories, booleans or other integers, which
         become labelled states.
     n_components : int
+        The number of components: more fit better and cost proportionally more. Choose by the
+        likelihood of `X_valid`.
     iterations : int
         How many iterations of EM follow.
     splits : int

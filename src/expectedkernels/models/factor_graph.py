@@ -405,6 +405,7 @@ class FactorGraph:
         Parameters
         ----------
         X : array of one or more rows with NaN, data frame, or mapping
+            The evidence: NaN, and names that a mapping does not have, are maximised over.
         as_frame : bool, optional
             Whether to return a data frame of pandas with names and labels, or an array of codes
             in the shape of X. Default: a frame if the states have labels, or if X is a frame.
@@ -439,9 +440,13 @@ class FactorGraph:
         Parameters
         ----------
         n : int
+            The number of samples.
         rng : int, Generator or None
+            Seed or generator of random numbers; an int makes results reproducible.
         evidence : mapping, array of one or more rows with NaN, or data frame, optional
+            Sample from the conditional distributions given this. Default: none.
         as_frame : bool
+            Return a data frame of pandas with names and labels.
 
         Returns
         -------
@@ -472,6 +477,8 @@ class FactorGraph:
         Parameters
         ----------
         X : array of shape (n, variables), data frame, or list of arrays
+            The rows; NaN entries are marginalised. A list holds one (n, cardinality) array of
+            weights per variable.
 
         Returns
         -------
@@ -528,6 +535,7 @@ class FactorGraph:
         Parameters
         ----------
         X : array of shape (n, variables)
+            Complete points.
 
         Returns
         -------
@@ -557,6 +565,7 @@ class FactorGraph:
         X : array of shape (n, variables)
             Complete points; their own values of the variable do not matter.
         variable : int or str
+            The number or the name of the variable.
 
         Returns
         -------
@@ -685,6 +694,7 @@ class FactorGraph:
         Parameters
         ----------
         key : int or str
+            The number or the name.
 
         Returns
         -------
@@ -703,7 +713,9 @@ class FactorGraph:
         Parameters
         ----------
         variable : int
+            The number of the variable.
         key : int or label
+            The number or the label of the state.
 
         Returns
         -------
@@ -1090,6 +1102,7 @@ class CollapsedModel:
     Parameters
     ----------
     model : FactorGraph
+        The model, normalised or not.
     collapsed : int, str, or iterable of int or str
         The variables (numbers or names) to sum over; the others are sampled.
     vtree : Vtree, optional
@@ -1103,6 +1116,7 @@ class CollapsedModel:
     Attributes
     ----------
     model : FactorGraph
+        The model, normalised or not.
     collapsed, sampled : tuple of int
     relevant : tuple of int
         The sampled variables that share a factor with a collapsed one. The conditional depends on

@@ -744,6 +744,7 @@ def to_networkx(model: Circuit | Unit | Vtree | FactorGraph) -> Any:
     Parameters
     ----------
     model : Circuit, Unit, Vtree, FactorGraph or BayesianNetwork
+        What to convert.
 
     Returns
     -------

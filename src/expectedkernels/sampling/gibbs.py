@@ -239,6 +239,7 @@ def irreducible(
     Parameters
     ----------
     target : FactorGraph, BayesianNetwork or Circuit
+        The distribution that the chain samples.
     collapsed, evidence
         As for `collapsed_gibbs` and `gibbs`.
 
@@ -854,6 +855,7 @@ def determined_variables(target: FactorGraph) -> list[int]:
     Parameters
     ----------
     target : FactorGraph
+        The model whose tables have zeros.
 
     Returns
     -------

@@ -81,6 +81,7 @@ def cis(
         end (more if variables are protected, fewer if there are not as many), besides those that
         are in no factor.
     rng : int, Generator or None
+        Seed or generator of random numbers; an int makes results reproducible.
     max_size : int, optional
         A product of at least two variables is too large if variable elimination in min-fill order
         makes tables with more than so many entries in all; a circuit would have about as many

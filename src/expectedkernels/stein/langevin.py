@@ -71,8 +71,11 @@ class PairwiseKernel:
         Parameters
         ----------
         gram : array of shape (n, n)
+            The Gram matrix of `rows`.
         rows : array of shape (n, variables)
+            The old rows.
         new : array of shape (m, variables)
+            The rows to add.
 
         Returns
         -------
@@ -136,6 +139,8 @@ class IMQ(Kernel):
     Parameters
     ----------
     lengthscale : float, or one float per variable
+        The distances at which the kernel decreases. Larger ones compare distributions on larger
+        scales.
 
     Raises
     ------

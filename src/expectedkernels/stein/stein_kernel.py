@@ -203,6 +203,8 @@ class SteinKernel(PairwiseKernel):
         mean zero again, but cannot compare the masses of parts of the support that no change of
         a single variable connects (nor can "gibbs").
     operator : "shift" or "gibbs"
+        Which functions have mean zero under the target: those of cyclic shifts, as published, which
+        need a positive target, or of Gibbs updates, which are bounded and need none.
 
     Examples
     --------
@@ -555,7 +557,9 @@ def is_strictly_positive_definite(kernel: Kernel, cardinalities: Sequence[int]) 
     Parameters
     ----------
     kernel : Kernel
+        The kernel to check.
     cardinalities : sequence of int
+        The number of states of every variable.
 
     Returns
     -------
@@ -761,7 +765,9 @@ class PartitionSteinKernel(PairwiseKernel):
     Parameters
     ----------
     model : CollapsedModel
+        The target with its collapsed variables.
     kernel : Kernel
+        The kernel on the sampled variables.
     zeros : "raise" or "restrict"
         As in `SteinKernel`.
     max_bytes : int

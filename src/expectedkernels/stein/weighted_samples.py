@@ -203,6 +203,7 @@ class WeightedSamples:
         n : int, optional
             How many rows to draw. Default: as many as there are.
         rng : int, Generator or None
+            Seed or generator of random numbers; an int makes results reproducible.
 
         Returns
         -------
@@ -244,8 +245,11 @@ class WeightedSamples:
         Parameters
         ----------
         m : int
+            How many rows to choose.
         kernel : Kernel, optional
+            The kernel of the Stein discrepancy. Default: as for `stein_thin`.
         operator : "gibbs" or "shift"
+            The operator of the Stein discrepancy, as in `SteinKernel`.
 
         Returns
         -------
