@@ -145,6 +145,13 @@ def test_outcomes_with_numbers_for_labels_count_these():
             "'network' parameter of effect must be",
         ),
         ({"evidence": {"tub": "yes", "asia": {0: 0}}}, ek.EvidenceError, "asia"),
+        ({"outcome": []}, ek.CircuitError, "'outcome' parameter of effect must be one or several"),
+        ({"outcome": ["dysp", 7]}, ek.CircuitError, "variables, each once"),
+        (
+            {"outcome": ["dysp", "xray"], "values": [[0, 1]]},
+            ek.DataError,
+            "'values' parameter of effect must be one array per outcome",
+        ),
     ],
 )
 def test_wrong_questions_are_refused(options, error, match):
@@ -346,6 +353,19 @@ def test_changes_are_shown(tmp_path):
             {"n_permutations": -1},
             ek.CircuitError,
             "'n_permutations' parameter",
+        ),
+        (
+            (ek.asia(), ek.asia()),
+            {"n_permutations": 9},
+            ek.CircuitError,
+            "'n_permutations' parameter of mechanism_change must be 0 for networks",
+        ),
+        ((ek.asia(), ek.asia()), {"values": [0, 1]}, ek.CircuitError, "None without a target"),
+        (
+            (ek.asia(), ek.asia()),
+            {"target": "dysp", "k": ek.Delta()},
+            ek.CircuitError,
+            "'k' parameter of mechanism_change must be None with a target",
         ),
         (
             ([np.ones((1, 2))] * 8, [[0.0] * 8]),

@@ -299,6 +299,7 @@ def test_networks_of_other_libraries_are_taken(gum):
             ek.CircuitError,
             r"'fixed' parameter names 'x', which is no variable of",
         ),
+        ({"fixed": "xrays"}, ek.CircuitError, "'fixed' parameter names 'xrays', which is no"),
         (
             {"start": "zeros"},
             ek.CircuitError,
@@ -310,6 +311,16 @@ def test_networks_of_other_libraries_are_taken(gum):
             r"'pseudocount' parameter of learn_tables must be",
         ),
         ({"pseudocount": [np.ones(2)]}, ek.CircuitError, "in the shape of every table"),
+        (
+            {"pseudocount": [np.full(t.shape, np.nan) for t in ek.asia().cpts]},
+            ek.CircuitError,
+            "in the shape of every table",
+        ),
+        (
+            {"pseudocount": [np.full(t.shape, -1.0) for t in ek.asia().cpts]},
+            ek.CircuitError,
+            "in the shape of every table",
+        ),
         ({"iterations": -1}, ek.CircuitError, "'iterations' parameter of learn_tables"),
         ({"callback": 3}, ek.CircuitError, "'callback' parameter of learn_tables"),
         ({"X": np.empty((0, 8))}, ek.DataError, "learn_tables needs at least one row of data. Got"),

@@ -131,6 +131,7 @@ def test_back_door_and_front_door_formulas():
             r"table of shape \(2, 2, 2\). Got an array of shape \(2, 2\)",
         ),
         ({"smoke": [0.2, 0.3]}, {}, "must sum to one"),
+        ({"smoke": ["a", "b"]}, {}, "must be an array of numbers"),
         ({"smoke": "maybe"}, {}, "A state of variable 2"),
         ({"smoking": "yes"}, {}, "Did you mean 'smoke'"),
     ],
@@ -177,6 +178,10 @@ def test_arcs_make_networks_of_the_columns():
             "states of variable 0 are not known: its column has no val",
         ),
         ([], [0, 1], ek.EvidenceError, "must be a 2-D array"),
+        ([(0, 1, 0)], [[0, 1]], ek.CircuitError, "must be pairs of a parent and its child"),
+        ([], [[0, -2]], ek.EvidenceError, r"must be integers in 0..1. Got -2"),
+        ([], [[0, 1.5]], ek.EvidenceError, r"must be integers in 0..1. Got 1.5"),
+        ([], [[0, 10**15]], ek.SizeError, "The tables of these arcs"),
         (
             [],
             pd.DataFrame({"a": [None, None]}),

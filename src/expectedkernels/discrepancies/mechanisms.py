@@ -113,6 +113,8 @@ def effect(
     check_parameter(np.shape(of) == (2,), "effect", "of", of, wanted, CircuitError)
     rows = as_evidence({} if evidence is None else evidence, schema)
     columns, outcomes = [rows.column(u) for u in range(len(cards))], schema.variables(outcome)
+    good, wanted = 0 < len(outcomes) == len({*outcomes}), "one or several variables, each once"
+    check_parameter(good, "effect", "outcome", outcome, wanted, CircuitError)
     for u in [u for u, column in enumerate(columns) if (column.weights != 1.0).any()]:
         if v in _ancestors(network, network.parents[u]):
             one, other = schema.name(u), schema.name(v)
@@ -129,6 +131,8 @@ def effect(
     pair = [model.do({v: network.state(v, x)}, natural=True).marginals(given)[-1] for x in of]
     change, gram, every = pair[1] - pair[0], np.zeros((n, n)), every_state(shape).T
     several: Any = values if len(outcomes) > 1 and values is not None else [values] * len(outcomes)
+    good, wanted = len(several) == len(outcomes), "one array per outcome"
+    check_parameter(good, "effect", "values", values, wanted, DataError)
     means = [_values(network, *x)[i] for *x, i in zip(outcomes, several, every, strict=True)]
     for weight, own in _terms("effect", ExpHamming() if k is None else k, network):
         parts = [own[u][np.ix_(i, i)] for u, i in zip(outcomes, every, strict=True)]
@@ -323,6 +327,17 @@ def mechanism_change(
     """
     name, p, q, p_values = "mechanism_change", converted(before), converted(after), None
     checks.check_count(name, "n_permutations", n_permutations)
+    for what, value, good, wanted in (
+        ("values", values, target is not None or values is None, "None without a target"),
+        ("k", k, target is None or k is None, "None with a target"),
+        (
+            "n_permutations",
+            n_permutations,
+            network is not None or not n_permutations,
+            "0 for networks",
+        ),
+    ):
+        check_parameter(good, name, what, value, wanted, CircuitError)
     if network is not None:
         given = network_tables.as_network(name, network), before, after, n_permutations
         p, q, p_values = _fitted(*given, arrays.as_generator(rng), max_bytes)

@@ -366,7 +366,7 @@ def learn_tables(
     checks.check_callback(name, callback, "two arguments")
     checks.check_real(name, "tolerance", 0.0 if tolerance is None else tolerance)
     arrays.check_max_bytes(max_bytes)
-    for key in fixed:
+    for key in (fixed := [fixed] if isinstance(fixed, str) else fixed):
         if not directed or key not in (*range(network.n_variables), *(network.names or ())):
             rule = f"The 'fixed' parameter names {key!r}, which is no variable of this network"
             raise CircuitError(f"{rule} with a table of its own.")
@@ -390,6 +390,7 @@ def learn_tables(
         beta = weight / n_rows * checks.check_real(name, "pseudocount", prior)
         prior = [beta / np.maximum(x.sum(axis=-1, keepdims=True), 1.0) * x for x in alive]
     good = [np.shape(x) for x in prior] == [x.shape for x in first]
+    good = good and all(((np.asarray(x) >= 0) & (np.asarray(x) < inf)).all() for x in prior)
     wanted = "a float in the range [0, inf), or one array of such in the shape of every table"
     check_parameter(good, name, "pseudocount", pseudocount, wanted, CircuitError)
     alpha = [x * own for x, own in zip(prior, alive, strict=True)]

@@ -8,6 +8,7 @@ from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from importlib import import_module
 from itertools import combinations
+from math import inf, prod
 from typing import Any, Self
 
 import numpy as np
@@ -862,16 +863,21 @@ class BayesianNetwork(FactorGraph):
         else:
             rows = as_evidence(table, [None] * np.shape(table)[-1], single=False).values
             most = np.fmax.reduce(rows, axis=0).tolist()
-            schema = Schema(tuple(None if x != x else max(2, int(x) + 1) for x in most))
+            schema = Schema(tuple(max(2, int(x) + 1) if x < inf else None for x in most))
+            as_evidence(rows, schema)  # raises where numbers are no codes
         cards: Any = schema.cardinalities
         if None in cards:
             rule = f"The states of {schema.call(cards.index(None))} are not known"
             why = "its column has no values, or numbers that are no states"
             raise checks.DataError(f"{rule}: {why}. Bin them, or give a categorical column.")
         parents: list[list[int]] = [[] for _ in cards]
-        for parent, child in dict.fromkeys(tuple(map(schema.variable, arc)) for arc in arcs):
-            parents[child].append(parent)
+        for arc in dict.fromkeys(tuple(schema.variables(arc)) for arc in arcs):
+            wanted = "pairs of a parent and its child"
+            check_parameter(len(arc) == 2, "from_arcs", "arcs", arc, wanted, CircuitError)
+            parents[arc[1]].append(arc[0])
         shapes = [[cards[u] for u in (*own, v)] for v, own in enumerate(parents)]
+        needed = 8.0 * sum(map(prod, shapes))
+        arrays.require_memory(needed, "The tables of these arcs", "Give fewer parents or states.")
         cpts = [np.full(shape, 1.0 / shape[-1]) for shape in shapes]
         return cls(parents, cpts, schema.names, schema.states)
 
@@ -922,7 +928,7 @@ class BayesianNetwork(FactorGraph):
         for key, value in actions.items():
             v, given = self.variable(key), np.asarray(value)
             n, old, is_state = self.cardinalities[v], cpts[v].shape, given.ndim == 0
-            table = np.eye(n)[self.state(v, value)] if is_state else given.astype(np.float64)
+            table = np.eye(n)[self.state(v, value)] if is_state else given
             if natural and not is_state:
                 what = f"Got a distribution for {self.schema.name(v)!r}"
                 raise CircuitError(f"A single-world network sets variables to states. {what}.")
