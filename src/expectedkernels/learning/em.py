@@ -186,18 +186,13 @@ def flow_at(circuit: Circuit, evidence: Evidence, weights: Any, node: int) -> tu
     """What `flows` gives for one node, and a row of every pattern there."""
     here = _at_root(circuit, evidence, weights)
     patterns: Any = here.side.batch
-    rows = np.arange(evidence.n_rows)
-    if patterns.rows is not None:
-        rows = np.unique(patterns.rows, return_index=True)[1]
+    place = np.arange(evidence.n_rows) if patterns.rows is None else patterns.rows
     while here.node != node:
         is_left = circuit.vtree.is_descendant(node, int(circuit.vtree.left[here.node]))
         side = "left" if is_left else "right"
         step = getattr(patterns, side)[here.node]
-        here = here.below(side)
-        if step is not None:
-            above, rows = rows, np.empty(patterns.count[here.node], dtype=np.intp)
-            rows[step] = above
-    return here, rows
+        here, place = here.below(side), place if step is None else step[place]
+    return here, np.unique(place, return_index=True)[1]
 
 
 def _at_root(circuit: Circuit, evidence: Evidence, weights: Any) -> Flow:
@@ -472,8 +467,7 @@ def em(
     checks.check_count("em", "iterations", iterations)
     checks.check_count("em", "patience", patience, 1)
     checks.check_real("em", "pseudocount", pseudocount)
-    if tolerance is not None:
-        checks.check_real("em", "tolerance", tolerance)
+    checks.check_real("em", "tolerance", 0.0 if tolerance is None else tolerance)
     arrays.check_max_bytes(max_bytes)
     checks.check_callback("em", callback, "two arguments")
     steps = checked_steps("em", batch_size, step)

@@ -595,8 +595,7 @@ def learn_mixture(
     check_count(name, "splits", splits)
     check_count(name, "iterations", iterations)
     check_real(name, "pseudocount", pseudocount)
-    if tolerance is not None:
-        check_real(name, "tolerance", tolerance)
+    check_real(name, "tolerance", 0.0 if tolerance is None else tolerance)
     generator = arrays.as_generator(rng)
     if structure is None:
         chosen: dict[str, Any] = {
@@ -652,11 +651,11 @@ def _read(structure: Circuit, X: Any, X_valid: Any, sample_weight: Any) -> list[
             f"{cards.index(None)}; see `em` for circuits with normal inputs."
         )
     needed = "A mixture needs at least one row of data"
-    sets = [Data(structure.schema, training_data.as_rows(X, "X"), sample_weight, needed).held]
-    if X_valid is not None:
-        rows = training_data.as_rows(X_valid, "X_valid")
-        sets.append(Data(structure.schema, rows, None, training_data.VALID).held)
-    return sets
+    own, beside = (
+        Data(structure.schema, X, sample_weight, needed),
+        em.valid_rows(structure, X_valid),
+    )
+    return [own.in_memory("X"), *([] if beside is None else [beside])]
 
 
 def _clusters(

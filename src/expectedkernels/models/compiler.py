@@ -50,8 +50,6 @@ class Step:
         The scopes of the tables that are used here, in the boundary method.
     decides : int
         The variable that a leaf or a decision decides, -1 elsewhere.
-    other : int
-        At a decision the child that is not the deciding leaf, -1 elsewhere.
     """
 
     kind: str
@@ -59,7 +57,6 @@ class Step:
     wide: tuple[int, ...]
     scopes: tuple[tuple[int, ...], ...] = ()
     decides: int = -1
-    other: int = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,12 +209,11 @@ class _Tree:
                 decides[node], decided_at[v] = v, node
             contexts.append({v for v in contexts[a] | contexts[b] if not self.below(v, node)})
         steps: list[Step] = []
-        for node, (a, b) in enumerate(self.children):
+        for node, (a, _) in enumerate(self.children):
             axes = tuple(sorted(contexts[node], key=decided_at.__getitem__))
             v = decides.get(node, self.variables[node])
             if node in decides:
-                other = b if self.leaf[v] == a else a
-                steps.append(Step("decision", axes, (v, *axes), decides=v, other=other))
+                steps.append(Step("decision", axes, (v, *axes), decides=v))
             elif a >= 0:
                 steps.append(Step("product", axes, axes))
             elif decided_at[v] == node:
@@ -301,10 +297,10 @@ def _block(plan: CompilationPlan, node: int, table: Any) -> Input | Inner:
         columns = _numbers(step.wide, (*step.axes, *_summed_axes(step)), cards)
     else:
         # one product for every unit of the other side, whose context tells the value decided
-        other = plan.steps[step.other]
+        is_first = below[0].decides == step.decides
+        other = below[1 if is_first else 0]
         left, right = _numbers((step.decides,), other.axes, cards), np.arange(plan.size(other.axes))
-        if step.other == children[0]:
-            left, right = right, left
+        left, right = (left, right) if is_first else (right, left)
         columns = _numbers(other.axes, (*step.axes, step.decides), cards)
     alive = shares > 0
     edges = np.nonzero(alive)[0], columns.reshape(shares.shape)[alive], shares[alive]

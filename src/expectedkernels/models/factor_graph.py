@@ -579,7 +579,10 @@ class FactorGraph:
         [[1.0, 3.0]]
         """
         points = as_points(X, self.schema, "Points of a factor graph").astype(np.intp)
-        v = self.variable(variable)
+        return self._logs_at(points, self.variable(variable))
+
+    def _logs_at(self, points: Any, v: int) -> Any:
+        """What `site_logs` gives for points that have been read."""
         total = np.zeros((len(points), self.cardinalities[v]))
         for logs, others in self._sites[v]:
             total += logs[tuple(points[:, u] for u in others)]
@@ -1176,11 +1179,11 @@ class CollapsedModel:
         self.model = model
         self.collapsed = tuple(sorted(chosen))
         self.sampled = tuple(v for v in range(model.n_variables) if v not in chosen)
-        inside = [sum(v in chosen for v in factor.scope) for factor in model.factors]
-        pairs = list(zip(model.factors, inside, strict=True))
-        self._loose = [factor for factor, n in pairs if n <= 1]
-        core = FactorGraph(model.cardinalities, [factor for factor, n in pairs if n > 1])
-        touched = {v for factor, n in pairs if n for v in factor.scope}
+        parts: list[list[Factor]] = [[], [], []]  # by how many variables are collapsed: 0, 1, more
+        for factor in model.factors:
+            parts[min(2, len(chosen.intersection(factor.scope)))].append(factor)
+        self._constant, self._loose, core = (FactorGraph(model.cardinalities, x) for x in parts)
+        touched = {v for factor in parts[1] + parts[2] for v in factor.scope}
         self.relevant = tuple(v for v in self.sampled if v in touched)
         self.circuit: Circuit
         self.log_z: float
@@ -1217,18 +1220,9 @@ class CollapsedModel:
         if rows.ndim == 2 and rows.shape[1] == self.model.n_variables:
             rows[:, list(self.collapsed)] = 0.0
         points = as_points(rows, self.model.cardinalities, "Values of sampled variables")
-        points, n = points.astype(np.intp), len(points)
-        constants = np.zeros(n)
-        logs = {v: np.zeros((n, self.model.cardinalities[v])) for v in self.collapsed}
-        with np.errstate(divide="ignore"):
-            for factor in self._loose:
-                target = next((v for v in factor.scope if v in logs), None)
-                others = tuple(points[:, v] for v in factor.scope if v != target)
-                if target is None:
-                    constants += np.log(factor.table[others])
-                else:
-                    table = np.moveaxis(factor.table, factor.scope.index(target), -1)
-                    logs[target] += np.log(table[others])
+        points = points.astype(np.intp)
+        constants = self._constant.log_score(points)
+        logs = {v: self._loose._logs_at(points, v) for v in self.collapsed}
         weights: list[Any] = [None] * self.model.n_variables
         for v in self.sampled:
             weights[v] = np.eye(self.model.cardinalities[v])[points[:, v]]
