@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import pickle
+import re
 import tracemalloc
 from types import SimpleNamespace
 
@@ -254,6 +255,32 @@ def test_data_in_chunks_that_do_not_fit():
         model.fit(lambda: [], 0)
     with pytest.raises(ek.DataError, match=r"needs landmarks\. Set n_landmarks"):
         model.set_params(n_landmarks=None).fit(lambda: [X], 0)
+
+
+@pytest.mark.parametrize("weight", [-1.0, np.nan, np.inf])
+def test_weights_of_rows_that_are_not_drawn_are_checked(weight, monkeypatch):
+    monkeypatch.setattr(f"{MODULE}.DRAWN", 50)
+    X, y = table(300)
+    weights = np.where(np.arange(300) % 7 == 5, weight, 1.0)
+    rows = np.column_stack([X, y, weights])
+    found = f"In chunk 1: Sample weights must be finite and not negative. Got {weight:g} in row 1"
+    with pytest.raises(ek.DataError, match=re.escape(found)):
+        ek.ExpectedKernelRidge(n_landmarks=20).fit(lambda: [rows[:5], rows[4:]], 4, 5)
+
+
+def test_errors_number_rows_as_chunks_do(monkeypatch):
+    monkeypatch.setattr(f"{MODULE}.DRAWN", 50)
+    rows = np.column_stack(table(300))
+    rows[200, 1] = np.inf
+    with pytest.raises(ek.DataError, match=r"In chunk 1: .*infinity.* is in row 50, column 1\."):
+        ek.ExpectedKernelRidge(n_landmarks=20).fit(lambda: [rows[:150], rows[150:]], 4)
+
+
+@pytest.mark.parametrize("n_landmarks", [None, 20])
+def test_support_vector_classification_needs_two_classes(n_landmarks):
+    X, y = table(50)
+    with pytest.raises(ek.DataError, match=r"at least 2 classes. Got one class, 'a'"):
+        ek.ExpectedSVC(n_landmarks=n_landmarks).fit(X, np.full(len(y), "a"))
 
 
 def test_fits_show_their_progress(monkeypatch):

@@ -495,11 +495,7 @@ class KernelMachine(DensityEstimator):
         targets = encoding.read_target(self, X, y, is_classifier(self), self._multi_output)
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, Z)
-            if (weights < 0).any():
-                row = int(np.argmax(weights < 0))
-                raise DataError(
-                    f"Sample weights must not be negative. Got {weights[row]:g} in row {row}."
-                )
+            encoding.require_weights(weights)
         gaps = np.isnan(Z).any(axis=1)
         self._require_complete(gaps)
         if self.fit_missing == "drop":

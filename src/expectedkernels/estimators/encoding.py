@@ -171,6 +171,16 @@ def read_target(estimator: Any, X: Any, y: Any, labels: bool, several: bool) -> 
     return y
 
 
+def require_weights(weights: Any) -> None:
+    """Raise if weights of rows are negative, infinite or missing."""
+    bad = ~((weights >= 0) & (weights < np.inf))
+    if bad.any():
+        row = int(bad.argmax())
+        raise DataError(
+            f"Sample weights must be finite and not negative. Got {weights[row]:g} in row {row}."
+        )
+
+
 SLACK = 1e-9
 NOT_A_STATE = -1
 """The state of a value that is observed but that the density does not know."""

@@ -775,6 +775,11 @@ class ExpectedSVC(ClassifierMixin, PredictionSets, SupportVectors):  # type: ign
 
     def _learn(self, Z: Any, y: Any, sample_weight: Any, source: Source | None = None) -> Self:
         self.classes_, code = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            one = self.classes_[0].item()
+            raise DataError(
+                f"ExpectedSVC needs rows of at least 2 classes. Got one class, {one!r}."
+            )
         weights = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
         weights = weights * np.bincount(code, sample_weight)
         if not weights.all():
@@ -792,7 +797,7 @@ class ExpectedSVC(ClassifierMixin, PredictionSets, SupportVectors):  # type: ign
         options = {"C": self.C, "tol": self.tol, "random_state": self._seed(), **LIBLINEAR}
         shares = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
         label, found = np.searchsorted(self.classes_, y), []
-        for i, j in [*combinations(range(len(self.classes_)), 2)] or [(0, 0)]:  # which raises
+        for i, j in combinations(range(len(self.classes_)), 2):
             rows = (label == i) | (label == j)
             # as in scikit-learn's SVC, a single function is positive for the second class
             positive = label[rows] == (j if len(self.classes_) == 2 else i)

@@ -287,6 +287,7 @@ def split_rows(wanted: list[Any], several: bool, weighted: bool, rows: Any) -> t
     at = [names.index(x) for x in wanted]
     taken = [np.asarray(rows[:, i]) for i in at]
     weights = taken.pop().astype(np.float64) if weighted else np.ones(len(rows))
+    encoding.require_weights(weights)
     X = rows[:, [i for i in range(len(names)) if i not in at]]
     y = np.column_stack(taken) if several else taken[0]
     return X.to_native() if framed else X, y, weights
@@ -300,5 +301,7 @@ def _draw(estimator: Any, split: Callable[[Any], Any], rows: Any) -> Draw:
     table = encoding.read_table(X, least=0)
     columns = {table.names[i]: i for i in encoding.categorical_columns(estimator, table)}
     labels = {x: {w for w in table.entries(i) if not is_missing(w)} for x, i in columns.items()}
+    others = [i for i in range(len(table.columns)) if i not in columns.values()]
+    table.numbers(others, encoding.ADVICE, least=0)  # raises with the number of the row
     strata = y if by_class else np.zeros(len(y))
     return Draw.of(len(y), rows, rng.random(len(y)), strata, labels)
