@@ -163,6 +163,17 @@ def test_auto_finds_masks_that_tell_something_and_no_others(model):
     assert found.score(X, y) > clone(model).set_params(mask_kernel=None).fit(X, y).score(X, y)
 
 
+def test_labels_may_be_text_where_some_rows_are_chosen(monkeypatch):
+    monkeypatch.setattr("expectedkernels.estimators.base.MOST_COMPLETE", 50)
+    (A, y), (test, _) = table(80), table(20, 1)
+    labels = np.where(y > 0, "up", "down")
+    model = ek.ExpectedSVC(mask_kernel="auto", density="gaussian")
+    numbers = clone(model).fit(A, (y > 0).astype(int))
+    assert (
+        model.fit(A, labels).predict(test) == np.take(["down", "up"], numbers.predict(test))
+    ).all()
+
+
 def test_several_targets_and_weights_of_rows():
     (A, y), (test, _) = table(), table(20, 1)
     model = ek.ExpectedKernelRidge(alpha=0.2, density="gaussian", mask_kernel=RATE)

@@ -692,35 +692,45 @@ class KernelMachine(DensityEstimator):
             coef[self.model_.support_] = some
         return coef, intercept, None
 
-    def _choose(self, Z: Any, masks: Any, y: Any, sample_weight: Any, gamma: Any = None) -> None:
-        """Learn gamma of the kernel, and of masks: the one of the least leave-one-out errors."""
-        self.gamma_ = self._rate(self._for_kernel(Z)) if gamma is None else gamma
-        if self.mask_kernel == "auto" and masks.any():
-            alpha, targets = self._as_ridge(Z, masks, y)
-            weights = np.ones(len(Z)) if sample_weight is None else sample_weight
-            rows = self._some_rows(np.flatnonzero(weights > 0), Z, y)
-            choices = [max(alpha, SMALLEST)], [self.gamma_], MULTIPLES
-            self.mask_rate_ = self._best(Z, masks, targets, rows, weights[rows], choices)[2]
+    def _choose(self, Z: Any, masks: Any, y: Any, sample_weight: Any) -> float:
+        """The alpha of the smallest leave-one-out loss, learned with gamma, and then that of masks.
 
-    def _best(
-        self, Z: Any, masks: Any, y: Any, rows: Any, weights: Any, choices: tuple[Any, Any, Any]
-    ) -> tuple[float, Any, float]:
-        """The alpha, the gamma and that of masks with the smallest leave-one-out loss."""
-        (alphas, gammas, shares), known = choices, self.mask_rate_
-        if len(alphas) * len(gammas) * len(shares) == 1:
-            return float(alphas[0]), gammas[0], known
-        tried: list[list[Any]] = [[] for _ in shares]
-        for gamma in gammas:
-            rate = np.mean(gamma if self.standardize else gamma * moments(self._for_kernel(Z))[1])
-            mask_rates = [float(known + share * rate) for share in shares]
-            rest = Z[rows], masks[rows], y[rows], alphas, weights
-            each = zip(tried, mask_rates, self._left_out(gamma, mask_rates, *rest), strict=True)
-            for answers, mask_rate, left_out in each:
-                losses = zip(self._losses(left_out, y[rows], weights), alphas, strict=True)
-                answers += [(loss, float(alpha), gamma, mask_rate) for loss, alpha in losses]
-        best = [answers[least([loss for loss, *_ in answers])] for answers in tried]
-        lowest = min(best, key=lambda answer: answer[0])
-        return (lowest if lowest[0] < (1.0 - MARGIN) * best[0][0] else best[0])[1:]
+        Rows that differ are left out one by one, equal ones together.
+        """
+        code = kernel_expansion.distinct(y)[1]
+        entries = [Z, code] + ([] if self.mask_kernel is None else [masks])
+        first, number = kernel_expansion.distinct(
+            np.nan_to_num(np.column_stack(entries), nan=np.inf)
+        )
+        weights = np.bincount(number, weights=sample_weight).astype(np.float64)
+        labels = code[first] if is_classifier(self) else y[first]
+        used = self._some_rows(np.flatnonzero(weights > 0), Z[first], labels)
+        rows, weights = first[used], weights[used]
+        alphas, gammas, targets = self._choices(Z, masks, y, rows, weights)
+        given = Z[rows], masks[rows], targets[rows], np.maximum(alphas, SMALLEST), weights
+
+        def losses(gamma: Any, mask_rates: Any) -> Any:
+            every = self._left_out(gamma, mask_rates, *given)
+            return np.array([self._losses(found, targets[rows], weights) for found in every])
+
+        best = 0
+        if len(alphas) * len(gammas) > 1:
+            best = least(np.ravel([losses(gamma, [self.mask_rate_]) for gamma in gammas]))
+        self.gamma_, at = gammas[best // len(alphas)], best % len(alphas)
+        if self.mask_kernel == "auto" and masks.any():
+            variances = 1.0 if self.standardize else moments(self._for_kernel(Z))[1]
+            mask_rates = np.multiply(MULTIPLES, np.mean(self.gamma_ * variances))
+            found = losses(self.gamma_, mask_rates)[:, at]
+            if found.min() < (1.0 - MARGIN) * found[0]:
+                self.mask_rate_ = float(mask_rates[least(found)])
+        return float(alphas[at])
+
+    def _choices(self, Z: Any, masks: Any, y: Any, rows: Any, weights: Any) -> tuple[Any, Any, Any]:
+        """The alphas and gammas to choose from by some rows, and targets, (rows, outputs).
+
+        Of models that are no ridge regression those of kernel ridge regression in its place.
+        """
+        raise NotImplementedError
 
     def _left_out(
         self, gamma: Any, mask_rates: Any, Z: Any, masks: Any, y: Any, alphas: Any, weights: Any
@@ -755,10 +765,6 @@ class KernelMachine(DensityEstimator):
         rates = self._rates(gamma, Z.shape[1])
         return self._kept(gram, rates=rates, A=Z, B=None, resources=self._resources)
 
-    def _as_ridge(self, Z: Any, masks: Any, y: Any) -> tuple[float, Any]:
-        """The weight and the targets, (rows, outputs), of kernel ridge regression in its place."""
-        raise NotImplementedError
-
     def _expect(self, X: Any, return_std: bool, std_tol: float = 0.0) -> Any:
         check_real(type(self).__name__, "std_tol", std_tol, error=DataError)
         return self._expected(self._read(X), return_std, std_tol=std_tol)
@@ -776,10 +782,6 @@ class KernelMachine(DensityEstimator):
         """What is explained of columns of numbers: expectations, (rows,) or (rows, outputs)."""
         # not kept: explanations ask for many rows, and once
         return kernel_expansion.expect(self._machine, self.density_, Z, self._resources)
-
-    def _rate(self, Z: Any) -> Any:
-        """The gamma of the kernel for data that may be incomplete."""
-        return scaled_gamma(self.gamma, Z)
 
     def _make(self, **kernel: Any) -> Any:
         """The model of scikit-learn with an RBF kernel, or for given kernels."""

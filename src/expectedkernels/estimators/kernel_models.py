@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import cho_solve, cholesky
 from scipy.optimize import minimize
 from scipy.special import expit
-from sklearn.base import ClassifierMixin, RegressorMixin, clone
+from sklearn.base import ClassifierMixin, RegressorMixin, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, WhiteKernel
@@ -32,7 +32,7 @@ from expectedkernels.arrays import Array, RowsLike, chosen_rows
 from expectedkernels.checks import DataError, KernelError, check_real
 from expectedkernels.estimators import base, calibration
 from expectedkernels.estimators.calibration import PredictionIntervals, PredictionSets
-from expectedkernels.estimators.kernel_expansion import Prior, distinct, read_gp_kernel, table
+from expectedkernels.estimators.kernel_expansion import Prior, read_gp_kernel, table
 from expectedkernels.estimators.landmarks import Source
 
 ALPHAS = 10.0 ** np.arange(-3.0, 1.5, 0.5)
@@ -47,26 +47,18 @@ class LeastSquares(base.KernelMachine):
     """Kernel least squares, with parameters that are best at rows that are left out."""
 
     alpha_: Any
-    _open_gamma: ClassVar[str | None] = None
+    _opens_gamma: bool
+    """Whether gamma is to be chosen."""
 
-    def _choose_left_out(
-        self, Z: Any, masks: Any, y: Any, labels: Any, sample_weight: Any, shares: Any = (0.0,)
-    ) -> tuple[float, Any, float]:
-        """The alpha, the gamma of the kernel and that of masks.
+    def _choose(self, Z: Any, masks: Any, y: Any, sample_weight: Any) -> float:
+        self.alpha_ = super()._choose(Z, masks, y, sample_weight)
+        return self.alpha_
 
-        Rows that differ are left out one by one, equal ones together.
-        """
-        entries = [Z, labels] + ([] if self.mask_kernel is None else [masks])
-        first, number = distinct(np.nan_to_num(np.column_stack(entries), nan=np.inf))
-        weights = np.bincount(number, weights=sample_weight).astype(np.float64)
-        used = self._some_rows(np.flatnonzero(weights > 0), Z[first], labels[first])
-        rows, weights, alphas = first[used], weights[used], self._alphas()
-        if self.gamma == self._open_gamma:
+    def _choices(self, Z: Any, masks: Any, y: Any, rows: Any, weights: Any) -> tuple[Any, Any, Any]:
+        if self._opens_gamma:
             scale = weighted_scale(self._for_kernel(Z[rows]), weights)
-            gammas = [rate * scale for rate in RATES]
-        else:
-            gammas = [base.scaled_gamma(self.gamma, self._for_kernel(Z))]
-        return self._best(Z, masks, y, rows, weights, (alphas, gammas, shares))
+            return self._alphas(), [rate * scale for rate in RATES], table(y)
+        return self._alphas(), [base.scaled_gamma(self.gamma, self._for_kernel(Z))], table(y)
 
     def _alphas(self) -> Any:
         return ALPHAS if isinstance(self.alpha, str) else [self.alpha]
@@ -115,8 +107,8 @@ class ExpectedKernelClassifier(ClassifierMixin, PredictionSets, LeastSquares):  
     Notes
     -----
     "auto" takes what makes the log loss of the leave-one-out probabilities smallest, of gammas
-    around "scale", of alphas from 0.001 to 10, and of gammas of masks for each of these (0
-    unless the loss falls by 5 %). Rows that are equal, with equal labels, are left out together;
+    around "scale" and alphas from 0.001 to 10, and then of gammas of masks (0 unless the loss
+    falls by 5 %). Rows that are equal, with equal labels, are left out together;
     the frequencies of the classes stay those of all rows.
 
     Probabilities are cautious where classes are well separated: far from the rows in fit, functions
@@ -142,7 +134,6 @@ class ExpectedKernelClassifier(ClassifierMixin, PredictionSets, LeastSquares):  
         "gamma": [StrOptions({"auto", "scale"}), Interval(Real, 0.0, None, closed="neither")],
     }
 
-    _open_gamma: ClassVar[str | None] = "auto"
     _uses_spread: ClassVar[bool] = False
 
     alpha: float | str = "auto"
@@ -242,11 +233,9 @@ class ExpectedKernelClassifier(ClassifierMixin, PredictionSets, LeastSquares):  
     def _as_target(self, y: Any) -> Any:
         return np.eye(len(self.classes_))[np.searchsorted(self.classes_, y)] - self._target[0]
 
-    def _choose(self, Z: Any, masks: Any, y: Any, sample_weight: Any, gamma: Any = None) -> None:
-        """Choose what is "auto" of alpha, gamma and the gamma of masks."""
-        shares = base.MULTIPLES if self.mask_kernel == "auto" and masks.any() else (0.0,)
-        best = self._choose_left_out(Z, masks, y, y.argmax(axis=1), sample_weight, shares)
-        self.alpha_, self.gamma_, self.mask_rate_ = best
+    @property
+    def _opens_gamma(self) -> bool:
+        return self.gamma == "auto"
 
     def _losses(self, left_out: Any, targets: Any, weights: Any) -> Any:
         """The log losses of the leave-one-out probabilities, for every alpha."""
@@ -292,6 +281,11 @@ class SupportVectors(base.KernelMachine):
 
     _fit_linear: Any
     """From features, targets and weights to coefficients, (features, outputs), and constants."""
+
+    def _choices(self, Z: Any, masks: Any, y: Any, rows: Any, weights: Any) -> tuple[Any, Any, Any]:
+        targets = np.equal.outer(y, np.unique(y)) if is_classifier(self) else table(y)
+        gamma = base.scaled_gamma(self.gamma, self._for_kernel(Z))
+        return [0.5 / self.C], [gamma], targets - targets.mean(axis=0)
 
     def _fit_landmarks(
         self, source: Source, as_is: Any, y: Any, Z: Any, targets: Any, weights: Any
@@ -433,9 +427,6 @@ class ExpectedSVR(Regressor, SupportVectors):
         model = LinearSVR(epsilon=self.epsilon, **options).fit(F, y, weights)
         return model.coef_[:, None], model.intercept_
 
-    def _as_ridge(self, Z: Any, masks: Any, y: Any) -> tuple[float, Any]:
-        return 0.5 / self.C, (y - y.mean())[:, None]
-
 
 @base.estimator()
 class ExpectedKernelRidge(Regressor, LeastSquares):
@@ -488,16 +479,9 @@ class ExpectedKernelRidge(Regressor, LeastSquares):
     alpha: float | str = "auto"
     gamma: str | float | None = None
 
-    def _as_ridge(self, Z: Any, masks: Any, y: Any) -> tuple[float, Any]:
-        return self.alpha_, table(y)
-
-    def _choose(self, Z: Any, masks: Any, y: Any, sample_weight: Any, gamma: Any = None) -> None:
-        """Learn the gammas of the kernels, and alpha if it is "auto"."""
-        self.alpha_ = self.alpha
-        if isinstance(self.alpha, str):
-            given = Z, masks, table(y), table(y), sample_weight
-            self.alpha_, gamma, _ = self._choose_left_out(*given)
-        super()._choose(Z, masks, y, sample_weight, gamma)
+    @property
+    def _opens_gamma(self) -> bool:
+        return self.gamma is None and isinstance(self.alpha, str)
 
     def _kept_parameters(self) -> dict[str, Any]:
         chosen = {"alpha": self.alpha_, "gamma": self.gamma_}
@@ -806,10 +790,6 @@ class ExpectedSVC(ClassifierMixin, PredictionSets, SupportVectors):  # type: ign
             found.append(np.append(model.coef_, model.intercept_))
         return np.array(found)[:, :-1].T, np.array(found)[:, -1]
 
-    def _as_ridge(self, Z: Any, masks: Any, y: Any) -> tuple[float, Any]:
-        bits = (np.asarray(y)[:, None] == np.unique(y)).astype(np.float64)
-        return 0.5 / self.C, bits - bits.mean(axis=0)
-
 
 STEP = 1e-5
 """The step of difference quotients in the logarithms of parameters."""
@@ -950,9 +930,6 @@ class ExpectedGaussianProcessRegressor(Regressor, base.KernelMachine):
         """
         return super().fit(X, y)
 
-    def _rate(self, Z: Any) -> Any:
-        return read_gp_kernel(self._start(Z.shape[1]), Z.shape[1])[1]
-
     def _start(self, n_columns: int) -> Any:
         """The kernel whose parameters are fitted."""
         if self.kernel is not None:
@@ -994,13 +971,14 @@ class ExpectedGaussianProcessRegressor(Regressor, base.KernelMachine):
             scale = np.where(scale > 0, scale, 1.0)
         return (targets - centre) / scale, centre, scale
 
-    def _as_ridge(self, Z: Any, masks: Any, y: Any) -> tuple[float, Any]:
-        """The process that does not know masks."""
-        targets = self._normalised(y)[0]
-        with self._own_bounds():
-            kernel, _ = self._fit_kernel(Z, masks, y, targets)
-        amplitude, self.gamma_, noise = read_gp_kernel(kernel, Z.shape[1])
-        return (noise + self.alpha) / amplitude, targets
+    def _choices(self, Z: Any, masks: Any, y: Any, rows: Any, weights: Any) -> tuple[Any, Any, Any]:
+        """Those of the process that does not know masks, where these may count."""
+        targets, kernel = self._normalised(y)[0], self._start(Z.shape[1])
+        if self.mask_kernel == "auto" and masks.any():
+            with self._own_bounds():
+                kernel, _ = self._fit_kernel(Z, masks, y, targets)
+        amplitude, gamma, noise = read_gp_kernel(kernel, Z.shape[1])
+        return [(noise + self.alpha) / amplitude], [gamma], targets
 
     def _fit_model(
         self, Z: Any, masks: Any, y: Any, sample_weight: Any
