@@ -117,11 +117,15 @@ def estimator(**advice: str) -> Callable[[type[T]], type[T]]:
     def decorate(kind: type[T]) -> type[T]:
         made: Any = dataclass(kind, eq=False, repr=False, kw_only=True)
         made.__init__ = removed(**advice, **REMOVED_PARAMETERS)(made.__init__)
-        known = {k: text for base in made.__mro__[::-1] for k, text in _described(base)[1].items()}
-        doc, own = _described(made)
-        others = [known[f.name] for f in fields(made) if f.name not in own]
-        described = "\n".join(own.values())
-        made.__doc__ = doc.replace(described, "\n".join([described, *others]))
+        constraints: dict[str, Any] = {}
+        texts: dict[str, str] = {}
+        for base in made.__mro__:  # the nearest first
+            constraints = vars(base).get("_parameter_constraints", {}) | constraints
+            texts |= {k: text for k, text in _described(base)[1].items() if k not in texts}
+        made._parameter_constraints = constraints
+        (doc, own), names = _described(made), {f.name for f in fields(made)}
+        described = "\n".join(texts[name] for name in texts if name in names)
+        made.__doc__ = doc.replace("\n".join(own.values()), described)
         return public(made)
 
     return decorate
@@ -385,7 +389,6 @@ class KernelMachine(DensityEstimator):
     memory: object = None
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **DensityEstimator._parameter_constraints,
         "fit_missing": [StrOptions({"auto", "mean", "expected", "drop", "raise"})],
         "memory": [str, PathLike, HasMethods(["cache"]), None],
         "standardize": ["boolean"],

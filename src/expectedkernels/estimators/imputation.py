@@ -81,7 +81,6 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **DensityEstimator._parameter_constraints,
         "strategy": [StrOptions({"mean", "map", "sample"})],
     }
 
@@ -337,7 +336,6 @@ class ExpectedKernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **DensityEstimator._parameter_constraints,
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "gamma": GAMMA,
         "normalize": ["boolean"],

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import combinations
 from numbers import Real
@@ -47,8 +47,11 @@ class LeastSquares(base.KernelMachine):
     """Kernel least squares, with parameters that are best at rows that are left out."""
 
     alpha_: Any
-    _opens_gamma: bool
-    """Whether gamma is to be chosen."""
+
+    @property
+    def _opens_gamma(self) -> bool:
+        """Whether gamma is to be chosen."""
+        return self.gamma == "auto"
 
     def _choose(self, Z: Any, masks: Any, y: Any, sample_weight: Any) -> float:
         self.alpha_ = super()._choose(Z, masks, y, sample_weight)
@@ -129,7 +132,6 @@ class ExpectedKernelClassifier(ClassifierMixin, PredictionSets, LeastSquares):  
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **base.KernelMachine._parameter_constraints,
         "alpha": [StrOptions({"auto"}), Interval(Real, 0.0, None, closed="neither")],
         "gamma": [StrOptions({"auto", "scale"}), Interval(Real, 0.0, None, closed="neither")],
     }
@@ -233,10 +235,6 @@ class ExpectedKernelClassifier(ClassifierMixin, PredictionSets, LeastSquares):  
     def _as_target(self, y: Any) -> Any:
         return np.eye(len(self.classes_))[np.searchsorted(self.classes_, y)] - self._target[0]
 
-    @property
-    def _opens_gamma(self) -> bool:
-        return self.gamma == "auto"
-
     def _losses(self, left_out: Any, targets: Any, weights: Any) -> Any:
         """The log losses of the leave-one-out probabilities, for every alpha."""
         bits = targets + self._target[0]
@@ -276,10 +274,31 @@ class Regressor(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
         return ExpectedKernelClassifier(alpha=1.0, **{name: getattr(self, name) for name in names})
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SupportVectors(base.KernelMachine):
-    """The part of a support vector machine that is fitted to features of landmarks."""
+    """What support vector machines share.
 
-    _fit_linear: Any
+    Parameters
+    ----------
+    C : float
+        Inverse regularization strength.
+    gamma : {"scale", "auto"} or float
+        That of the kernel ``exp(-gamma |x - x'|^2)``, as in scikit-learn's SVR and SVC.
+    tol : float
+        Stopping tolerance.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "C": [Interval(Real, 0.0, None, closed="right")],
+        "gamma": base.GAMMA,
+        "tol": [Interval(Real, 0.0, None, closed="neither")],
+    }
+
+    C: float = 1.0
+    gamma: str | float = "scale"
+    tol: float = 1e-3
+
+    _fit_linear: ClassVar[Any]
     """From features, targets and weights to coefficients, (features, outputs), and constants."""
 
     def _choices(self, Z: Any, masks: Any, y: Any, rows: Any, weights: Any) -> tuple[Any, Any, Any]:
@@ -331,14 +350,8 @@ class ExpectedSVR(Regressor, SupportVectors):
 
     Parameters
     ----------
-    C : float
-        Inverse regularization strength.
     epsilon : float
         Errors below this do not count; in standard deviations of the target if `standardize`.
-    gamma : {"scale", "auto"} or float
-        That of the kernel ``exp(-gamma |x - x'|^2)``, as in scikit-learn's SVR.
-    tol : float
-        Stopping tolerance.
 
     Attributes
     ----------
@@ -406,18 +419,11 @@ class ExpectedSVR(Regressor, SupportVectors):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **base.KernelMachine._parameter_constraints,
-        "C": [Interval(Real, 0.0, None, closed="right")],
-        "epsilon": [Interval(Real, 0.0, None, closed="left")],
-        "gamma": base.GAMMA,
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
+        "epsilon": [Interval(Real, 0.0, None, closed="left")]
     }
     _scales_target: ClassVar[bool] = True
 
-    C: float = 1.0
     epsilon: float = 0.1
-    gamma: str | float = "scale"
-    tol: float = 1e-3
 
     def _make(self, **kernel: Any) -> SVR:
         return SVR(C=self.C, epsilon=self.epsilon, tol=self.tol, **kernel)
@@ -469,7 +475,6 @@ class ExpectedKernelRidge(Regressor, LeastSquares):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **base.KernelMachine._parameter_constraints,
         "alpha": [StrOptions({"auto"}), Interval(Real, 0.0, None, closed="left")],
         "gamma": [*base.GAMMA, None],
     }
@@ -598,12 +603,6 @@ class ExpectedSVC(ClassifierMixin, PredictionSets, SupportVectors):  # type: ign
 
     Parameters
     ----------
-    C : float
-        Inverse regularization strength.
-    gamma : {"scale", "auto"} or float
-        That of the kernel ``exp(-gamma |x - x'|^2)``, as in scikit-learn's SVC.
-    tol : float
-        Stopping tolerance.
     class_weight : dict, "balanced" or None
         Weights of the errors of classes.
 
@@ -631,16 +630,9 @@ class ExpectedSVC(ClassifierMixin, PredictionSets, SupportVectors):  # type: ign
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **base.KernelMachine._parameter_constraints,
-        "C": [Interval(Real, 0.0, None, closed="right")],
-        "gamma": base.GAMMA,
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "class_weight": [StrOptions({"balanced"}), dict, None]
     }
 
-    C: float = 1.0
-    gamma: str | float = "scale"
-    tol: float = 1e-3
     class_weight: Mapping[int, float] | Mapping[str, float] | str | None = None
 
     def predict(self, X: RowsLike) -> Array:
@@ -894,7 +886,6 @@ class ExpectedGaussianProcessRegressor(Regressor, base.KernelMachine):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **base.KernelMachine._parameter_constraints,
         "kernel": [Kernel, None],
         "alpha": [Interval(Real, 0.0, None, closed="neither")],
         "optimizer": [StrOptions({"fmin_l_bfgs_b"}), None],
