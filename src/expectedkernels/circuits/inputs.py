@@ -24,7 +24,7 @@ from expectedkernels.checks import CircuitError, PropertyError
 from expectedkernels.engine.blocks import ReadOnly
 
 
-def log_sum_exp(logs: Any, axis: int, factors: Any = None) -> tuple[Any, Any]:
+def log_sum_exp(logs: Any, axis: Any, factors: Any = None) -> tuple[Any, Any]:
     """The logs of the absolute values of sums of exponentials, times factors, and their signs.
 
     Examples
@@ -251,10 +251,6 @@ class Family(ReadOnly):
 
     def complaint(self) -> str | None:
         """What is wrong with the parameters, None if nothing is."""
-
-    def mapped(self, change: Callable[[Any], Any]) -> Any:
-        """The block with all its weights changed."""
-        return self.with_numbers(change(self.numbers))
 
     def refilled(self, numbers: Any) -> Any:
         """The block with other numbers, laid flat."""
