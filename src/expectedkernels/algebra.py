@@ -486,7 +486,7 @@ def _power(f: Circuit, alpha: float, what: str) -> Circuit:
 
     def inner(node: int) -> Inner:
         block: Any = f.blocks[node]
-        return block.mapped(powers)
+        return block.refilled(powers(block.flat[0]))
 
     blocks = at_nodes(f.vtree, leaf, inner)
     return Circuit.from_blocks(f.vtree, blocks).with_schema(f.schema)

@@ -238,6 +238,7 @@ def check_count(
     none: bool = False,
     error: type[CircuitError] = CircuitError,
     auto: bool = False,
+    high: float = inf,
 ) -> Any:
     """The value, after checking that it is an int that is not too small (or "auto", or None).
 
@@ -248,9 +249,9 @@ def check_count(
     """
     if (none and value is None) or (auto and isinstance(value, str) and value == "auto"):
         return value
-    wanted = f"an int in the range [{low}, inf){', ' + repr('auto') if auto else ''}"
+    wanted = f"an int in the range [{low}, {high}){', ' + repr('auto') if auto else ''}"
     wanted += " or None" * none
-    check_parameter(is_int(value) and value >= low, function, name, value, wanted, error)
+    check_parameter(is_int(value) and low <= value < high, function, name, value, wanted, error)
     return int(value)
 
 

@@ -586,7 +586,7 @@ class Categorical(_Discrete):
 
     def __init__(self, variable: int, probs: ArrayLike):
         array = checked_vector(probs, "probs", "Categorical")
-        checked = _checked_int("Categorical", "variable", variable, MAX_VARIABLES)
+        checked = checks.check_count("Categorical", "variable", variable, high=MAX_VARIABLES)
         set_attributes(self, variable=checked, probs=array)
 
 
@@ -622,8 +622,8 @@ class Indicator(_Discrete):
 
     def __init__(self, variable: int, value: int, card: int):
         card = checks.check_count("Indicator", "card", card, 1)
-        value = _checked_int("Indicator", "value", value, card)
-        checked = _checked_int("Indicator", "variable", variable, MAX_VARIABLES)
+        value = checks.check_count("Indicator", "value", value, high=card)
+        checked = checks.check_count("Indicator", "variable", variable, high=MAX_VARIABLES)
         set_attributes(self, variable=checked, value=value, card=card)
 
     @property
@@ -671,7 +671,7 @@ class Gaussian(Leaf):
     def __init__(self, variable: int, mean: float, variance: float):
         mean = checks.check_real("Gaussian", "mean", mean, -np.inf, ends="()")
         variance = checks.check_real("Gaussian", "variance", variance, ends="()")
-        checked = _checked_int("Gaussian", "variable", variable, MAX_VARIABLES)
+        checked = checks.check_count("Gaussian", "variable", variable, high=MAX_VARIABLES)
         set_attributes(self, variable=checked, mean=mean, variance=variance)
 
     def _log_values(self, column: Array) -> tuple[Array, Array]:
@@ -684,10 +684,3 @@ class Gaussian(Leaf):
     def _draw(self, n: int, generator: np.random.Generator) -> Array:
         """Samples from the normal distribution."""
         return generator.normal(self.mean, np.sqrt(self.variance), size=n)
-
-
-def _checked_int(owner: str, name: str, value: Any, stop: int) -> int:
-    good = checks.is_int(value) and 0 <= value < stop
-    wanted = f"an int in the range [0, {stop})"
-    check_parameter(good, owner, name, value, wanted, CircuitError)
-    return int(value)

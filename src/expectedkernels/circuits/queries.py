@@ -13,7 +13,7 @@ import numpy as np
 
 from expectedkernels import arrays
 from expectedkernels.arrays import DEFAULT_MAX_BYTES, as_like, detach, namespace, spans, to_numpy
-from expectedkernels.checks import DataError, EvidenceError, PropertyError, Verdict
+from expectedkernels.checks import DataError, EvidenceError, PropertyError, Verdict, check_count
 from expectedkernels.circuits import conditioning
 from expectedkernels.circuits.conditioning import LogValues, evidence_chunks, levels_of, run_shares
 from expectedkernels.circuits.inputs import Input, log_sizes, log_sum_exp, require_range
@@ -562,11 +562,8 @@ def _conditional_samples(
         rows = every.rows(np.arange(part.start, part.stop) // n)
         for v in range(circuit.n_variables):
             shares = _state_shares(circuit, rows, v)
-            noise = rng.random((len(shares), 1))
-            state = (np.cumsum(shares, axis=1) <= noise).sum(axis=1)
-            # rounding may leave the last sum below one, and a state that is impossible after it
-            last = shares.shape[1] - 1 - np.argmax(shares[:, ::-1] > 0, axis=1)
-            out[part, v] = state = np.minimum(state, last)
+            state = arrays.drawn(arrays.cumulative(shares), rng.random(len(shares)))
+            out[part, v] = state
             rows = _with_weights(rows, v, np.eye(shares.shape[1]), state)
 
 
@@ -704,7 +701,7 @@ MANY = 16
 
 def sample(circuit: Circuit, n: int, rng: Any = None, evidence: Any = None) -> Any:
     """See `Circuit.sample`."""
-    check_samples(n)
+    check_count("sample", "n", n, error=DataError)
     circuit.require_single_root("Sampling")
     by_conditionals = circuit.is_known_nonnegative
     if not by_conditionals:
@@ -723,12 +720,6 @@ def sample(circuit: Circuit, n: int, rng: Any = None, evidence: Any = None) -> A
     elif n_rows:
         _write_samples(circuit, read, generator, n, out)
     return out.reshape(n_rows, n, circuit.n_variables) if is_batch(evidence) else out
-
-
-def check_samples(n: Any) -> None:
-    """Raise unless a number of samples is one."""
-    if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 0:
-        raise DataError(f"The number of samples must be a non-negative int. Got {n!r} instead.")
 
 
 def most_probable(circuit: Circuit, X: Any) -> Any:

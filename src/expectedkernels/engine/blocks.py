@@ -189,12 +189,6 @@ class Inner(ReadOnly):
         n_units = self.n_products if rows is None else rows.shape[0]
         return Inner(self.n_products, n_units, self.left, self.right, rows)
 
-    def mapped(self, change: Callable[[Any], Any]) -> Inner:
-        """The block with all its weights changed; units that are products stay so."""
-        if not self.is_sparse:
-            return self if self.weights is None else self.with_numbers(change(self.weights))
-        return self.refilled(change(self.csr.data))
-
     def refilled(self, numbers: Any) -> Inner:
         """The block with other weights, laid flat, at the places of those that are not zero."""
         parts = (numbers, self.csr.indices, self.csr.indptr)

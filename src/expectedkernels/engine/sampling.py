@@ -108,19 +108,10 @@ def _are_long(edges: Edges, units: Any) -> bool:
 
 def first_reaching(edges: Edges, units: Any, scores: Scores, goals: Any) -> Any:
     """The first edge of every unit whose score reaches a goal; some edge does."""
-    if _are_long(edges, units):
-        begins, _, owners, every = _runs(edges, units)
-        xp = namespace(begins)
-        reached = xp.nonzero(scores(owners, every) >= goals[owners])[0]
-        return every[reached[xp.searchsorted(reached, begins)]]
-    at = edges.starts[units]
-    chosen = at.copy()
-    waiting = np.arange(len(units))
-    while len(waiting):
-        missed = np.flatnonzero(scores(waiting, at) < goals)
-        waiting, at, goals = waiting[missed], at[missed] + 1, goals[missed]
-        chosen[waiting] = at
-    return chosen
+    begins, _, owners, every = _runs(edges, units)
+    xp = namespace(begins)
+    reached = xp.nonzero(scores(owners, every) >= goals[owners])[0]
+    return every[reached[xp.searchsorted(reached, begins)]]
 
 
 def draw_edges(edges: Edges, units: Any, scores: Scores, totals: Any, uniform: Any) -> Any:

@@ -14,8 +14,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from expectedkernels.arrays import Array, RngLike, RowsLike, as_generator, require_memory, spans
-from expectedkernels.checks import DataError, check_real
-from expectedkernels.circuits.queries import check_samples
+from expectedkernels.checks import DataError, check_count, check_real
 from expectedkernels.estimators.kernel_expansion import Expansion, expect, masks_of, table
 from expectedkernels.estimators.landmarks import FeatureRidge, Nystrom
 
@@ -797,7 +796,7 @@ class PredictionIntervals(Calibrated):
         >>> model.sample_predictions([[0.5, np.nan], [0.5, 0.1]], 10, rng=0).shape
         (2, 10)
         """
-        check_samples(n)
+        check_count("sample_predictions", "n", n, error=DataError)
         generator, Z, training = as_generator(rng), self._read(X), self._training
         as_is, scale = training.answers(self), training.scale(self)
         pool, outputs = scale.scores(as_is), len(scale.noise)

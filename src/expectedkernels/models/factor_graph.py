@@ -18,7 +18,7 @@ from expectedkernels import arrays, checks, vtrees
 from expectedkernels.arrays import Array, Labels, NumbersLike, RngLike, RowsLike
 from expectedkernels.checks import CircuitError, check_parameter, check_real, public, public_in
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.queries import Marginals, check_samples
+from expectedkernels.circuits.queries import Marginals
 from expectedkernels.data import tables
 from expectedkernels.data.evidence import Evidence, EvidenceLike, as_evidence, as_points, is_batch
 from expectedkernels.data.schema import Schema, frame_schema
@@ -459,7 +459,7 @@ class FactorGraph:
         >>> asia().sample(5, rng=0).shape
         (5, 8)
         """
-        check_samples(n)
+        checks.check_count("sample", "n", n, error=checks.DataError)
         read, by_circuit = self._read(evidence)
         if by_circuit:
             return self._circuit.sample(n, rng, evidence, as_frame)
