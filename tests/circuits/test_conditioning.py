@@ -14,8 +14,7 @@ from circuit_oracles import (
     posterior,
     sparsified,
 )
-from expectedkernels import Circuit
-from expectedkernels.circuits.conditioning import conditioned_blocks
+from expectedkernels import Circuit, EvidenceError
 from expectedkernels.circuits.queries import conditional_units
 from expectedkernels.data.evidence import as_evidence
 
@@ -33,10 +32,8 @@ def test_conditionals_have_the_right_values_and_no_more_units(seed, drawn, form)
     x = p.sample(1, rng=seed)
     x[0, np.random.default_rng(seed).random(x.shape[1]) < 0.5] = np.nan
     evidence = as_evidence(x, p.schema)
-    possible, cut = conditioned_blocks(p, evidence)
-    assert possible
-    blocks = cut()
-    found = Circuit(p.vtree, blocks)
+    found = p.condition(x[0])
+    blocks = found.blocks
     assert_close(joint(found), posterior(p, as_weights(x, p.cardinalities)))
     assert found.n_units == Circuit.from_blocks(p.vtree, blocks).n_units
     assert n_units(p.vtree, blocks) <= 1.1 * n_units(p.vtree, conditional_units(p, evidence))
@@ -44,10 +41,11 @@ def test_conditionals_have_the_right_values_and_no_more_units(seed, drawn, form)
 
 def test_what_plain_numbers_cannot_tell():
     real = drawn_distribution(1, share_real=1.0)
-    assert conditioned_blocks(real, None) == (True, None)
+    assert "blocks" in vars(real.normalize())
     p = drawn_deterministic(0)
     weights = [np.zeros((1, card)) for card in p.cardinalities]
-    assert conditioned_blocks(p, as_evidence(weights, p.schema)) == (False, None)
+    with pytest.raises(EvidenceError, match="row 0 has probability zero"):
+        p.condition(weights)
 
 
 def test_blocks_are_cut_once_when_they_are_asked_for():

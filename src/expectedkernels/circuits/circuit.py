@@ -942,7 +942,7 @@ def host_for(circuit: AnyCircuit, what: str) -> AnyCircuit:
             f"{what} does not follow gradients, and they are required by parameters of this "
             "circuit. Give circuit.to('numpy'), which has none."
         )
-    return circuit.to("numpy")
+    return circuit.host
 
 
 def check_blocks(vtree: Vtree, blocks: Sequence[Input | Inner]) -> None:

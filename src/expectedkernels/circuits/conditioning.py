@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from array_api_compat import is_torch_array
+from scipy import sparse
 
 from expectedkernels.arrays import as_like, distinct_sparse_rows, spans, to_numpy
 from expectedkernels.circuits.inputs import TINY, Input, log_sizes
@@ -283,22 +284,6 @@ class Flat:
     nodes: Any
 
 
-def conditioned_blocks(
-    circuit: Circuit, evidence: Evidence | None
-) -> tuple[bool, Callable[[], Blocks] | None]:
-    """Whether the evidence is possible, and what cuts the blocks of the conditional with one root.
-
-    None for the latter if there are real variables or negative weights.
-    """
-    if None in circuit.cardinalities or circuit.levels.signed:
-        return True, None
-    found = all_values(circuit, levels_of(circuit), evidence, exact=True)
-    if not np.all(found.possible):
-        return False, None
-    reached = _reached(circuit, found)
-    return True, lambda: conditional_blocks(circuit, reached)[0]
-
-
 def all_values(
     circuit: Circuit,
     levels: Levels | None,
@@ -394,7 +379,7 @@ def reached_edges(circuit: Circuit, evidence: Evidence, alike: bool = True) -> R
     patterns = evidence.patterns(circuit.vtree, *(() if alike else (evidence.n_rows,)))
     first = None if patterns.is_uniform else patterns.first_rows(circuit.vtree)
     values = all_values(circuit, levels_of(circuit), evidence, exact=True)
-    found = _reached(circuit, values, first)
+    found = reached_in(circuit, values, first)
     return _at_points(circuit, evidence, found) if None in circuit.cardinalities else found
 
 
@@ -429,7 +414,7 @@ def _atom_starts(level: Level, seen: Any) -> Any:
     return np.concatenate([[0], np.cumsum(np.diff(level.product_starts) + more)])
 
 
-def _reached(circuit: Circuit, found: Up | LogValues, first: Any = None) -> Reached:
+def reached_in(circuit: Circuit, found: Up | LogValues, first: Any = None) -> Reached:
     """The edges that take part, and their shares in their units."""
     flat, levels = flat_edges(circuit), circuit.levels
     if isinstance(found, LogValues):
@@ -496,8 +481,7 @@ def conditional_blocks(circuit: Circuit, reached: Reached) -> tuple[Blocks, Any]
     every = levels.n_units * n_rows
     units = reached.numbered(flat.units.take(kept))
     changes = np.concatenate([[True], units[1:] != units[:-1]])
-    rows, begins = np.cumsum(changes) - 1, np.flatnonzero(changes)
-    begins = np.append(begins, len(units))
+    begins = np.append(np.flatnonzero(changes), len(units))
     numbers = np.zeros(every, dtype=np.intp)
     inputs = flat.inputs.take(kept, axis=1)
     inputs = reached.numbered(inputs, flat.nodes[inputs])
@@ -516,7 +500,7 @@ def conditional_blocks(circuit: Circuit, reached: Reached) -> tuple[Blocks, Any]
             left, right = numbers.take(inputs[:, start:stop])
             keys = left * every + right
             if b - a < stop - start:
-                keys, share, starts = _without_copies(rows[start:stop] - a, keys, share, starts)
+                keys, share, starts = _without_copies(keys, share, starts, every**2)
         own = units[begins[a:b]]
         # units are of one node if their edges are equal: keys differ between nodes
         some, place = distinct_sparse_rows(starts, keys, share)
@@ -541,19 +525,11 @@ def conditional_blocks(circuit: Circuit, reached: Reached) -> tuple[Blocks, Any]
     return tuple(blocks), roots if reached.first is None else roots[reached.first[-1]]
 
 
-def _without_copies(rows: Any, keys: Any, shares: Any, starts: Any) -> tuple[Any, Any, Any]:
-    """Keys, shares and starts of units whose edges are sorted, those with equal keys added up."""
-    new = np.ones(len(keys), dtype=np.bool_)
-    np.greater(keys[1:], keys[:-1], out=new[1:])
-    new[starts[:-1]] = True
-    if new.all():  # they ascend as they are
-        return keys, shares, starts
-    order = np.lexsort((keys, rows))
-    keys, shares = keys[order], shares[order]
-    np.greater(keys[1:], keys[:-1], out=new[1:])
-    new[starts[:-1]] = True
-    first = np.flatnonzero(new)
-    return keys[first], np.add.reduceat(shares, first), np.searchsorted(first, starts)
+def _without_copies(keys: Any, shares: Any, starts: Any, n: int) -> tuple[Any, Any, Any]:
+    """Sorted keys (below n), shares and starts of units, those with equal keys added up."""
+    matrix = sparse.csr_array((shares.copy(), keys, starts), shape=(len(starts) - 1, n))
+    matrix.sum_duplicates()
+    return matrix.indices, matrix.data, matrix.indptr
 
 
 def _input_blocks(circuit: Circuit, node: Any, ends: Any, edges: Any, seen: Any) -> list[Any]:

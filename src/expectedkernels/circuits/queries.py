@@ -275,14 +275,18 @@ def condition(circuit: Circuit, evidence: Any) -> Circuit:
 
 def conditioned(circuit: Circuit, evidence: Evidence | None) -> Circuit:
     """The circuit given one row of evidence (or none), with every unit scaled to sum to one."""
-    if circuit.n_roots == 1:
-        possible, cut = conditioning.conditioned_blocks(circuit, evidence)
-        refuse_impossible(np.array([possible]), evidence is not None, NO_SUM)
-        if cut is not None:
-            return circuit.deferred(circuit.vtree, circuit.schema, cut)
-    blocks = conditional_units(circuit, evidence)
-    found = type(circuit).from_blocks(circuit.vtree, blocks).with_schema(circuit.schema)
-    return replace(found, nonnegative=circuit.nonnegative)
+    if circuit.n_roots > 1 or None in circuit.cardinalities or circuit.levels.signed:
+        units = conditional_units(circuit, evidence)
+        found = type(circuit).from_blocks(circuit.vtree, units).with_schema(circuit.schema)
+        return replace(found, nonnegative=circuit.nonnegative)
+    values = conditioning.all_values(circuit, levels_of(circuit), evidence, exact=True)
+    refuse_impossible(np.atleast_1d(values.possible), evidence is not None, NO_SUM)
+    reached = conditioning.reached_in(circuit, values)
+    return circuit.deferred(
+        circuit.vtree,
+        circuit.schema,
+        lambda: conditioning.conditional_blocks(circuit, reached)[0],
+    )
 
 
 def conditional_units(circuit: Circuit, evidence: Evidence | None) -> list[Input | Inner]:
