@@ -306,10 +306,7 @@ def multiply(f: Circuit, g: Circuit, normalize: bool = False) -> Circuit | tuple
     >>> round(log_z, 6), h.marginals()[1].tolist()
     (-1.07881, [0.5, 0.5])
     """
-    require_circuits("multiply", f, g)
-    f, g = align(f, g)
-    require_compatible(f, g, "A product")
-    f, g = host_for(f, "A product"), host_for(g, "A product")
+    f, g = compatible_pair("multiply", "A product", f, g)
     n_roots = max(f.n_roots, g.n_roots)
     if {f.n_roots, g.n_roots} - {1, n_roots}:
         raise CircuitError(
@@ -341,6 +338,14 @@ def multiply(f: Circuit, g: Circuit, normalize: bool = False) -> Circuit | tuple
     if not normalize:
         return product
     return product, log_z if product.n_roots > 1 else float(log_z[0])
+
+
+def compatible_pair(function: str, what: str, p: Circuit, q: Circuit) -> tuple[Circuit, Circuit]:
+    """Two circuits on the CPU over the same variables in the same order; raises if they differ."""
+    require_circuits(function, p, q)
+    p, q = align(p, q)
+    require_compatible(p, q, what)
+    return host_for(p, what), host_for(q, what)
 
 
 def square(f: Circuit) -> Circuit:
@@ -599,9 +604,7 @@ def quotient(f: Circuit, g: Circuit) -> Circuit:
     >>> quotient(f, g).input(0).table.round(6).tolist()
     [[0.666667, 0.0, 1.0]]
     """
-    require_circuits("quotient", f, g)
-    f, g = align(f, g)
-    require_compatible(f, g, "A quotient")
+    f, g = compatible_pair("quotient", "A quotient", f, g)
     return multiply(f, _power(g, -1.0, "Division"))
 
 

@@ -6,10 +6,9 @@ from math import exp, expm1, inf, log
 
 import numpy as np
 
-from expectedkernels.algebra import logarithm, multiply, power
+from expectedkernels.algebra import compatible_pair, logarithm, multiply, power
 from expectedkernels.checks import check_real
-from expectedkernels.circuits.circuit import Circuit, align, host_for, require_circuits
-from expectedkernels.circuits.properties import require_compatible
+from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.queries import log_values, require_normalized
 
 __all__ = ["cross_entropy", "entropy", "kl_divergence", "power_divergence", "renyi_divergence"]
@@ -222,10 +221,8 @@ def _mass(p: Circuit, indicator: Circuit) -> float:
 
 def _two(name: str, p: Circuit, q: Circuit) -> tuple[Circuit, Circuit]:
     """Both circuits on the CPU, over the same variables in the same order, checked."""
-    require_circuits(name, p, q)
+    p, q = compatible_pair(name, "A divergence", p, q)
     for circuit in (p, q):
         circuit.require_single_root("A divergence")
         require_normalized(circuit, "A divergence")
-    p, q = align(p, q)
-    require_compatible(p, q, "A divergence")
-    return host_for(p, "A divergence"), host_for(q, "A divergence")
+    return p, q

@@ -249,14 +249,13 @@ def inner(left: Array, right: Array, weights: Array | None, n_left: int, n_right
     to work with.
     """
     left, right = np.asarray(left, dtype=np.intp), np.asarray(right, dtype=np.intp)
-    if weights is not None and sparse.issparse(weights):
-        weights = sparse.csr_array(weights)
-        one_each = np.array_equal(weights.indptr, np.arange(weights.shape[0] + 1))
-        if one_each and np.all(weights.data == 1.0):
-            left, right, weights = left[weights.indices], right[weights.indices], None
-        elif _is_dense(weights.shape, weights.nnz):
-            weights = weights.toarray()
-    return _stored(left, right, weights, n_left, n_right)
+    if weights is None or not sparse.issparse(weights):
+        return _stored(left, right, weights, n_left, n_right)
+    csr = sparse.csr_array(weights)
+    units = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
+    return inner_of_edges(
+        left, right, (units, csr.indices, csr.data), csr.shape[0], n_left, n_right
+    )
 
 
 def inner_of_edges(
@@ -281,20 +280,16 @@ def inner_of_edges(
     """
     units, products, weights = edges
     n_products, matrix = len(left), None
-    if len(weights) == n_units and (weights == 1.0).all():  # every unit has an edge
+    size = n_units * n_products
+    if np.array_equal(units, np.arange(n_units)) and (weights == 1.0).all():
         left, right = left[products], right[products]
-    elif _is_dense((n_units, n_products), len(weights)):
+    elif size <= DENSE_BELOW or len(weights) >= DENSE_DENSITY * size:
         matrix = np.zeros((n_units, n_products))
         matrix[units, products] = weights
     else:
         starts = np.searchsorted(units, np.arange(n_units + 1))
         matrix = sparse.csr_array((weights, products, starts), shape=(n_units, n_products))
     return _stored(left, right, matrix, n_left, n_right)
-
-
-def _is_dense(shape: Sequence[int], n_terms: int) -> bool:
-    size = shape[0] * shape[1]
-    return size <= DENSE_BELOW or n_terms >= DENSE_DENSITY * size
 
 
 def _stored(left: Any, right: Any, weights: Any, n_left: int, n_right: int) -> Inner:
