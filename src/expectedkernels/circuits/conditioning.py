@@ -185,11 +185,9 @@ class LogValues:
         """Which rows have a positive value."""
         return self.values[-1] > -inf
 
-    def shares(self, number: int) -> Any:
-        """The shares of a level's edges in their units, (edges, rows)."""
-        edges = self.levels.levels[number].all_edges
-        products = passes.products_over(LOGS, self.levels, number, self.values, self.atoms)
-        return run_shares(products[edges.products] + self.weights[number][:, None], edges.starts)[0]
+    def product_values(self, number: int) -> Any:
+        """The logs of a level's products, or of all atoms, (products, rows)."""
+        return passes.products_over(LOGS, self.levels, number, self.values, self.atoms)
 
 
 def state_values(circuit: Circuit, rows: Any) -> Any:

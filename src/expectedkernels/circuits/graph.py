@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from expectedkernels import checks
 from expectedkernels.arrays import RngLike, RowsLike, as_generator, spans
 from expectedkernels.checks import CircuitError, DataError, PropertyError, check_parameter, public
-from expectedkernels.circuits.inputs import log_sizes, log_sum_exp
+from expectedkernels.circuits.inputs import log_normal, log_sizes, log_sum_exp
 from expectedkernels.data.evidence import check_values
 from expectedkernels.data.schema import Schema
 from expectedkernels.data.tables import as_floats
@@ -676,9 +676,7 @@ class Gaussian(Leaf):
 
     def _log_values(self, column: Array) -> tuple[Array, Array]:
         """The log-density at each entry, 0 where it is missing, and signs of one."""
-        with np.errstate(over="ignore"):  # the log-density of a remote value is -inf
-            square = (column - self.mean) ** 2 / self.variance
-        log = -0.5 * (square + np.log(2 * np.pi * self.variance))
+        log = log_normal(column - self.mean, np.array(self.variance))
         return np.where(np.isnan(column), 0.0, log), np.ones(len(column))
 
     def _draw(self, n: int, generator: np.random.Generator) -> Array:

@@ -448,7 +448,7 @@ class Real(Family):
 
     def _log_density(self, away: Any) -> Any:
         """The log densities at distances from the means, (values, components)."""
-        logs = _log_normal(away, self.variance)
+        logs = log_normal(away, self.variance)
         if self.half is None:
             return logs
         inside = np.abs(away) <= self.half + EDGE * (np.abs(self.mean) + self.half)
@@ -485,7 +485,7 @@ class Real(Family):
             )
         a, b = self.mean[first], other.mean[second]
         share = self.variance[first] / total
-        density = -0.5 * ((a - b) ** 2 / total + np.log(2.0 * np.pi * total))
+        density = log_normal(a - b, total)
         one, two = weights[:, first], others[:, second]
         logs = log_sizes(one) + log_sizes(two) + density
         logs[logs < logs.max(axis=1, keepdims=True, initial=-inf) + log(TINY)] = -inf
@@ -590,7 +590,7 @@ class Real(Family):
 Input = Table | Real
 
 
-def _log_normal(away: Any, variance: Any) -> Any:
+def log_normal(away: Any, variance: Any) -> Any:
     """The log densities of normals at distances from their means; variance zero is a point."""
     xp = namespace(variance)
     point = variance == 0

@@ -631,9 +631,8 @@ def _log_at_atoms(circuit: Circuit, evidence: Evidence | None, exact: bool) -> A
 def all_site_logs(circuit: Circuit, X: Any, variables: Sequence[Any] | None) -> list[Any]:
     """See `Circuit.all_site_logs`."""
     chosen = _discrete(circuit, range(circuit.n_variables) if variables is None else variables)
-    signed = circuit.is_on_host and circuit.levels.signed
-    by_states = levels_of(circuit) is None and not circuit.is_on_host
-    if circuit.n_roots > 1 or signed or by_states:
+    unsigned = circuit.is_on_host and not circuit.levels.signed
+    if circuit.n_roots > 1 or not (unsigned or levels_of(circuit)):
         return [site_logs(circuit, X, v) for v in chosen]
     points = circuit.schema.read_frame(X) if is_frame(X) else as_floats(X)
     rows = as_evidence(points, circuit.schema, single=False)
@@ -839,15 +838,18 @@ def _drawn_edges(found: Up | LogValues, row_of: Any, noise: Any, choice: Choice)
         terms = found.product_values(number).reshape(-1)[edges.products]
         return draw_alike(edges, units, edges.weights * terms, numbers)
     rows = as_like(np.tile(row_of[choice.rows], len(choice.nodes)), found.levels.like)
+    inputs = found.product_values(number)
     if isinstance(found, LogValues):
-        shares, totals = found.shares(number), np.ones(len(rows))
+        logs, totals = found.weights[number], np.ones(len(rows))
+        sums = _at(found.values, choice.level.start + units, rows)
     else:
-        inputs, totals = found.product_values(number), _at(found.sums(number), units, rows)
+        totals = _at(found.sums(number), units, rows)
 
     def scores(places: Any, at: Any) -> Any:
+        terms = _at(inputs, edges.products[at], rows[places])
         if isinstance(found, LogValues):
-            return _at(shares, at, rows[places])
-        return edges.weights[at] * _at(inputs, edges.products[at], rows[places])
+            return np.exp(terms + logs[at] - sums[places])
+        return edges.weights[at] * terms
 
     return draw_edges(edges, units, scores, totals, numbers)
 

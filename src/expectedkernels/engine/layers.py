@@ -309,13 +309,6 @@ class Levels:
         return self.levels[-1].stop
 
     @cached_property
-    def has_every_use_once(self) -> bool:
-        """Whether a backward pass writes to every unit but the roots, and once."""
-        if not all(level.is_used_once for level in self.levels[1:]):
-            return False
-        return 2 * self.n_products == self.n_units - (self.roots.stop - self.roots.start)
-
-    @cached_property
     def n_products(self) -> int:
         """The number of products of all layers but the lowest."""
         return sum(level.n_products for level in self.levels[1:])

@@ -211,8 +211,7 @@ def down(
     levels, values = found.levels, found.values
     work = ops.Workspace(levels.like) if work is None else work
     derivatives = work.array("derivatives", values.shape)
-    if not levels.has_every_use_once:
-        derivatives[:] = 0.0
+    derivatives[:] = 0.0
     smallest = float(np.exp(-levels.room))
     to_atoms = to_atoms or found.atoms.raised is not None
     sent: Any = None

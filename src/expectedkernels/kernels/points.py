@@ -22,8 +22,6 @@ EXPANDED = 256.0
 is wrong by about 1e-16 times it."""
 METRICS = {"square": "sqeuclidean", "absolute": "cityblock", "unequal": "hamming"}
 """The distance of every kind of exponent."""
-MOST_STATES = 32
-"""Columns of whole numbers with at most so many states are compared by one matrix product."""
 
 
 def log_products(
@@ -92,13 +90,8 @@ def _log_sums(kind: str, rates: Any, X: Any, Y: Any, relative: bool = True) -> A
             logs = _expanded(X - low, Y - low)
             logs *= rates[0]
             return logs
-        if (kind == "unequal" or bits) and width.max() < MOST_STATES:
-            weights = np.ones(len(rates)) if alike else rates  # whole numbers are summed exactly
-            sizes = (width + 1).astype(np.intp).tolist()
-            tables = [w * (np.eye(n) - 1.0) for w, n in zip(weights, sizes, strict=True)]
-            logs = _by_states(tables, X, Y, low)
-            logs *= rates[0] if alike else 1.0
-            return logs
+        if bits:
+            return _by_states([rate * (np.eye(2) - 1.0) for rate in rates], X, Y, low)
     if kind == "square" and not relative and len(X) and len(Y):
         logs = _expanded_about_mean(rates, X, Y)
         if logs is not None:
