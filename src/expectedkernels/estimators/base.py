@@ -395,7 +395,6 @@ class KernelMachine(DensityEstimator):
         "mask_kernel": [StrOptions({"auto"}), Interval(Real, 0.0, np.inf, closed="left"), None],
         "n_landmarks": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left"), None],
     }
-    _scales_target: ClassVar[bool] = False
     _uses_spread: ClassVar[bool] = True
     _alphas: ClassVar[Any]
     """The function that returns regularization strengths to choose from, one if it is known."""
@@ -605,10 +604,15 @@ class KernelMachine(DensityEstimator):
         masks = [kernel_expansion.masks_of(self.density_.variables, Z)] if self.mask_rate_ else []
         return np.column_stack([Z, *masks])
 
+    @property
+    def _scales_target(self) -> bool:
+        """Whether the target is to be standardised."""
+        return self.standardize and not is_classifier(self)
+
     def _learn_target(self, y: Any, sample_weight: Any) -> Any:
         """Learn centre and scale of the target, if it is to be standardised; the one to fit to."""
         self._target: tuple[Any, Any] = 0.0, 1.0
-        if not (self.standardize and self._scales_target):
+        if not self._scales_target:
             return y
         columns = table(y)
         every = np.ones(columns.shape[1], dtype=np.bool_)

@@ -57,8 +57,6 @@ class HeldOut:
     target : array of shape (predictions,) or (predictions, targets)
     mean, spread : arrays of shape (predictions, outputs)
         Expected values, and how far they spread over what is missing.
-    n_missing : int array of shape (predictions,)
-        How many variables are missing.
     logs : array of shape (predictions, outputs)
         Logarithms of the variances of the noise at the rows, relative to their mean.
     """
@@ -68,7 +66,6 @@ class HeldOut:
     target: Any
     mean: Any
     spread: Any
-    n_missing: Any
     logs: Any
 
     @classmethod
@@ -239,8 +236,7 @@ class Training:
             Z = machine._with_masks(Z)
             mean, spread = moments(machine, Z, rng)
             mean -= self.changes(model, rows, Z)
-            counts, logs = n_missing(variables, Z), np.zeros(mean.shape)
-            parts.append(HeldOut(rows, whole, self.y[rows], mean, spread, counts, logs))
+            parts.append(HeldOut(rows, whole, self.y[rows], mean, spread, np.zeros(mean.shape)))
         found = HeldOut.joined(parts)
         if not is_classifier(model):
             as_is = found if part == AS_IS else self.answers(model)
@@ -250,15 +246,15 @@ class Training:
 
     def pool(self, model: Any, count: int) -> HeldOut:
         """Held-out predictions for rows that lack about as many variables."""
-        as_is, n = self.answers(model), len(model.density_.variables)
-        part = part_of(count, n)
-        own = np.flatnonzero(part_of(as_is.n_missing, n) == part)
+        as_is, variables = self.answers(model), model.density_.variables
+        part, counts = part_of(count, len(variables)), n_missing(variables, as_is.Z)
+        own = np.flatnonzero(part_of(counts, len(variables)) == part)
         # masks that tell something are not those of values that are hidden at random
         informative = model.mask_rate_ and model.fit_missing_
         if part != AS_IS and len(own) < ENOUGH and not informative:
             return HeldOut.joined([as_is.some(own), self.answers(model, int(part))])
         if len(own) < FEW:
-            away = np.abs(as_is.n_missing - count)
+            away = np.abs(counts - count)
             own = np.flatnonzero(away <= np.sort(away)[min(ENOUGH, len(away)) - 1])
         return as_is.some(own)
 

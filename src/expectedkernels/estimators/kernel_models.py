@@ -421,7 +421,6 @@ class ExpectedSVR(Regressor, SupportVectors):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "epsilon": [Interval(Real, 0.0, None, closed="left")]
     }
-    _scales_target: ClassVar[bool] = True
 
     epsilon: float = 0.1
 
@@ -479,7 +478,6 @@ class ExpectedKernelRidge(Regressor, LeastSquares):
         "gamma": [*base.GAMMA, None],
     }
     _multi_output: ClassVar[bool] = True
-    _scales_target: ClassVar[bool] = True
 
     alpha: float | str = "auto"
     gamma: str | float | None = None
@@ -859,7 +857,8 @@ class ExpectedGaussianProcessRegressor(Regressor, base.KernelMachine):
     Attributes
     ----------
     model_ : GaussianProcessRegressor or None
-        The process fitted to the complete rows, None if there are none.
+        The process fitted to the complete rows, of targets that are scaled if `normalize_y`; None
+        if there are none.
     kernel_ : kernel
         With fitted parameters.
     mask_rate_ : float
@@ -949,37 +948,31 @@ class ExpectedGaussianProcessRegressor(Regressor, base.KernelMachine):
             self._start(len(self.columns_.numeric)),
             alpha=self.alpha,
             optimizer=self.optimizer,
-            normalize_y=self.normalize_y,
             random_state=self.random_state,
         )
 
-    def _normalised(self, y: Any) -> tuple[Any, Any, Any]:
-        """The targets, (rows, outputs), and what they were reduced and divided by."""
-        targets = table(y)
-        centre, scale = np.zeros(targets.shape[1]), np.ones(targets.shape[1])
-        if self.normalize_y:
-            centre, scale = targets.mean(axis=0), targets.std(axis=0)
-            scale = np.where(scale > 0, scale, 1.0)
-        return (targets - centre) / scale, centre, scale
+    @property
+    def _scales_target(self) -> bool:
+        return self.normalize_y
 
     def _choices(self, Z: Any, masks: Any, y: Any, rows: Any, weights: Any) -> tuple[Any, Any, Any]:
         """Those of the process that does not know masks, where these may count."""
-        targets, kernel = self._normalised(y)[0], self._start(Z.shape[1])
+        kernel = self._start(Z.shape[1])
         if self.mask_kernel == "auto" and masks.any():
             with self._own_bounds():
-                kernel, _ = self._fit_kernel(Z, masks, y, targets)
+                kernel, _ = self._fit_kernel(Z, masks, y)
         amplitude, gamma, noise = read_gp_kernel(kernel, Z.shape[1])
-        return [(noise + self.alpha) / amplitude], [gamma], targets
+        return [(noise + self.alpha) / amplitude], [gamma], table(y)
 
     def _fit_model(
         self, Z: Any, masks: Any, y: Any, sample_weight: Any
     ) -> tuple[Any, Any, Prior | None]:
         """The posterior, given the targets of rows that may be incomplete or have masks."""
-        targets, centre, scale = self._normalised(y)
+        targets = table(y)
         embedded = self.fit_missing_ == "expected" or bool(self.mask_rate_)
         with self._own_bounds():
             if embedded:
-                self.kernel_, self.model_ = self._fit_kernel(Z, masks, y, targets)
+                self.kernel_, self.model_ = self._fit_kernel(Z, masks, y)
             else:
                 self.model_ = self._make().fit(self._near_zero(Z), y)
                 self.kernel_ = self.model_.kernel_
@@ -993,16 +986,8 @@ class ExpectedGaussianProcessRegressor(Regressor, base.KernelMachine):
                 f"Increase 'alpha' of {type(self).__name__} (it is {self.alpha})."
             ) from error
         alpha, inverse = (cho_solve((root, True), x) for x in (targets, np.eye(len(Z))))
-        prior = Prior(amplitude + noise, amplitude**2 * inverse, scale)
-        self._target = centre, scale
-        return amplitude * alpha, np.zeros(len(scale)), prior
-
-    def _learn_target(self, y: Any, sample_weight: Any) -> Any:
-        y = super()._learn_target(y, sample_weight)
-        if self.n_landmarks_ is None:
-            return y
-        self._target = self._normalised(y)[1:]
-        return self._as_target(y)
+        prior = Prior(amplitude + noise, amplitude**2 * inverse, self._target[1])
+        return amplitude * alpha, np.zeros(targets.shape[1]), prior
 
     def _fit_landmarks(
         self, source: Source, as_is: Any, y: Any, Z: Any, targets: Any, weights: Any
@@ -1014,8 +999,7 @@ class ExpectedGaussianProcessRegressor(Regressor, base.KernelMachine):
         rows, n = chosen_rows(Z, KERNEL_ROWS, self._seed()), len(self._shift)
         whole = self.density_.means(Z[rows, :n]) if np.isnan(Z[rows]).any() else Z[rows, :n]
         with self._own_bounds():
-            model = self._make().set_params(normalize_y=False)
-            self.kernel_ = model.fit(self._near_zero(whole), targets[rows]).kernel_
+            self.kernel_ = self._make().fit(self._near_zero(whole), targets[rows]).kernel_
         amplitude, self.gamma_, noise = read_gp_kernel(self.kernel_, n)
         self._noise = (noise + self.alpha) / amplitude
         given = source, as_is, y, Z, targets, weights
@@ -1044,7 +1028,7 @@ class ExpectedGaussianProcessRegressor(Regressor, base.KernelMachine):
 
         return covariances
 
-    def _fit_kernel(self, Z: Any, masks: Any, y: Any, targets: Any) -> tuple[Any, Any]:
+    def _fit_kernel(self, Z: Any, masks: Any, y: Any) -> tuple[Any, Any]:
         """The kernel with fitted parameters, and the process of complete rows, if there are any."""
         gaps, n = masks.any(axis=1), len(self._shift)
         complete, model = np.flatnonzero(~gaps), self._make()
@@ -1053,7 +1037,7 @@ class ExpectedGaussianProcessRegressor(Regressor, base.KernelMachine):
             rng = check_random_state(self.random_state)
             others = rng.permutation(np.flatnonzero(gaps))[: ENOUGH_ROWS - len(complete)]
             rows = np.concatenate([complete, others])
-            kernel = most_likely_kernel(kernel, self._covariances(Z[rows]), targets[rows])
+            kernel = most_likely_kernel(kernel, self._covariances(Z[rows]), table(y)[rows])
             model.set_params(kernel=kernel, optimizer=None)
         if not len(complete):
             return kernel, None
