@@ -46,6 +46,11 @@ def log_joint(circuit):
     return logs[0]
 
 
+def log_distribution(circuit):
+    """The same in one row."""
+    return log_joint(circuit).ravel()
+
+
 def joint(circuit):
     """The values of all roots at all points, shape (roots, *cardinalities)."""
     logs, sign = signed_log_joint(circuit)
@@ -66,14 +71,6 @@ def log_weights(evidence, cardinalities):
             with np.errstate(divide="ignore"):
                 total = total + np.log(given).reshape(shape)
     return total
-
-
-def as_weights(X, cardinalities):
-    """Rows with NaN as a list of arrays of weights, one per variable."""
-    weights = []
-    for column, card in zip(np.asarray(X, dtype=float).T, cardinalities, strict=True):
-        weights.append((np.arange(card) == column[:, None]) | np.isnan(column)[:, None])
-    return [w.astype(float) for w in weights]
 
 
 def posterior(circuit, weights):
@@ -208,6 +205,14 @@ def absolute(circuit):
             block = Inner(block.n_products, block.n_units, block.left, block.right, weights)
         blocks.append(block)
     return Circuit(circuit.vtree, tuple(blocks))
+
+
+def rows_of(p, n, seed=0, missing=0.4):
+    """Samples of a circuit with values missing."""
+    rng = np.random.default_rng(seed)
+    X = p.sample(n, rng=rng)
+    X[rng.random(X.shape) < missing] = np.nan
+    return X
 
 
 def random_evidence(rng, circuit, n_rows, share=0.5):

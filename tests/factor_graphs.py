@@ -8,12 +8,13 @@ from oracles import worlds
 from strategies import rngs
 
 
-def scores(model):
+def scores(model, tables=None):
     """The product of all factors at all worlds, the last variable varying fastest."""
     points = worlds(model.cardinalities).astype(int)
     values = np.ones(len(points))
-    for factor in model.factors:
-        values *= factor.table[tuple(points[:, v] for v in factor.scope)]
+    tables = tables or [factor.table for factor in model.factors]
+    for factor, table in zip(model.factors, tables, strict=True):
+        values = values * table[tuple(points[:, v] for v in factor.scope)]
     return values
 
 

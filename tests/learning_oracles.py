@@ -4,6 +4,8 @@ from math import log
 
 import numpy as np
 
+from oracles import topological
+
 
 def mutual_information(X, cardinalities, weights, alpha, i, j):
     """The smoothed mutual information of one pair of variables, from its definition."""
@@ -25,20 +27,6 @@ class Unit:
 
     def __init__(self, kind, inputs=(), literal=None):
         self.kind, self.inputs, self.literal = kind, list(inputs), literal
-
-
-def post_order(root):
-    """All units, inputs before the units that use them, each once."""
-    order, seen, stack = [], set(), [(root, False)]
-    while stack:
-        unit, expanded = stack.pop()
-        if expanded:
-            order.append(unit)
-        elif unit not in seen:
-            seen.add(unit)
-            stack.append((unit, True))
-            stack += [(u, False) for u in reversed(unit.inputs)]
-    return order
 
 
 def tree_circuit(parent, cardinalities):
@@ -81,7 +69,7 @@ class NaiveStrudel:
     def literals(self):
         """The indicators below every unit."""
         below = {}
-        for unit in post_order(self.root):
+        for unit in topological(self.root):
             below[unit] = frozenset([unit.literal] if unit.literal else ()).union(
                 *(below[u] for u in unit.inputs)
             )
@@ -89,7 +77,7 @@ class NaiveStrudel:
 
     def flows(self):
         """For every edge (sum, input) which rows use it."""
-        order = post_order(self.root)
+        order = topological(self.root)
         value, flow = {}, {}
         for unit in order:
             if unit.kind == "indicator":
@@ -118,7 +106,7 @@ class NaiveStrudel:
         below, edges = self.literals(), self.flows()
         candidates = [
             (unit, u)
-            for unit in post_order(self.root)
+            for unit in topological(self.root)
             if unit.kind == "sum"
             for u in unit.inputs
             if u.kind == "product" and self.splittable(below[u])
@@ -157,14 +145,14 @@ class NaiveStrudel:
 
     def counts(self):
         """The number of sums that are not over indicators, and of their inputs."""
-        sums = [u for u in post_order(self.root) if u.kind == "sum"]
+        sums = [u for u in topological(self.root) if u.kind == "sum"]
         sums = [u for u in sums if u.inputs[0].kind == "product"]
         return len(sums), sum(len(u.inputs) for u in sums)
 
     def log_likelihoods(self, pseudocount):
         """The log-likelihood of every row with weights in closed form."""
         edges, result = self.flows(), np.zeros(len(self.X))
-        for unit in post_order(self.root):
+        for unit in topological(self.root):
             if unit.kind == "sum" and len(unit.inputs) > 1:
                 size = [self.weights[edges[unit, u]].sum() for u in unit.inputs]
                 k, total = len(unit.inputs), sum(size) + pseudocount
@@ -176,7 +164,7 @@ class NaiveStrudel:
 
     def shape(self):
         """The structure as a list: for every unit, in order, the numbers of its inputs."""
-        order = post_order(self.root)
+        order = topological(self.root)
         number = {unit: i for i, unit in enumerate(order)}
         return [unit.literal or (unit.kind, [number[u] for u in unit.inputs]) for unit in order]
 

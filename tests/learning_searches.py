@@ -30,19 +30,6 @@ def steps(*args, **options):
     return learn_strudel(*args, callback=told.append, **options), told
 
 
-def assert_same_circuit(p, q):
-    """Equal to the last bit."""
-    assert p.vtree == q.vtree
-    for a, b in zip(p.blocks, q.blocks, strict=True):
-        assert type(a) is type(b)
-        if hasattr(a, "table"):
-            np.testing.assert_array_equal(a.table, b.table)
-            continue
-        np.testing.assert_array_equal(a.index("left"), b.index("left"))
-        np.testing.assert_array_equal(a.index("right"), b.index("right"))
-        np.testing.assert_array_equal(a.csr.toarray(), b.csr.toarray())
-
-
 def table(n=300, missing=0.0, seed=0):
     """Rows of four variables that depend on each other."""
     rng = np.random.default_rng(seed)

@@ -6,6 +6,7 @@ from math import factorial
 import numpy as np
 
 import expectedkernels as ek
+from factor_graphs import scores as joint
 from oracles import worlds
 
 
@@ -31,17 +32,6 @@ def random_network(rng, n=None, least=1, zeros=0.2):
     shuffled = [[place[u] for u in parents[v]] for v in order]
     cards = [cards[v] for v in order]
     return ek.BayesianNetwork(shuffled, random_tables(rng, shuffled, cards, zeros))
-
-
-def joint(model, tables=None):
-    """The product of all tables at all worlds."""
-    points = worlds(model.cardinalities).astype(int)
-    values = np.ones(len(points))
-    for factor, table in zip(
-        model.factors, tables or [f.table for f in model.factors], strict=True
-    ):
-        values = values * table[tuple(points[:, v] for v in factor.scope)]
-    return values
 
 
 def evidence_like(model, weights):

@@ -6,7 +6,6 @@ from math import exp, log1p
 from pathlib import Path
 
 import numpy as np
-from scipy.special import logsumexp
 
 import expectedkernels as ek
 from expectedkernels import Product, Sum
@@ -30,6 +29,13 @@ def topological(root):
             done.add(unit)
             order.append(unit)
     return order
+
+
+def with_holes(X, share=0.5, seed=0):
+    """The rows with a share of their values missing."""
+    X = np.array(X, dtype=float)
+    X[np.random.default_rng(seed).random(X.shape) < share] = np.nan
+    return X
 
 
 def worlds(cardinalities):
@@ -73,23 +79,6 @@ def unit_values_at(root, X):
 def distribution(circuit):
     """The values of the first root at all worlds."""
     return values_at(circuit, worlds(circuit.cardinalities))[:, 0]
-
-
-def log_distribution(circuit):
-    """The logs of the values of the first root (none negative) at all worlds, kept in range."""
-    circuit, X = circuit.to("numpy"), worlds(circuit.cardinalities)
-    logs = []
-    with np.errstate(divide="ignore"):
-        for node, block in enumerate(circuit.blocks):
-            if isinstance(block, Table):
-                column = X[:, circuit.vtree.variable[node]].astype(int)
-                logs.append(np.log(block.table)[:, column].T)
-                continue
-            left = logs[circuit.vtree.left[node]][:, block.index("left")]
-            right = logs[circuit.vtree.right[node]][:, block.index("right")]
-            weights = np.log(block.csr.toarray())
-            logs.append(logsumexp((left + right)[:, None, :] + weights, axis=2))
-    return logs[-1][:, 0]
 
 
 def evidence_weights(weights, X):

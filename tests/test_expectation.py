@@ -5,12 +5,7 @@ import pytest
 
 import expectedkernels as ek
 from expectedkernels.circuits.joint_pass import JointPass
-
-
-def with_holes(X, share, seed=0):
-    X = np.array(X, dtype=float)
-    X[np.random.default_rng(seed).random(X.shape) < share] = np.nan
-    return X
+from oracles import with_holes
 
 
 class Watched:

@@ -5,6 +5,7 @@ import pytest
 
 import expectedkernels as ek
 from expectedkernels import DataError, EvidenceError, KernelError
+from oracles import with_holes
 
 KERNEL = ek.RBF(0.3)
 
@@ -90,12 +91,6 @@ def test_gradients_are_not_written_to_arrays():
     for other, shape in ((p, (2,)), (rows, (2, 2))):
         with pytest.raises(ek.KernelError, match="'out' parameter does not follow gradients"):
             ek.expected_kernel(other, rows, k, out=np.empty(shape))
-
-
-def with_holes(X, share, seed=0):
-    X = np.array(X, dtype=float)
-    X[np.random.default_rng(seed).random(X.shape) < share] = np.nan
-    return X
 
 
 def test_conditionals_are_said_to_be_taken_where_they_are(data_dir):

@@ -9,7 +9,8 @@ from scipy import special
 
 import expectedkernels as ek
 from assertions import assert_close, assert_logs_close, host
-from oracles import Table, evidence_weights, log_distribution, worlds
+from circuit_oracles import log_distribution
+from oracles import Table, evidence_weights, worlds
 from strategies import circuits, domains, evidence, rngs, vtrees, with_swaps
 
 MANY = 10_000

@@ -7,7 +7,7 @@ from scipy.stats import norm
 import circuit_oracles as oracle
 import expectedkernels as ek
 from assertions import assert_close, assert_logs_close
-from oracles import Table, values_at
+from oracles import Table, evidence_as_weights, values_at
 
 seeds = st.integers(0, 2**32 - 1)
 kinds = st.sampled_from(["random", "deterministic", "wild"])
@@ -30,7 +30,7 @@ def random_rows(rng, cardinalities, n, share=0.5):
 
 def random_weights(rng, circuit, n):
     """Soft evidence that leaves every row possible, on the last variable at least."""
-    kept = oracle.as_weights(oracle.random_evidence(rng, circuit, n), circuit.cardinalities)
+    kept = evidence_as_weights(oracle.random_evidence(rng, circuit, n), circuit.cardinalities)
     soft = [w * rng.uniform(0.2, 2, size=w.shape) for w in kept]
     return [None if rng.random() < 0.3 else w for w in soft[:-1]] + soft[-1:]
 
@@ -45,7 +45,7 @@ def test_likelihoods_of_points_rows_and_weights(seed, kind, n):
     assert_logs_close(p.log_likelihood(worlds[few]), logs.ravel()[few])
     rows = random_rows(rng, p.cardinalities, n)
     for given_rows, weights in (
-        (rows, oracle.as_weights(rows, p.cardinalities)),
+        (rows, evidence_as_weights(rows, p.cardinalities)),
         (np.full((1, p.n_variables), nan), [np.ones((1, c)) for c in p.cardinalities]),
         2 * (random_weights(rng, p, n),),
     ):
@@ -149,7 +149,7 @@ def test_marginals_given_rows_weights_and_nothing(seed, kind, n):
     found = p.marginals(rows)
     assert len(found) == p.n_variables
     for evidence, marginals in (
-        (oracle.as_weights(rows, p.cardinalities), found),
+        (evidence_as_weights(rows, p.cardinalities), found),
         (weights, p.marginals(weights)),
         ([np.ones((1, c)) for c in p.cardinalities], [table[None] for table in p.marginals()]),
     ):
@@ -244,7 +244,7 @@ def test_conditionals_are_renormalised(seed, kind):
     p = drawn(seed, kind)
     rng = np.random.default_rng(seed)
     row = oracle.random_evidence(rng, p, 1)[0]
-    exact = oracle.posterior(p, oracle.as_weights(row[None], p.cardinalities))
+    exact = oracle.posterior(p, evidence_as_weights(row[None], p.cardinalities))
     values = {v: int(x) for v, x in enumerate(row) if not np.isnan(x)}
     for evidence in (row, values, row.tolist(), {**dict.fromkeys(range(len(row)), nan), **values}):
         q = p.condition(evidence)

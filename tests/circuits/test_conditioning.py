@@ -7,7 +7,6 @@ import pytest
 
 from assertions import assert_close
 from circuit_oracles import (
-    as_weights,
     drawn_deterministic,
     drawn_distribution,
     joint,
@@ -17,6 +16,7 @@ from circuit_oracles import (
 from expectedkernels import Circuit, EvidenceError
 from expectedkernels.circuits.queries import conditional_units
 from expectedkernels.data.evidence import as_evidence
+from oracles import evidence_as_weights
 
 
 def n_units(vtree, blocks):
@@ -34,7 +34,7 @@ def test_conditionals_have_the_right_values_and_no_more_units(seed, drawn, form)
     evidence = as_evidence(x, p.schema)
     found = p.condition(x[0])
     blocks = found.blocks
-    assert_close(joint(found), posterior(p, as_weights(x, p.cardinalities)))
+    assert_close(joint(found), posterior(p, evidence_as_weights(x, p.cardinalities)))
     assert found.n_units == Circuit.from_blocks(p.vtree, blocks).n_units
     assert n_units(p.vtree, blocks) <= 1.1 * n_units(p.vtree, conditional_units(p, evidence))
 

@@ -20,16 +20,10 @@ from expectedkernels.circuits.operands import (
 from expectedkernels.circuits.queries import log_values
 from expectedkernels.data.evidence import Column, Evidence, as_evidence
 from expectedkernels.kernels.gram import expected, gram
-from oracles import Inner, Real, Table, conditionals, distribution, values_at, worlds
+from oracles import Inner, Real, Table, conditionals, distribution, values_at, with_holes, worlds
 from strategies import circuits, domains, evidence
 
 FORMS = ("rows", "patterns", "conditionals")
-
-
-def with_holes(X, share, seed=0):
-    X = np.array(X, dtype=float)
-    X[np.random.default_rng(seed).random(X.shape) < share] = np.nan
-    return X
 
 
 def values_in(forms, p, rows, other):

@@ -5,7 +5,6 @@ from scipy.stats import norm
 
 from assertions import assert_frequencies, assert_logs_close
 from circuit_oracles import (
-    as_weights,
     drawn_deterministic,
     drawn_distribution,
     log_joint,
@@ -32,6 +31,7 @@ from expectedkernels import (
     mixture,
     random_circuit,
 )
+from oracles import evidence_as_weights
 
 seeds = st.integers(0, 2**32 - 1)
 nan, inf = np.nan, np.inf
@@ -52,7 +52,7 @@ def test_samples_given_rows_and_weights(seed, deterministic, n_rows):
     p = drawn_deterministic(seed) if deterministic else drawn_distribution(seed, n_max=4)
     rng = np.random.default_rng(seed)
     rows = random_evidence(rng, p, n_rows)
-    kept = as_weights(rows, p.cardinalities)
+    kept = evidence_as_weights(rows, p.cardinalities)
     soft = [w * rng.uniform(0.1, 3, size=w.shape) for w in kept]
     n = 2000 if n_rows == 2 else 200
     for evidence, weights in ((rows, kept), (soft, soft)):
@@ -203,7 +203,7 @@ def test_most_probable_completions(seed, ties, n):
     seen = ~np.isnan(rows)
     np.testing.assert_array_equal(completed[seen], rows[seen])
     logs = log_joint(p)
-    allowed = logs + log_weights(as_weights(rows, p.cardinalities), p.cardinalities)
+    allowed = logs + log_weights(evidence_as_weights(rows, p.cardinalities), p.cardinalities)
     best = allowed.reshape(n, -1).max(axis=1)
     reached = logs[tuple(completed.astype(int).T)]
     assert_logs_close(reached, best)
@@ -215,7 +215,7 @@ def test_most_probable_completions_under_soft_evidence(seed):
     rng = np.random.default_rng(seed)
     weights = [
         w * rng.uniform(0.1, 3, size=w.shape)
-        for w in as_weights(random_evidence(rng, p, 3), p.cardinalities)
+        for w in evidence_as_weights(random_evidence(rng, p, 3), p.cardinalities)
     ]
     completed = p.map(weights).astype(int)
     scores = log_joint(p) + log_weights(weights, p.cardinalities)

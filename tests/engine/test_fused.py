@@ -7,6 +7,7 @@ import pytest
 
 import expectedkernels as ek
 from assertions import host
+from circuit_oracles import rows_of
 from expectedkernels import Vtree
 from expectedkernels.arrays import Place
 from expectedkernels.circuits.conditioning import levels_of, observed
@@ -46,13 +47,6 @@ def fused(monkeypatch):
         )
     monkeypatch.setattr(on_tensors, "fused_at", lambda values: module)
     return called
-
-
-def rows_of(p, n):
-    rng = np.random.default_rng(0)
-    X = p.sample(n, rng=rng)
-    X[rng.random(X.shape) < 0.3] = np.nan
-    return X
 
 
 @pytest.mark.parametrize(("dtype", "lift"), [("float64", 0.0), ("float32", 0.0), ("float32", 15.0)])

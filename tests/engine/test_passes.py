@@ -5,7 +5,6 @@ import pytest
 
 from assertions import assert_close
 from circuit_oracles import (
-    as_weights,
     drawn_circuit,
     drawn_deterministic,
     drawn_distribution,
@@ -21,7 +20,7 @@ from expectedkernels.circuits.conditioning import chunks, observed
 from expectedkernels.data.evidence import as_evidence
 from expectedkernels.engine import passes
 from expectedkernels.engine.passes import COUNTS, MAX, down, lifted, up, up_over
-from oracles import Inner, Table
+from oracles import Inner, Table, evidence_as_weights
 
 SEEDS = range(12)
 
@@ -50,7 +49,7 @@ def test_values_of_several_roots(seed, form):
     rng = np.random.default_rng(seed)
     X = rng.integers(0, p.cardinalities, size=(4, p.n_variables)).astype(float)
     X[rng.random(X.shape) < 0.5] = np.nan
-    weights = as_weights(X, p.cardinalities)
+    weights = evidence_as_weights(X, p.cardinalities)
     table = joint(p)[None] * np.exp(log_weights(weights, p.cardinalities))[:, None]
     expected = table.sum(axis=tuple(range(2, table.ndim)))
     for rows, values in ((X, expected), (X[:1], expected[:1])):
@@ -63,7 +62,7 @@ def test_values_of_several_roots(seed, form):
 def test_marginals_of_rows_with_missing_values(seed, form):
     p = form(drawn_distribution(seed))
     X = random_rows(p, 5, seed)
-    table = posterior(p, as_weights(X, p.cardinalities))
+    table = posterior(p, evidence_as_weights(X, p.cardinalities))
     many, single, logs = p.marginals(X), p.marginals(X[0]), log_marginals(p, X)
     for v in range(p.n_variables):
         assert_close(many[v], marginal(table, v))
@@ -188,7 +187,7 @@ def test_large_matrices_are_not_copied():
             assert len(stack.weights) == 1
             assert any(np.shares_memory(stack.weights, m) for m in p.levels.matrices)
     X = random_rows(p, 5, 0)
-    table = posterior(p, as_weights(X, p.cardinalities))
+    table = posterior(p, evidence_as_weights(X, p.cardinalities))
     for v, found in enumerate(p.marginals(X)):
         assert_close(found, marginal(table, v))
 

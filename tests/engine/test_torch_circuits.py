@@ -7,8 +7,15 @@ import pytest
 
 import expectedkernels as ek
 from assertions import assert_close, assert_logs_close, host
-from circuit_oracles import as_weights, drawn_circuit, drawn_distribution, marginal, posterior
+from circuit_oracles import (
+    drawn_circuit,
+    drawn_distribution,
+    marginal,
+    posterior,
+    rows_of,
+)
 from expectedkernels import CircuitError, Vtree
+from oracles import evidence_as_weights
 
 torch = pytest.importorskip("torch")
 
@@ -19,13 +26,6 @@ CIRCUITS = {
     "deep": ek.random_circuit(Vtree.right_linear(200), 17, rng=3, cardinalities=[2, 5] * 100),
     "one variable": ek.factorized([[0.2, 0.3, 0.5]]),
 }
-
-
-def rows_of(p, n, seed=0, missing=0.4):
-    rng = np.random.default_rng(seed)
-    X = p.sample(n, rng=rng)
-    X[rng.random(X.shape) < missing] = np.nan
-    return X
 
 
 @pytest.mark.parametrize(("dtype", "off"), [("float64", 1e-12), ("float32", 1e-5)])
@@ -56,7 +56,7 @@ def test_answers_are_those_of_arrays(name, dtype, off):
 def test_zeros_and_sums_written_out(seed):
     p = drawn_distribution(seed)
     X = rows_of(p, 5, seed)
-    table = posterior(p, as_weights(X, p.cardinalities))
+    table = posterior(p, evidence_as_weights(X, p.cardinalities))
     found = p.to("torch").marginals(X)
     for v in range(p.n_variables):
         assert_close(found[v], marginal(table, v))

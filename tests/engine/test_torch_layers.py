@@ -5,6 +5,7 @@ import pytest
 
 import expectedkernels as ek
 from assertions import assert_close, host
+from circuit_oracles import rows_of
 from expectedkernels import Vtree
 from expectedkernels.circuits.conditioning import levels_of, observed
 from expectedkernels.data.evidence import as_evidence
@@ -16,13 +17,6 @@ torch = pytest.importorskip("torch")
 
 SPARSE = ek.random_circuit(Vtree.random(40, rng=1), 12, rng=1, cardinalities=4, density=0.4)
 DEEP = ek.random_circuit(Vtree.right_linear(200), 17, rng=3, cardinalities=[2, 5] * 100)
-
-
-def rows_of(p, n, seed=0, missing=0.4):
-    rng = np.random.default_rng(seed)
-    X = p.sample(n, rng=rng)
-    X[rng.random(X.shape) < missing] = np.nan
-    return X
 
 
 def tensor_pass(p, X):

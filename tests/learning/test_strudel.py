@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 import expectedkernels as ek
-from assertions import assert_close
+from assertions import assert_close, assert_same_circuit
 from expectedkernels import learn_chow_liu, learn_strudel
 from expectedkernels.data.schema import Schema
 from expectedkernels.learning.chow_liu import flow_blocks, tree_of
@@ -29,7 +29,7 @@ from expectedkernels.learning.strudel import (
 )
 from expectedkernels.learning.training_data import Data, PairCounts
 from learning_oracles import NaiveStrudel
-from learning_searches import assert_same_circuit, random_rows, steps
+from learning_searches import random_rows, steps
 from oracles import distribution, worlds
 from strategies import domains, rngs
 
