@@ -113,14 +113,15 @@ def close(ax: Axes) -> None:
     plt.close(figure)
 
 
-def tidy(ax: Any, legend: bool = True, **labels: str) -> None:
-    """Leave only what is read: two spines, a faint grid, labels, a legend without a frame."""
+def tidy(ax: Any, legend: bool = True, **labels: str) -> Any:
+    """The axes, with only what is read: two spines, a faint grid, labels, a plain legend."""
     ax.set(**labels)
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(which="major", color="0.9", linewidth=0.8)
     ax.set_axisbelow(True)
     if legend:
         ax.legend(frameon=False)
+    return ax
 
 
 def plot_gram(gram: NumbersLike, label: str = "kernel") -> Axes:
@@ -204,8 +205,7 @@ def plot_witness(at_p: NumbersLike, at_q: NumbersLike) -> Axes:
         shares = np.full(len(values), 1.0 / len(values))
         ax.hist(values, bins=edges, weights=shares, color=colour, alpha=0.5, label=label)
         ax.axvline(values.mean(), color=colour, linestyle="--", linewidth=1)
-    tidy(ax, xlabel="witness function", ylabel="share of rows")
-    return ax
+    return tidy(ax, xlabel="witness function", ylabel="share of rows")
 
 
 def plot_importances(
@@ -246,8 +246,7 @@ def _bars(names: Sequence[str], sizes: Any, xlabel: str, colours: Any) -> Axes:
     ax.barh(np.arange(len(names)), sizes, color=colours, height=0.7)
     ax.set_ylim(-0.7, len(names) - 0.3)
     name_lines(ax, names)
-    tidy(ax, legend=False, xlabel=xlabel)
-    return ax
+    return tidy(ax, legend=False, xlabel=xlabel)
 
 
 def plot_beeswarm(names: Sequence[str], values: Any, data: Any) -> Axes:
@@ -274,8 +273,7 @@ def plot_beeswarm(names: Sequence[str], values: Any, data: Any) -> Axes:
     ax.axvline(0.0, color="0.6", linewidth=1)
     name_lines(ax, [names[i] for i in order])
     ax.set_title("from small entries (blue) to large ones (orange)", fontsize="small")
-    tidy(ax, legend=False, xlabel="contribution")
-    return ax
+    return tidy(ax, legend=False, xlabel="contribution")
 
 
 def plot_waterfall(names: Sequence[str], values: Any, base: float, data: Any) -> Axes:
@@ -499,8 +497,7 @@ def plot_null(test: Any) -> Axes:
     ax.axvline(test.statistic, color=SAMPLED, linewidth=2, label="observed")
     ax.locator_params(axis="x", nbins=5)
     ax.set_title(f"p = {test.p_value:.3g}", loc="left", fontsize="medium")
-    tidy(ax, xlabel="statistic", ylabel="simulated samples")
-    return ax
+    return tidy(ax, xlabel="statistic", ylabel="simulated samples")
 
 
 def plot_stream(logs: Any, threshold: float, alarm: int | None) -> Axes:
@@ -510,8 +507,7 @@ def plot_stream(logs: Any, threshold: float, alarm: int | None) -> Axes:
     ax.axhline(threshold, color="black", linewidth=1, linestyle="--", label="threshold")
     if alarm is not None:
         ax.axvline(alarm, color="C3", linewidth=1, label="alarm")
-    tidy(ax, xlabel="row", ylabel="log e-value")
-    return ax
+    return tidy(ax, xlabel="row", ylabel="log e-value")
 
 
 def plot_groups(found: Any) -> Axes:
@@ -528,8 +524,7 @@ def plot_groups(found: Any) -> Axes:
         at, beside = (found.probabilities[i], found.mmd[i]), (1.06, 0.95 - 0.12 * place)
         ax.annotate(short(found.groups[i], MOST_LETTERS), at, beside, **style)
     ylabel = "discrepancy from the population"
-    tidy(ax, legend=False, xlabel="probability of the group", ylabel=ylabel)
-    return ax
+    return tidy(ax, legend=False, xlabel="probability of the group", ylabel=ylabel)
 
 
 MOST_UNITS = 200

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
-from itertools import islice, product
+from itertools import accumulate, islice, product, takewhile
 from math import inf, prod
+from operator import itemgetter
 from sys import float_info
 from typing import Any
+from warnings import catch_warnings
 
 import numpy as np
 
@@ -25,15 +28,15 @@ WORD = r'[^\s{}()\[\]|;,"]'
 NAME = rf'"[^"\n]*"|{WORD}++'
 NAMES = rf"(?:[\s,]++|{NAME})*+"
 NUMBERS = r'[^;{}()\[\]|"]*+'
-ENTRY = re.compile(rf"\s*(\(({NAMES})\)|(?:table|default)(?!{WORD}))({NUMBERS});")
-"""A row given states of the parents, a table, or a default."""
+ENTRIES = re.compile(rf"\s*(\(({NAMES})\)|(?:table|default)(?!{WORD}))({NUMBERS});|")
+"""Rows given states of the parents, tables and defaults, and nothing where there are no more."""
 COMMENT = re.compile(r'("[^"\n]*")|//[^\n]*|/\*.*?\*/|("|/\*)', re.DOTALL)
 """A quoted name, in which there is no comment; a comment; the start of one that is not closed."""
 PATTERNS = {"NAME": NAME, "NAMES": NAMES, "NUMBERS": NUMBERS, "BAR": r"\|?", "END": r"\Z"}
 WANTED = {"NAME": "a name", "NAMES": "a name", "NUMBERS": "a number", "END": "the end of the file"}
 LARGEST_DEFAULTS = 2**22
 """How many probabilities of a file may be left to defaults."""
-Entries = list[tuple[re.Match[str], list[float]]]
+Entries = list[re.Match[str]]
 
 
 def read_bif(path: PathLike) -> BayesianNetwork:
@@ -81,7 +84,7 @@ def read_bif(path: PathLike) -> BayesianNetwork:
     variables, families = reader.variables, reader.families
     found = "expected the declaration of at least one variable, found none"
     reader.require(variables, found)
-    for place, family, _ in families.values():  # misspelt names first: others lack tables then
+    for place, family, *_ in families.values():  # misspelt names first: others lack tables then
         for i, name in enumerate(family):
             what = "named twice" if name in variables else "not declared"
             child, other = text.shown(family[-1]), text.shown(name)
@@ -111,10 +114,13 @@ class _Reader(Source):
 
     def __init__(self, path: PathLike):
         super().__init__(path)
-        self.text = COMMENT.sub(self._without_comment, self.text)
+        if any(mark in self.text for mark in ('"', "//", "/*")):
+            self.text = COMMENT.sub(self._without_comment, self.text)
         self.place = self.n_given = self.n_needed = 0
         self.variables: dict[str, tuple[int, list[str]]] = {}  # places and states
-        self.families: dict[str, tuple[int, list[str], Entries]] = {}  # the variable comes last
+        self.families: dict[
+            str, tuple[int, list[str], Entries, Any, list[int]]
+        ] = {}  # the variable comes last
         while word := self.take("network", "variable", "probability", "property", "END"):
             if word in ("variable", "probability"):
                 (self.variable if word == "variable" else self.probability)(self.place - len(word))
@@ -183,27 +189,39 @@ class _Reader(Source):
         twice = f"variable {text.shown(child)} has probabilities twice"
         self.require(child not in self.families, twice, place)
         entries: Entries = []
-        self.families[child] = place, [*_names(parents), child], entries
         word = ""
         while word != "}":
-            while (entry := ENTRY.match(self.text, self.place)) is not None:
-                words = entry[3].replace(",", " ").split()
-                numbers = text.numbers_of(words)
-                if numbers is None or not (min(numbers, default=0) >= 0 and sum(numbers) < inf):
-                    wrong = (x for x in words if not 0 <= (text.numbers_of([x]) or [-1])[0] < inf)
-                    what = "finite numbers that are not negative"
-                    message = f"expected {what}, found {text.shown(next(wrong, entry[3]))}"
-                    raise self.error(message, entry.start(3))
-                entries.append((entry, numbers))
-                self.n_given += len(numbers)
-                self.place = entry.end()
+            entries += takewhile(itemgetter(0), ENTRIES.finditer(self.text, self.place))
+            self.place = max(self.place, entries[-1].end() if entries else 0)
             word = self.take("(", "table", "default", "property", "}")
             if word == "property":
                 self.skip_to(";")
             elif word != "}":  # an entry that is not whole
                 self.takes("NAMES ) NUMBERS ;" if word == "(" else "NUMBERS ;")
+        values, stops = self.numbers_in(entries)
+        self.families[child] = place, [*_names(parents), child], entries, values, stops
+        self.n_given += len(values)
 
-    def table(self, place: int, family: list[str], entries: Entries) -> Any:
+    def numbers_in(self, entries: Entries) -> tuple[Any, list[int]]:
+        """The numbers of entries, one after the other, and where those of each end."""
+        listed = [entry[3] for entry in entries]
+        stops = [*accumulate(row.count(",") + 1 for row in listed)]
+        values = np.zeros(0)
+        with catch_warnings(action="error"), suppress(DeprecationWarning, ValueError):
+            values = np.fromstring(",".join(listed), sep=",")
+        if len(values) != (stops or [0])[-1] or not (np.isfinite(values) & (values >= 0)).all():
+            rows = [row.replace(",", " ").split() for row in listed]
+            for entry, word in ((x, y) for x, row in zip(entries, rows, strict=True) for y in row):
+                x = text.number_or_none(word)
+                what = f"finite numbers that are not negative, found {text.shown(word)}"
+                self.require(x is not None and 0 <= x < inf, f"expected {what}", entry.start(3))
+            values = np.array([float(word) for row in rows for word in row])
+            stops = [*accumulate(map(len, rows))]
+        return values, stops
+
+    def table(
+        self, place: int, family: list[str], entries: Entries, values: Any, stops: list[int]
+    ) -> Any:
         """The table of one variable: axes of the parents, then its own."""
         *above, own = (self.variables[name][1] for name in family)
         shape, n, child = [len(states) for states in above], len(own), text.shown(family[-1])
@@ -217,9 +235,13 @@ class _Reader(Source):
             place,
         )
         rows: dict[int, tuple[int, Any]] = {}  # places and numbers
+        plain = ([x if re.fullmatch(f"{WORD}+", x) else f'"{x}"' for x in y] for y in above)
+        usual = enumerate(map(", ".join, product(*plain))) if size <= 2 * len(entries) else ()
+        written = {states: row for row, states in usual}
         default: tuple[int, Any] = place, np.nan
-        for entry, numbers in entries:
-            start, kind, given = entry.start(1), entry[1], _names(entry[2] or "")
+        for entry, begin, stop in zip(entries, [0, *stops], stops, strict=False):
+            start, kind, row = entry.start(1), entry[1], written.get(entry[2], -1)
+            given, numbers = [entry[2]] if row >= 0 else _names(entry[2] or ""), values[begin:stop]
             wanted = n * size if kind == "table" else n
             if len(numbers) != wanted:
                 found = f"of {child}, found {len(numbers)}"
@@ -227,23 +249,22 @@ class _Reader(Source):
             if kind == "default":
                 default = start, numbers
                 continue
-            if kind == "table":
-                new: dict[int, Any] = dict(enumerate(np.reshape(numbers, (n, size)).T))
-            else:
+            if kind != "table" and row < 0:
                 row, pairs = 0, list(zip(given, above, strict=False))
                 if len(given) != len(above) or not all(x in labels for x, labels in pairs):
                     expected = f"expected states of {dict(zip(family, above, strict=False))}"
                     raise self.error(f"{expected}, found ({', '.join(given)})", start)
                 for x, labels in pairs:
                     row = row * len(labels) + labels.index(x)
-                new = {row: numbers}
-            if new.keys() & rows.keys():
-                what = f"{child} given ({', '.join(given)})" if given else child
-                raise self.error(f"the probabilities of {what} are given twice", start)
-            rows |= {row: (start, x) for row, x in new.items()}
+            columns = enumerate(np.reshape(numbers, (n, size)).T) if kind == "table" else ()
+            for i, some in columns or ((row, numbers),):
+                if i in rows:
+                    what = f"{child} given ({', '.join(given)})" if given else child
+                    raise self.error(f"the probabilities of {what} are given twice", start)
+                rows[i] = start, some
         table = np.full((size, n), default[1])
         if rows:
-            table[list(rows)] = [numbers for _, numbers in rows.values()]
+            table[list(rows)] = np.concatenate([x for _, x in rows.values()]).reshape(-1, n)
         wrong = ~(np.abs(table.sum(axis=1) - 1.0) <= ROUNDING)
         if wrong.any():
             row = int(np.argmax(wrong))
