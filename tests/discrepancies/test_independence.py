@@ -156,6 +156,12 @@ def test_equal_conditionals_of_two_samples():
         ),
         ({"density": "chow_liu"}, "'density' parameter"),
         ({"density": ("tree", 2)}, "'density' parameter"),
+        ({"density": lambda X, cards: 3}, "must return a Circuit over 3 variables.* Got 3"),
+        (
+            {"density": lambda X, cards: ek.factorized([[0.5, 0.5]])},
+            r"over 3 variables, the tested column first. Got <Circuit of 1",
+        ),
+        ({"x": []}, "'x' names no column"),
         ({"n_null": 0}, "'n_null' parameter"),
         ({"n_bins": 1}, "'n_bins' parameter"),
     ],
@@ -164,6 +170,18 @@ def test_mistakes(change, message):
     options = {"x": "x", "y": "y", "given": ["a", "b"], "data": table(40)} | change
     with pytest.raises(ek.DataError, match=message):
         ek.independence_test(**options)
+
+
+def test_no_given_columns_are_none_at_all():
+    test, other = (ek.independence_test("x", "y", z, data=table(60), rng=0) for z in ([], None))
+    assert test.drawn == other.drawn == "permutations"
+    assert test.p_value == other.p_value
+
+
+@pytest.mark.parametrize("sample", [np.zeros((9, 2)), (np.zeros((9, 1)),) * 3])
+def test_samples_with_outcomes_are_pairs(sample):
+    with pytest.raises(ek.DataError, match=r"pairs \(X, y\) of columns. Sample 2 is a .* no pair"):
+        ek.conditional_two_sample_test((np.zeros((9, 1)), np.zeros(9)), sample)
 
 
 def test_tables_that_tell_nothing_raise():

@@ -175,6 +175,18 @@ def test_a_sample_takes_the_place_of_a_model():
     assert abs(test.tolerance / np.sqrt(np.quantile(squared, 0.975)) - 1) < 0.15
 
 
+def test_samples_with_labels_take_the_place_of_models():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"c": rng.choice(["a", "b"], 60), "x": rng.normal(size=60)})
+    test = ek.monitoring.SequentialTest(frame, windows=(5,), tolerance="auto")
+    codes = np.column_stack([frame["c"] == "b", frame["x"]])
+    plain = ek.monitoring.SequentialTest(codes, test.kernel, windows=(5,), tolerance="auto")
+    assert_close(test.update(frame[["x", "c"]]), plain.update(codes), scale=1.0)
+    assert test.tolerance == plain.tolerance
+    with pytest.raises(ek.DataError, match="Got NaN in row 3, column 1"):
+        ek.monitoring.SequentialTest(frame.assign(x=frame["x"].where(frame.index != 3)))
+
+
 def test_observed_values_of_probability_zero_refute_the_hypothesis():
     p = ek.factorized([[1.0, 0.0], [0.5, 0.5]])
     test = ek.monitoring.SequentialTest(p)

@@ -140,7 +140,9 @@ def independence_test(
     True
     """
     named = {"'x'": x, "'y'": y, "'given'": given}
-    parts = [_read(name, part, data) for name, part in named.items() if part is not None]
+    if given is None or (isinstance(given, (list, tuple)) and not given):
+        del named["'given'"]
+    parts = [_read(name, part, data) for name, part in named.items()]
     columns = [list(part.columns) for part in parts]
     names = [column.name for own in columns for column in own]
     if data is not None and len(set(names)) < len(names):
@@ -192,6 +194,10 @@ def conditional_two_sample_test(
     >>> ek.conditional_two_sample_test((X1, y1), (X2, ~y2), rng=0).p_value
     0.005
     """
+    for number, sample in enumerate((first, second), 1):
+        if not isinstance(sample, (tuple, list)) or len(sample) != 2:
+            what = f"Sample {number} is a {type(sample).__name__}"
+            raise DataError(f"Samples are pairs (X, y) of columns. {what}, and no pair.")
     pairs = [[_read("A sample", part, None) for part in sample] for sample in (first, second)]
     X, y = (joint_columns(parts, "Sample {}") for parts in zip(*pairs, strict=True))
     which = FrameColumn("sample", "number", np.repeat([0.0, 1.0], [len(y) for _, y in pairs]))
@@ -249,6 +255,8 @@ def _read(name: str, part: Any, data: Any) -> Columns:
         return as_columns(table, name)
     known = {column.name: column for column in as_columns(data, "'data'").columns}
     keys = list(map(str, [part] if isinstance(part, str) or checks.is_int(part) else part))
+    if not keys:
+        raise DataError(f"{name} names no column.")
     for key in keys:
         if key not in known:
             what = f"{name} names column {key!r}, which 'data' does not have"
@@ -320,7 +328,11 @@ def _learn(density: Any, rows: Any, cardinalities: list[int], rng: Any) -> Circu
     """A circuit over a column and the given ones, learned from rows of states."""
     cards = [int(rows[:, 0].max()) + 1, *cardinalities]
     if callable(density):
-        return density(rows, cards)
+        found = density(rows, cards)
+        if not isinstance(found, Circuit) or len(found.cardinalities) != len(cards):
+            what = f"The 'density' must return a Circuit over {len(cards)} variables"
+            raise DataError(f"{what}, the tested column first. Got {found!r}.")
+        return found
     good = isinstance(density, tuple) and len(density) == 2 and density[0] == "mixture"
     wanted = "('mixture', number of components), or a function that returns a circuit"
     checks.check_parameter(good, "independence_test", "density", density, wanted, DataError)

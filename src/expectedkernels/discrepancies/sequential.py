@@ -160,7 +160,9 @@ class SequentialTest:
         given = as_target(model)
         self._sample = not empirical.is_model(given)
         if self._sample:
-            p = mmd.MeanEmbedding(mmd.as_distribution(given).counted())
+            sample = mmd.as_distribution(given).counted()
+            tests.check_samples(sample.X, sample.weights)
+            p, self._n_sample = mmd.MeanEmbedding(sample.merged()), len(sample.X)
         else:
             p = mmd.mean_embedding(given, "A sequential test")
         self.kernel = default_kernel(p.circuit) if k is None else k
@@ -191,13 +193,9 @@ class SequentialTest:
 
     def _bootstrap(self, alpha: float) -> float:
         """The quantile of the discrepancy between a sample and bootstrap samples of it."""
-        sample = self._p.circuit
-        tests.check_samples(sample.X, sample.weights)
-        rows, place = tests.distinct_places(sample.X[None])
-        counts, n = tests.counts_of(place, len(rows))[0], len(sample.X)
-        draws = np.random.default_rng(0).multinomial(n, counts / n, size=RESAMPLES)
-        change = (draws - counts) / n
-        values = partial(tests.kernels_between, self.kernel.numbers, rows)
+        shares, n = self._p.circuit.weights, self._n_sample
+        change = np.random.default_rng(0).multinomial(n, shares, size=RESAMPLES) / n - shares
+        values = partial(tests.kernels_between, self.kernel.numbers, self._p.circuit.X)
         sums, _ = tests.row_sums(values, change)
         squared = np.maximum((change.T * sums).sum(axis=0), 0.0)
         return float(np.quantile(np.sqrt(squared), 1.0 - 0.5 * alpha))

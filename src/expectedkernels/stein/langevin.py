@@ -155,11 +155,12 @@ class IMQ(Kernel):
     """
 
     def __init__(self, lengthscale: ArrayLike = 1.0):
-        given = np.asarray(lengthscale, dtype=np.float64)
-        good = given.ndim < 2 and given.size > 0 and bool((np.isfinite(given) & (given > 0)).all())
+        given = np.asarray(lengthscale)
+        good = given.dtype.kind in "iuf" and given.ndim < 2 and given.size > 0
+        good = good and bool((np.isfinite(given) & (given > 0)).all())
         wanted = "a float in the range (0, inf), or one for every variable"
         checks.check_parameter(good, "IMQ", "lengthscale", lengthscale, wanted, KernelError)
-        self.lengthscale: Any = float(given) if given.ndim == 0 else given
+        self.lengthscale: Any = float(given) if given.ndim == 0 else given.astype(np.float64)
 
     def gram(self, X: Array, Y: Array) -> Array:
         """The values k(x_i, y_j) of all rows."""
