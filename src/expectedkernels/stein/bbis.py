@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from functools import partial
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -135,13 +134,13 @@ def warn_of_classes(target: Any, rows: Any, option: str = "") -> None:
 
 def stein_kernels(
     target: Any, rows: Any, kernel: Kernel, zeros: str, max_bytes: int
-) -> tuple[Any, Any, Circuit | None, Any]:
+) -> dict[str, Any]:
     """Both Stein kernels for these rows, and the compiled target or else its conditionals."""
     refuse_gradients("What is made of a Stein kernel", kernel, target)
     if langevin.is_real(target):
         stein = langevin.LangevinSteinKernel(target, kernel)
-        return stein, stein, None, None
-    circuit, conditionals = None, None
+        return {"stein": stein, "updates": stein}
+    known: dict[str, Any] = {}
     make: Any = partial(SteinKernel, target, kernel, zeros)
     if np.isnan(rows).any():
         try:
@@ -149,8 +148,9 @@ def stein_kernels(
             if not isinstance(target, Circuit):
                 circuit, _ = target.compile(kernel.vtree, max_bytes=max_bytes)
                 _ = circuit.blocks  # tables may fit where units do not
-            known = has_no_zeros(target) or None
-            make = partial(CollapsedSteinKernel, circuit, kernel, zeros, max_bytes, positive=known)
+            positive, known["circuit"] = has_no_zeros(target) or None, circuit
+            settings = circuit, kernel, zeros, max_bytes
+            make = partial(CollapsedSteinKernel, *settings, positive=positive)
         except SizeError as error:
             masks = np.unique(np.isnan(rows), axis=0)
             if len(masks) > 1:
@@ -160,10 +160,9 @@ def stein_kernels(
                 ) from error
             hidden = np.flatnonzero(masks[0]).tolist()
             model = CollapsedModel(target, hidden, shared=False, max_bytes=max_bytes)
-            circuit, conditionals = None, model.marginals
+            known["conditionals"] = model.marginals
             make = partial(stein_kernel.PartitionSteinKernel, model, kernel, zeros, max_bytes)
-    shifts, updates = (make(operator=kind) for kind in stein_kernel.OPERATORS)
-    return shifts, updates, circuit, conditionals
+    return {"stein": make(operator="shift"), "updates": make(operator="gibbs"), **known}
 
 
 @public_in("stein")
@@ -286,7 +285,8 @@ class SteinSamples(WeightedSamples):
             advice = "Give all samples together to bbis or collapsed_bbis, with zeros='auto'."
             raise ZerosMet(error.where, advice) from error
         rows = np.vstack([self.rows, added])
-        return self._weighted(rows=rows, used=used, log_weights=logs, **grams)
+        new_samples: Any = {"rows": rows, "used": used, "log_weights": logs, **grams}
+        return weighted(replace(self, weights=None, **new_samples))
 
     def reweighted(self, weights: str = "default", operator: str | None = None) -> SteinSamples:
         """The same samples, weighted by another rule.
@@ -321,15 +321,10 @@ class SteinSamples(WeightedSamples):
         if operator is None or langevin.is_real(self.target):
             operator = self.operator
         try:
-            return self._weighted(rule=weights, operator=operator)
+            return weighted(replace(self, rule=weights, operator=operator))
         except ZerosMet as error:
             advice = "Use operator='gibbs', which needs no positive target."
             raise ZerosMet(error.where, advice) from error
-
-    def _weighted(self, **changes: Any) -> SteinSamples:
-        """The samples with some changes, weighted anew."""
-        now = {f.name: getattr(self, f.name) for f in fields(self)}
-        return weighted(SimpleNamespace(**now | changes))
 
 
 def check_memory(rows: Any, rule: str, operator: str, max_bytes: int) -> None:
@@ -353,50 +348,51 @@ def check_memory(rows: Any, rule: str, operator: str, max_bytes: int) -> None:
     arrays.require_memory(needed, f"To weigh {n} samples", advice)
 
 
-def weighted(draft: Any) -> SteinSamples:
-    """Samples, drafted by their attributes, with weights by their rule.
+def weighted(samples: SteinSamples) -> SteinSamples:
+    """The samples with weights by their rule.
 
     Gram matrices that the rule and the operator need are computed unless they are there; samples
     that do not count have the weight zero.
     """
-    numbers = np.arange(len(draft.rows)) if draft.used is None else draft.used
-    distinct, groups, first = distinct_rows(draft.rows[numbers])
-    every, shift, stein = np.ix_(groups, groups), draft.operator == "shift", draft.stein
-    one = shift and draft.gram is None
-    two = (draft.rule == "default" or not shift) and draft.updates_gram is None
+    numbers = np.arange(samples.n) if samples.used is None else samples.used
+    distinct, groups, first = distinct_rows(samples.rows[numbers])
+    every, shift, stein = np.ix_(groups, groups), samples.operator == "shift", samples.stein
+    ratios, updates = samples.gram, samples.updates_gram
+    one = shift and ratios is None
+    two = (samples.rule == "default" or not shift) and updates is None
     with rows_numbered(numbers[first]):
         if one and two and isinstance(stein, SteinKernel):
-            grams = stein_kernel.shared_grams(stein, draft.updates, distinct)
-            draft.gram, draft.updates_gram = (gram[every] for gram in grams)
+            grams = stein_kernel.shared_grams(stein, samples.updates, distinct)
+            ratios, updates = (gram[every] for gram in grams)
         else:
-            draft.gram = stein(distinct)[every] if one else draft.gram
+            ratios = stein(distinct)[every] if one else ratios
             if two:
-                cheaper = _by_conditionals(draft.target, draft.updates, distinct)
-                draft.updates_gram = cheaper(distinct)[every]
-    gram = draft.gram if shift else draft.updates_gram
-    equal = np.full(len(numbers), 1.0 / len(numbers))
-    weights, draft.certificate, draft.decision = equal, None, draft.note
-    if draft.rule == "signed":
+                cheaper = _by_conditionals(samples.target, samples.updates, distinct)
+                updates = cheaper(distinct)[every]
+    gram, equal = ratios if shift else updates, np.full(len(numbers), 1.0 / len(numbers))
+    weights, certificate, decision = equal, None, samples.note
+    if samples.rule == "signed":
         weights = simplex.signed_weights(gram)
-    elif draft.rule == "default":
-        exact = shift and (stein.zeros == "raise" or has_no_zeros(draft.target))
-        cards = draft.target.cardinalities
-        exact &= shift and bool(stein_kernel.is_strictly_positive_definite(stein.kernel, cards))
-        logs = None if draft.log_weights is None else np.asarray(draft.log_weights)[numbers]
+    elif samples.rule == "default":
+        cards = samples.target.cardinalities
+        exact = shift and (stein.zeros == "raise" or has_no_zeros(samples.target))
+        exact = exact and bool(stein_kernel.is_strictly_positive_definite(stein.kernel, cards))
+        logs = None if samples.log_weights is None else samples.log_weights[numbers]
         options: Any = {"groups": groups, "exact": exact, "log_weights": logs}
-        found = simplex.default_weights(gram, draft.updates_gram, **options)
-        weights, draft.certificate = found.weights, found.certificate
-        draft.decision = f"{draft.note} {found.reason}".strip()
-    elif draft.rule != "uniform":
+        found = simplex.default_weights(gram, updates, **options)
+        weights, certificate = found.weights, found.certificate
+        decision = f"{samples.note} {found.reason}".strip()
+    elif samples.rule != "uniform":
         best = simplex.simplex_weights(gram, groups=groups)
-        weights, draft.certificate = best.weights, best.certificate
-        weights = simplex.smoothed_weights(weights) if draft.rule == "smoothed" else weights
-    draft.weights = np.zeros(len(draft.rows))
-    draft.weights[numbers] = weights
+        weights, certificate = best.weights, best.certificate
+        weights = simplex.smoothed_weights(weights) if samples.rule == "smoothed" else weights
+    whole = np.zeros(samples.n)
+    whole[numbers] = weights
     # rounding can make a zero negative
-    values = (max(0.0, float(w @ gram @ w)) for w in (weights, equal))
-    draft.discrepancy, draft.uniform_discrepancy = values
-    return SteinSamples(**vars(draft))
+    value, other = (max(0.0, float(w @ gram @ w)) for w in (weights, equal))
+    result: Any = {"weights": whole, "certificate": certificate, "decision": decision}
+    result |= {"discrepancy": value, "uniform_discrepancy": other}
+    return replace(samples, gram=ratios, updates_gram=updates, **result)
 
 
 def _by_conditionals(target: Any, whole: Any, rows: Any) -> Any:
@@ -594,13 +590,11 @@ def _weigh(
     def planned(plan: ZerosPlan) -> SteinSamples:
         free = rows.copy()
         free[:, list(plan.hidden)] = np.nan
-        draft = SimpleNamespace(target=plan.target, rows=free, rule=rule, log_weights=log_weights)
-        found = stein_kernels(plan.target, free[used], kernel, plan.shifts, max_bytes)
-        draft.stein, draft.updates, draft.circuit, draft.conditionals = found
-        draft.gram = draft.updates_gram = None
-        draft.used = None if len(used) == len(rows) else used
-        draft.operator, draft.hidden, draft.note = plan.operator, plan.hidden, plan.note
-        return weighted(draft)
+        known = stein_kernels(plan.target, free[used], kernel, plan.shifts, max_bytes)
+        settings: Any = {name: getattr(plan, name) for name in ("operator", "hidden", "note")}
+        settings |= {"rule": rule, "log_weights": log_weights, **known}
+        settings["used"] = None if len(used) == len(rows) else used
+        return weighted(SteinSamples(plan.target, free, **settings))
 
     plan = plan_zeros(target, rows[used], zeros, operator, epsilon)
     try:
@@ -708,10 +702,9 @@ def stein_thin(
     rows = rows[used]
     first = np.sort(distinct_rows(rows)[2])  # in the order of the samples
     distinct, numbers = rows[first], used[first]
-    shifts, updates, _, _ = stein_kernels(target, distinct, kernel, "raise", max_bytes)
+    made = stein_kernels(target, distinct, kernel, "raise", max_bytes)
     with rows_numbered(numbers):
-        stein = updates if operator == "gibbs" else shifts
-        column, diagonal = stein._columns(distinct)
+        column, diagonal = made["updates" if operator == "gibbs" else "stein"]._columns(distinct)
         chosen = greedy_choice(column, diagonal, m)
     if operator == "gibbs" and not isinstance(target, Target):
         warn_of_classes(target, distinct, "collapsed=[...]")
