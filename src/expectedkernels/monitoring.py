@@ -136,12 +136,10 @@ def drift(
     before, after = windows.fit(0), windows.fit(1)
     blocks = k.blocks(before.vtree, before.cardinalities)
 
-    def squared(p: Circuit, q: Circuit) -> float:
+    def squared(*pair: Circuit) -> float:
         """The squared discrepancy of circuits with one structure."""
-        a, b = CircuitOperand(p), CircuitOperand(q)
-        grams = (gram(axes, blocks, DEFAULT_MAX_BYTES) for axes in ((a, a), (b, b), (a, b)))
-        own, other, across = (float(found.linear()[0, 0]) for found in grams)
-        return own + other - 2.0 * across
+        side = CircuitOperand(stack(pair))
+        return float(SIGNS @ gram((side, side), blocks, DEFAULT_MAX_BYTES).linear() @ SIGNS)
 
     p_value, statistic, null, rng = None, None, np.empty(0), arrays.as_generator(rng)
     if n_permutations:

@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 import expectedkernels as ek
 from assertions import assert_close
 from expectedkernels import SteinKernel
-from expectedkernels.stein import langevin, stein_kernel as stein_columns
+from expectedkernels.stein import langevin
 from factor_graphs import factor_graphs, scores
 from oracles import worlds
 from stein_oracles import stein_gram, stein_size
@@ -25,8 +25,7 @@ KERNELS = {
 @pytest.mark.parametrize("operator", ["gibbs", "shift"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_columns_and_diagonal(name, operator, monkeypatch):
-    for module in (stein_columns, langevin):
-        monkeypatch.setattr(module, "CHUNK_ROWS", 7)
+    monkeypatch.setattr(langevin, "CHUNK_ROWS", 7)
     monkeypatch.setattr(langevin, "DIAGONAL_ROWS", 3)
     rng = np.random.default_rng(0)
     p = ek.random_circuit(ek.Vtree.balanced(3), 3, rng, cardinalities=CARDS)

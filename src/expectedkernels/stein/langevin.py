@@ -34,8 +34,8 @@ SWEEPS = 20
 class PairwiseKernel:
     """A kernel of rows that are read before they are paired: what all Stein kernels share.
 
-    A subclass says how rows are read (a tuple whose first entry has one item per row), and what the
-    kernels of two sets of rows are.
+    A subclass says how rows are read, and what the kernels of two sets of rows are. What is read is
+    a list of arrays with one entry per row each, or a tuple that begins with one.
     """
 
     kernel: Kernel
@@ -119,13 +119,19 @@ class PairwiseKernel:
         What the kernel knows of the rows is read once, and stays linear in their number.
         """
         sides = [self._read(rows[chunk]) for chunk in spans(len(rows), CHUNK_ROWS)]
-        blocks = (rows[chunk] for chunk in spans(len(rows), DIAGONAL_ROWS))
 
         def column(i: int) -> Any:
-            one = self._read(rows[i : i + 1])
-            return np.concatenate([self._between(one, side)[0] for side in sides])
+            side, j = sides[i // CHUNK_ROWS], i % CHUNK_ROWS
+            sliced = isinstance(side, list)
+            one = [x[j : j + 1] for x in side] if sliced else self._read(rows[i : i + 1])
+            return np.concatenate([self._gram(one, side)[0] for side in sides])
 
-        return column, np.concatenate([np.diag(self(block)) for block in blocks])
+        return column, self._diagonal(rows, sides)
+
+    def _diagonal(self, rows: Any, sides: Any) -> Any:
+        """The kernels of rows, which were read in parts, with themselves."""
+        blocks = (rows[chunk] for chunk in spans(len(rows), DIAGONAL_ROWS))
+        return np.concatenate([np.diag(self(block)) for block in blocks])
 
 
 @public_in("stein")
@@ -247,9 +253,9 @@ class LangevinSteinKernel(PairwiseKernel):
         refuse_gradients("LangevinSteinKernel", self.kernel)
         self._precisions = _precisions(self.kernel, target.n_variables)
 
-    def _read(self, rows: Any) -> tuple[Any, Any]:
+    def _read(self, rows: Any) -> list[Any]:
         points = sample_rows(self.target, rows, least=0)
-        return points, self.target.score(points)
+        return [points, self.target.score(points)]
 
     def _gram(self, first: Any, second: Any) -> Any:
         (X, scores), (Y, others) = first, second
@@ -276,14 +282,8 @@ class LangevinSteinKernel(PairwiseKernel):
             raise KernelError(f"{what} up to {np.abs(scores).max():.3g}. Rescale the variables.")
         return found
 
-    def _columns(self, rows: Array) -> tuple[Callable[[int], Array], Array]:
-        """A function that gives one column of the Gram matrix of rows, and the diagonal of it."""
-        points, scores = side = self._read(rows)
-
-        def column(i: int) -> Any:
-            return self._gram((points[i : i + 1], scores[i : i + 1]), side)[0]
-
-        return column, self._precisions.sum() + (scores**2).sum(axis=1)
+    def _diagonal(self, rows: Any, sides: Any) -> Any:
+        return np.concatenate([self._precisions.sum() + (s**2).sum(axis=1) for _, s in sides])
 
     def __repr__(self) -> str:
         return f"<LangevinSteinKernel of {self.target!r} with {self.kernel!r}>"

@@ -36,7 +36,7 @@ from expectedkernels.kernels.target import HasSiteLogs, Target, TargetLike, as_t
 from expectedkernels.models.factor_graph import CollapsedModel, converted
 from expectedkernels.sampling import gibbs
 from expectedkernels.stein import langevin
-from expectedkernels.stein.langevin import CHUNK_ROWS, PairwiseKernel, is_real
+from expectedkernels.stein.langevin import PairwiseKernel, is_real
 from expectedkernels.vtree import Vtree
 
 CHUNK_BYTES = 2**26
@@ -269,11 +269,11 @@ class SteinKernel(PairwiseKernel):
 
         return _gram_by_states(values, first, second)
 
-    def _followed_moves(self, rows: Any) -> tuple[Any, list[Any]]:
-        points, moves = self._read(rows)
+    def _followed_moves(self, rows: Any) -> list[Any]:
+        points, *moves = side = self._read(rows)
         if self._followed is None:
-            return points, moves
-        found = []
+            return side
+        found = [points]
         for v, own in enumerate(moves):
             rest = np.where(np.arange(points.shape[1]) == v, np.nan, points)
             evidence = Evidence(self._followed.cardinalities, rest)
@@ -285,7 +285,7 @@ class SteinKernel(PairwiseKernel):
                 ratio = (shares * following).sum(1) / (shares * here).sum(1)
                 change = ratio[:, None] * here
             found.append(as_like(own, shares) + (change - change.detach()))
-        return points, found
+        return found
 
     def _product_terms(self) -> list[tuple[float, list[Any]]] | None:
         """Weights and matrices of products of positive kernels that sum to the kernel, if any."""
@@ -301,53 +301,35 @@ class SteinKernel(PairwiseKernel):
         matrices = (list(term) for term in zip(*own, strict=True))
         return list(zip(map(float, blocks.weights), matrices, strict=True))
 
-    def _read(self, rows: Any) -> tuple[Any, list[Any]]:
-        points = self._points(rows)
-        return points, self._moves(points, site_tables(self.target, points))
+    def _read(self, rows: Any) -> Moves:
+        return self._moves(*site_tables(self.target, rows))
 
-    def _points(self, rows: Any) -> Any:
-        found = sample_rows(self.target, rows, least=0, check=False)
-        return as_points(found, self.cardinalities, "Samples").astype(np.intp)
-
-    def _moves(self, points: Any, tables: list[Any]) -> list[Any]:
-        """For every variable how its operator weighs the states it could be in."""
+    def _moves(self, points: Any, tables: list[Any]) -> Moves:
         kind = self.operator, self.zeros
-        return [operator_weights(logs, points, v, *kind) for v, logs in enumerate(tables)]
+        moves = (operator_weights(logs, points, v, *kind) for v, logs in enumerate(tables))
+        return Moves([points, *moves])
 
     def _gram(self, first: Any, second: Any) -> Any:
-        features = None if self._terms is None else [x.toarray() for x in _features(*second)]
+        features = None
+        if self._terms is not None:  # of many rows, dense matrices are faster
+            features = [x if len(first[0]) == 1 else x.toarray() for x in second.features]
         wide = max(self.cardinalities, default=1) ** 2 if features is None else 1
         parts = [np.zeros((0, len(second[0])))]
         for chunk in spans(len(first[0]), max(1, kernels.CHUNK // max(1, wide * len(second[0])))):
-            some = first[0][chunk], [moves[chunk] for moves in first[1]]
-            parts.append(self._block(some, second, features))
-        return np.concatenate(parts)
+            some = [x[chunk] for x in first]
+            with np.errstate(over="ignore", invalid="ignore"):
+                if features is None:
+                    parts.append(_gram_by_states(self.kernel.gram, some, second))
+                else:
+                    parts.append(_product_gram(self._terms, some, *features))
+        return finite_gram(np.concatenate(parts))
 
-    def _block(self, first: Any, second: Any, features: Any) -> Any:
-        """The kernels of two sets of points, by features of the second if it has some."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            if features is None:
-                return finite_gram(_gram_by_states(self.kernel.gram, first, second))
-            return finite_gram(_product_gram(self._terms, *first, *features))
-
-    def _columns(self, rows: Array) -> tuple[Callable[[int], Array], Array]:
-        """A function that gives one column of the Gram matrix of rows, and the diagonal of it.
-
-        For products of positive kernels these are products of sparse matrices and vectors.
-        """
+    def _diagonal(self, rows: Any, sides: Any) -> Any:
         if self._terms is None:
-            return super()._columns(rows)
-        sides = [self._read(rows[chunk]) for chunk in spans(len(rows), CHUNK_ROWS)]
-        features = [_features(*side) for side in sides]
+            return super()._diagonal(rows, sides)
         with np.errstate(over="ignore", invalid="ignore"):
-            diagonal = [finite_gram(_product_diagonal(self._terms, *side)) for side in sides]
-
-        def column(i: int) -> Array:
-            (points, moves), j = sides[i // CHUNK_ROWS], i % CHUNK_ROWS
-            one = points[j : j + 1], [x[j : j + 1] for x in moves]
-            return np.concatenate([self._block(one, None, x)[0] for x in features])
-
-        return column, np.concatenate(diagonal)
+            parts = [_product_diagonal(self._terms, *side) for side in sides]
+        return finite_gram(np.concatenate(parts))
 
     def __repr__(self) -> str:
         return f"<SteinKernel of {self.target!r} with {self.kernel!r}, operator {self.operator!r}>"
@@ -375,30 +357,28 @@ def selected_grams(kernels: Sequence[Any], rows: Any) -> list[Any]:
     >>> bool(abs(between([2, 0], [1]) - stein(X)[[2, 0]][:, [1]]).max() < 1e-15)
     True
     """
-    points, moves = kernels[0]._read(rows)
-
-    def chosen(n: Any) -> tuple[Any, Any]:
-        return points[n], [table[n] for table in moves] if isinstance(moves, list) else moves[n]
+    side = kernels[0]._read(rows)
 
     def between(kernel: Any, *numbers: Any) -> Any:
-        return kernel._gram(*map(chosen, numbers))
+        return kernel._gram(*(type(side)(x[n] for x in side) for n in numbers))
 
     return [partial(between, kernel) for kernel in kernels]
 
 
 def shared_grams(first: SteinKernel, second: SteinKernel, rows: Any) -> tuple[Any, Any]:
     """The Gram matrices of two Stein kernels of one target, which is evaluated once for both."""
-    points = first._points(rows)
-    tables = site_tables(first.target, points)
-    sides = [(points, kernel._moves(points, tables)) for kernel in (first, second)]
-    return first._between(sides[0], sides[0]), second._between(sides[1], sides[1])
+    read = site_tables(first.target, rows)
+    one, other = (kernel._moves(*read) for kernel in (first, second))
+    return first._between(one, one), second._between(other, other)
 
 
-def site_tables(target: HasSiteLogs, points: Any) -> list[Any]:
-    """What `site_logs` gives for every variable at complete points."""
+def site_tables(target: HasSiteLogs, rows: Any) -> tuple[Any, list[Any]]:
+    """Complete points, and what `site_logs` gives for every variable at them."""
+    found = sample_rows(target, rows, least=0, check=False)
+    points = as_points(found, target.cardinalities, "Samples").astype(np.intp)
     if isinstance(target, (Target, Circuit)):
-        return target.all_site_logs(points)
-    return [np.asarray(target.site_logs(points, v)) for v in range(points.shape[1])]
+        return points, target.all_site_logs(points)
+    return points, [np.asarray(target.site_logs(points, v)) for v in range(points.shape[1])]
 
 
 def check_choices(kernel: Any, zeros: str, operator: str) -> None:
@@ -489,22 +469,27 @@ def _shown(point: Any) -> str:
     return f"[{', '.join(values)}{', ...' if len(point) > 30 else ''}]"
 
 
-def _features(points: Any, moves: list[Any]) -> tuple[Any, Any]:
-    """Indicators of all states, (n, states), and their products with weights of operators."""
-    n, cards = len(points), np.array([w.shape[1] for w in moves])
-    own = np.cumsum(cards) - cards + points
-    first = np.cumsum(cards**2) - cards**2 + points * cards
-    pairs = np.hstack([first[:, [v]] + np.arange(card) for v, card in enumerate(cards)])
+class Moves(list[Any]):
+    """Points, and for every variable how its operator weighs the states it could be in."""
 
-    def matrix(values: Any, columns: Any, width: int) -> Any:
-        starts = columns.shape[1] * np.arange(n + 1)
-        return csr_array((values.ravel(), columns.ravel(), starts), (n, width))
+    @cached_property
+    def features(self) -> tuple[Any, Any]:
+        """Indicators of all states, (n, states), and their products with weights of operators."""
+        points, *moves = self
+        n, cards = len(points), np.array([w.shape[1] for w in moves])
+        own = np.cumsum(cards) - cards + points
+        first = np.cumsum(cards**2) - cards**2 + points * cards
+        pairs = np.hstack([first[:, [v]] + np.arange(card) for v, card in enumerate(cards)])
 
-    states = matrix(np.ones(own.shape), own, cards.sum())
-    return states, matrix(np.hstack(moves), pairs, cards @ cards)
+        def matrix(values: Any, columns: Any, width: int) -> Any:
+            starts = columns.shape[1] * np.arange(n + 1)
+            return csr_array((values.ravel(), columns.ravel(), starts), (n, width))
+
+        states = matrix(np.ones(own.shape), own, cards.sum())
+        return states, matrix(np.hstack(moves), pairs, cards @ cards)
 
 
-def _product_gram(terms: Any, points: Any, moves: list[Any], states: Any, pairs: Any) -> Any:
+def _product_gram(terms: Any, side: list[Any], states: Any, pairs: Any) -> Any:
     """The Gram matrix for products of positive kernels, by matrix products over states.
 
     Relative to k(x, x'), the operators of one variable see only the two states of that variable
@@ -512,7 +497,7 @@ def _product_gram(terms: Any, points: Any, moves: list[Any], states: Any, pairs:
     """
     total: Any = 0.0
     for weight, matrices in terms:
-        columns = list(zip(points.T, moves, matrices, strict=True))
+        columns = list(zip(side[0].T, side[1:], matrices, strict=True))
         logs = np.hstack([np.log(m)[x] for x, _, m in columns])
         ratios = ((1.0 / m)[x][:, :, None] * (w @ m)[:, None, :] for x, w, m in columns)
         inside = np.hstack([ratio.reshape(len(ratio), -1) for ratio in ratios])
@@ -520,7 +505,7 @@ def _product_gram(terms: Any, points: Any, moves: list[Any], states: Any, pairs:
     return total
 
 
-def _product_diagonal(terms: Any, points: Any, moves: list[Any]) -> Any:
+def _product_diagonal(terms: Any, points: Any, *moves: Any) -> Any:
     """The kernels of points with themselves."""
     total: Any = 0.0
     for weight, matrices in terms:
@@ -533,7 +518,7 @@ def _product_diagonal(terms: Any, points: Any, moves: list[Any]) -> Any:
 
 def _gram_by_states(values: Callable[..., Any], first: Any, second: Any) -> Any:
     """The Gram matrix by its definition: kernels at all changes of one variable on both sides."""
-    (X, moves), (Y, others) = first, second
+    (X, *moves), (Y, *others) = first, second
     total: Any = np.zeros((len(X), len(Y)))
     for v, pair in enumerate(zip(moves, others, strict=True)):
         n = pair[0].shape[1]
