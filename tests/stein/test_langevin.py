@@ -88,7 +88,7 @@ def test_imq_is_a_kernel_of_points():
         ek.expected_kernel(CIRCUIT, CIRCUIT, k)
     with pytest.raises(ek.KernelError, match="'lengthscale' parameter of IMQ"):
         ek.stein.IMQ([1.0, 0.0])
-    with pytest.raises(ek.KernelError, match="'lengthscale' parameter of IMQ .* Got 'a'"):
+    with pytest.raises(ek.KernelError, match=r"'lengthscale' parameter of IMQ .* Got 'a'"):
         ek.stein.IMQ("a")
     with pytest.raises(ek.KernelError, match=r"made for 3 variables. Got 2"):
         ek.stein.IMQ([1.0] * 3)(X)
