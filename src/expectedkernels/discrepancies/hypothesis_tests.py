@@ -821,10 +821,8 @@ def kdsd_test(
     >>> kdsd_test(q.sample(200, rng=0), p, rng=0).p_value
     0.005
     """
-    call, real = "kdsd_test(samples, target, k)", langevin.is_real(target)
-    found: Any = target if real else stein_target(call, target, samples)[0]
-    empirical.check_roles(call, found, samples)
-    points = complete_samples(found, samples)
+    found = stein_target("kdsd_test(samples, target, k)", target, samples, real=True)
+    points, real = complete_samples(found, samples), langevin.is_real(found)
     checks.check_count("kdsd_test", "n_null", n_null, 1, error=DataError)
     null, d, generator = _checked_null(null, change, refit), points.shape[1], null_generator(rng)
     default: Any = lambda scale: ExpHamming(None if scale == 1.0 else scale / d)  # noqa: E731

@@ -16,7 +16,6 @@ from expectedkernels.arrays import DEFAULT_MAX_BYTES, Array, RowsLike, SamplesLi
 from expectedkernels.checks import DataError, SizeError, check_choice, public_in, rows_numbered
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.expectation import refuse_functions
-from expectedkernels.kernels import empirical
 from expectedkernels.kernels.empirical import as_log_weights, collapsed_rows, distinct_rows
 from expectedkernels.kernels.kernel import ExpHamming, Kernel, refuse_gradients, require_kernel
 from expectedkernels.kernels.target import Target, TargetLike
@@ -45,17 +44,15 @@ def stein_problem(
     call: str, target: Any, samples: Any, collapsed: Any, kernel: Any, log_weights: Any = None
 ) -> tuple[Any, Kernel, Any, Any]:
     """The target, kernel and rows of a call, checked, and the numbers of the rows that count."""
-    if langevin.is_real(target):
-        empirical.check_roles(call, target, samples)
-    else:
-        target, cardinalities = stein_kernel.stein_target(call, target, samples)
+    target = stein_kernel.stein_target(call, target, samples, real=True)
+    if not langevin.is_real(target):
         kernel = ExpHamming() if kernel is None else kernel
         require_kernel(kernel, "ExpHamming()")
-        definite = kernel.is_positive_definite(cardinalities)
+        definite = kernel.is_positive_definite(target.cardinalities)
         if not definite:
             what = f"Stein weights need a positive definite kernel, but {definite.reason}"
             raise checks.KernelError(f"{what}. ExpHamming() is one.")
-        strict = stein_kernel.is_strictly_positive_definite(kernel, cardinalities)
+        strict = stein_kernel.is_strictly_positive_definite(kernel, target.cardinalities)
         if not strict:
             warnings.warn(
                 f"The kernel may not be strictly positive definite ({strict.reason}): different "
@@ -334,10 +331,8 @@ def check_memory(rows: Any, rule: str, operator: str, max_bytes: int) -> None:
     their copies, and the matrices of distinct samples that weights are computed with.
     """
     n, m = len(rows), len(distinct_rows(rows)[2])
-    whole, few = 4 + (rule == "default") * (1 + (operator == "shift")), 6
-    if rule == "uniform":
-        whole, few = 1, 4
-    needed = 8 * (whole * n**2 + few * m**2)
+    whole = {"uniform": 1, "default": 5 + (operator == "shift")}.get(rule, 4)
+    needed = 8 * (whole * n**2 + (4 if rule == "uniform" else 6) * m**2)
     if needed > max_bytes:
         raise SizeError(
             f"The weights of {n} samples ({m} distinct) take {needed / 2**30:.3g} GiB of Gram "
@@ -374,7 +369,7 @@ def weighted(samples: SteinSamples) -> SteinSamples:
     if samples.rule == "signed":
         weights = simplex.signed_weights(gram)
     elif samples.rule == "default":
-        cards = samples.target.cardinalities
+        cards: Any = samples.target.cardinalities
         exact = shift and (stein.zeros == "raise" or has_no_zeros(samples.target))
         exact = exact and bool(stein_kernel.is_strictly_positive_definite(stein.kernel, cards))
         logs = None if samples.log_weights is None else samples.log_weights[numbers]

@@ -138,7 +138,8 @@ def log_partition_estimate(
     True
     """
     call = "log_partition_estimate(target, samples)"
-    target, cards = stein_target(call, target, samples)
+    target = stein_target(call, target, samples)
+    cards: Any = target.cardinalities
     refuse_gradients("log_partition_estimate", target)
     rows = empirical.sample_rows(target, samples, least=LEAST)
     used, shares = empirical.counted_rows(samples, len(rows)), empirical.sample_weights(samples)

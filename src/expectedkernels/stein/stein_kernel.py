@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from math import inf, prod
 from typing import Any
-from weakref import ReferenceType, ref
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -388,9 +388,14 @@ def check_choices(kernel: Any, zeros: str, operator: str) -> None:
     checks.check_choice("a Stein kernel", "operator", operator, OPERATORS, KernelError)
 
 
-def discrete_cardinalities(target: Any) -> list[int]:
-    """The number of states of every variable of a target; raises if it is no such thing."""
+def discrete_cardinalities(target: Any, *, real: bool = False) -> list[int]:
+    """The number of states of every variable of a target; raises if it is no such thing.
+
+    A density over the reals may have none.
+    """
     gibbs.require_target(target)
+    if real and is_real(target):
+        return []
     for v, n in enumerate(target.cardinalities):
         if n is None:
             what = f"Targets are discrete here. Variable {v} of the target is real"
@@ -398,11 +403,12 @@ def discrete_cardinalities(target: Any) -> list[int]:
     return [int(n) for n in target.cardinalities]
 
 
-def stein_target(call: str, target: Any, samples: Any) -> tuple[Any, list[int]]:
-    """The target of a call with its cardinalities; raises if it, or the samples, are no such."""
+def stein_target(call: str, target: Any, samples: Any, *, real: bool = False) -> Any:
+    """The target of a call; raises if it, or the samples, are no such."""
     found = as_target(target)
     check_roles(call, found, samples)
-    return found, discrete_cardinalities(found)
+    discrete_cardinalities(found, real=real)
+    return found
 
 
 def operator_weights(logs: Any, points: Any, variable: int, operator: str, zeros: str) -> Any:
@@ -986,7 +992,7 @@ def _between_models(q: Any, p: Any, k: Any, operator: str, max_bytes: int) -> An
 def _of_samples(samples: Any, p: Any, k: Any, zeros: str, operator: str, unbiased: bool) -> Any:
     """The discrepancy of samples, as a V- or U-statistic."""
     p = as_target(p)
-    _ = is_real(p) or discrete_cardinalities(p)
+    discrete_cardinalities(p, real=True)
     q = empirical.Empirical(sample_rows(p, samples), empirical.sample_weights(samples)).counted()
     expectation.require_distribution(q, "A discrepancy")
     points = q.merged()
@@ -1044,13 +1050,11 @@ def kept_measure(q: Circuit, p: Circuit) -> Circuit:
     >>> kept_measure(q, p) is kept_measure(q, p)
     True
     """
-    kept: list[tuple[ReferenceType[Circuit], Circuit]] = q.operand.cached("stein measure", list)
-    for target, measure in kept[:1]:  # threads may share it
-        if target() is p:
-            return measure
-    made = stein_measure(q, p)
-    if 16 * made.n_edges <= KEPT_BYTES:
-        kept[:] = [(ref(p), made)]  # targets are not kept alive
+    kept = q.operand.cached("stein measure", WeakKeyDictionary)  # targets are not kept alive
+    made: Circuit = kept.get(p) or stein_measure(q, p)
+    if p not in kept and 16 * made.n_edges <= KEPT_BYTES:
+        kept.clear()
+        kept[p] = made
     return made
 
 

@@ -104,7 +104,7 @@ class WeightedSamples:
 
     def __post_init__(self) -> None:
         target = as_target(self.target)
-        _ = is_real(target) or discrete_cardinalities(target)
+        discrete_cardinalities(target, real=True)
         rows = sample_rows(target, self.rows)
         n, logs = len(rows), self.log_weights
         weights = np.full(n, 1.0 / n) if self.weights is None else np.array(as_floats(self.weights))
