@@ -1,5 +1,6 @@
 """How the pages in this folder become a site: ``make docs``."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -45,7 +46,12 @@ html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {
-    "navbar_end": ["theme-switcher"],
+    "navbar_end": ["theme-switcher", "navbar-icon-links"],
+    "icon_links": [
+        {"name": "Repository", "url": address, "icon": "fa-solid fa-code-branch"}
+        for address in [os.environ.get("REPOSITORY")]  # make docs REPOSITORY=https://...
+        if address
+    ],
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
@@ -62,6 +68,7 @@ sphinx_gallery_conf = {
     "run_stale_examples": True,  # the library may have changed where the script has not
     "abort_on_example_error": True,
     "parallel": 2,
+    "thumbnail_size": (600, 420),
     "min_reported_time": 3600,  # pages are the same on every machine
     "write_computation_times": False,
     "show_signature": False,

@@ -47,7 +47,7 @@ WORDS = {
 FIELD = (
     r"support vector\s+machines?|machine learning|random walks?|posterior draws|chains, draws"
     r"|(?:learning|error|alarm|discovery|acceptance) rates?|frequently asked questions"
-    r"|empty cells, NA|grid-item-card|\(draws, variables\)|estimators\.machines"
+    r"|empty cells, NA|\(draws, variables\)|estimators\.machines"
 )
 """Where these words are the field's own, or name something else."""
 

@@ -45,13 +45,14 @@ def entries(value, owner=None, title: str = "Parameters") -> list[tuple[list[str
     for base in bases:
         for names, kind, body in parsed(inspect.cleandoc(base.__doc__ or ""), title):
             text = " ".join(line.strip() for line in body)
-            elsewhere = ELSEWHERE.match(text or kind) if not (kind and text) else None
-            if elsewhere:
-                theirs = entries(other(elsewhere[1], owner), owner)
-                shared = [([n for n in ns if n in names], k, [*b]) for ns, k, b in theirs]
-                found += [entry for entry in shared if entry[0]]
+            elsewhere = ELSEWHERE.match(text or kind)
+            theirs = entries(other(elsewhere[1], owner), owner) if elsewhere else []
+            shared = [([n for n in ns if n in names], k, [*b]) for ns, k, b in theirs]
+            shared = [(ns, k if kind in ("", "optional") else kind, b) for ns, k, b in shared if ns]
+            if shared and not set(names) & seen:
+                found += shared
                 rest = text[elsewhere.end() :]
-                found[-1][2].extend([f"    {rest}"] if rest else [])
+                found[-1][2].extend([f"    {rest[:1].upper()}{rest[1:]}"] if rest else [])
             elif not seen >= set(names):
                 found.append((names, kind, body))
             seen |= set(names)
@@ -136,7 +137,7 @@ def whole(app, what, name, obj, options, lines) -> None:
         text = []
         for names, kind, body in entries(obj, owner, title):
             head = headed(names, kind, wanted if title == "Parameters" else {})
-            text += [head, *(line for line in body if line.strip())]
+            text += [head, *"\n".join(body).rstrip().splitlines()]
         if text:
             replace(lines, title, text)
     if what != "method" and "See Also" not in lines and (names := related(short)):

@@ -520,7 +520,7 @@ def monte_carlo_expected_kernel(
 
     Parameters
     ----------
-    p, q : see `expected_kernel`
+    p, q : Circuit, model, unit graph, array or data frame of complete points, or Empirical
         They need not be compatible.
     k : Kernel
         Any kernel on the variables.

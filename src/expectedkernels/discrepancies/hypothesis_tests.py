@@ -1195,7 +1195,7 @@ def mmd_compare_all(
     Parameters
     ----------
     models : mapping from names to models, or sequence of models
-        As for `mmd_compare`, at least two.
+        At least two, normalised, and chosen before the samples were seen.
     samples, k
         As for `mmd_compare`.
 
