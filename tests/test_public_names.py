@@ -220,8 +220,9 @@ def test_missing_parts_would_be_noticed():
 
 
 def owner_of(name):
-    cls = PUBLIC.get(name.partition(".")[0])
-    return cls if inspect.isclass(cls) else None
+    """The public class that a method belongs to."""
+    classes = {v.__name__: v for v in PUBLIC.values() if inspect.isclass(v)}
+    return classes.get(name.partition(".")[0])
 
 
 def undescribed(name):
