@@ -295,7 +295,7 @@ def flows_at(circuit, points):
     value = {
         unit: points[:, v] == unit - circuit.first[v] for unit, v in enumerate(variables.tolist())
     }
-    by_depth = sorted(circuit.sums(), key=lambda unit: -circuit.depth[circuit.node[unit]])
+    by_depth = sorted(circuit.sums(), key=lambda unit: -circuit.vtree.depth[circuit.node[unit]])
     for unit in by_depth:
         inputs = [circuit.input_of[edge] for edge in circuit.edges[unit]]
         for below in inputs:

@@ -327,17 +327,10 @@ def mechanism_change(
     """
     name, p, q, p_values = "mechanism_change", converted(before), converted(after), None
     checks.check_count(name, "n_permutations", n_permutations)
-    for what, value, good, wanted in (
-        ("values", values, target is not None or values is None, "None without a target"),
-        ("k", k, target is None or k is None, "None with a target"),
-        (
-            "n_permutations",
-            n_permutations,
-            network is not None or not n_permutations,
-            "0 for networks",
-        ),
-    ):
-        check_parameter(good, name, what, value, wanted, CircuitError)
+    idle, value, when = ("values", values, "without") if target is None else ("k", k, "with")
+    check_parameter(value is None, name, idle, value, f"None {when} a target", CircuitError)
+    good, wanted = network is not None or n_permutations == 0, "0 for networks"
+    check_parameter(good, name, "n_permutations", n_permutations, wanted, CircuitError)
     if network is not None:
         given = network_tables.as_network(name, network), before, after, n_permutations
         p, q, p_values = _fitted(*given, arrays.as_generator(rng), max_bytes)
@@ -423,11 +416,8 @@ def _fitted(network: Any, before: Any, after: Any, n: int, rng: Any, max_bytes: 
     p, q = (learn_tables(pooled, x, **options) for x in rows)
     if not n:
         return p, q, None
-    parts = [
-        *network_tables.family_sums(
-            model_of(network), as_evidence(every, network.schema), max_bytes
-        )
-    ]
+    model, read = model_of(network), as_evidence(every, network.schema)
+    parts = [*network_tables.family_sums(model, read, max_bytes)]
     for _, sums in parts:
         sums.forward(pooled.cpts)
     first, found = np.arange(len(every)) < len(rows[0]), []
@@ -528,10 +518,11 @@ class MechanismChange(Reported):
         from expectedkernels.plotting import MOST_BARS, plot_importances
 
         order = np.argsort(-np.abs(self.shapley), kind="stable")[:MOST_BARS]
-        names = [str(self.names[v]) for v in order]
-        return plot_importances(
-            names, self.shapley[order], f"part of the change of the {self.measure}"
+        names, what = (
+            [str(self.names[v]) for v in order],
+            f"part of the change of the {self.measure}",
         )
+        return plot_importances(names, self.shapley[order], what)
 
     def __str__(self) -> str:
         top, n = int(np.argmax(np.abs(self.shapley))), int(self.changed.sum())

@@ -22,7 +22,7 @@ from expectedkernels.data.schema import Schema
 from expectedkernels.engine.blocks import Inner, at_nodes
 from expectedkernels.io.text import PathLike, checked_path, read_bytes, require_holder, shown
 from expectedkernels.models.compiler import Tensors, context_plan
-from expectedkernels.models.messages import MessagePlan, Scaled, Stage, log_partition, make_stage
+from expectedkernels.models.messages import MessagePlan, Scaled, Stage, log_partitions, make_stage
 from expectedkernels.vtree import Vtree
 
 VERSION, COMPILED = 1, 2
@@ -414,7 +414,7 @@ def _compiled_circuit(vtree: Vtree, arrays: dict[str, Any], require: Require) ->
     for v, context in zip(order, contexts, strict=True):
         several = tuple(u for u in context if cards[u] > 1)
         require(decided.get(v) == several, "contexts belong to the vtree")
-    total = log_partition(replace(plan, is_normalized=False), {})
+    total = float(log_partitions(replace(plan, is_normalized=False), None)[0])
     require(abs(total) <= TOLERANCE, "conditional probabilities sum to one")
     schema = Schema(tuple(cards[v] for v in range(len(cards))))
     return of_tables(Circuit, vtree, schema, Tensors(plan, limit[0]))

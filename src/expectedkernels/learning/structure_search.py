@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -68,7 +68,6 @@ class Logical:
         self.vtree = vtree
         self.cardinalities = list(cardinalities)
         self.scope_size = ((vtree.n_below + 1) // 2).tolist()
-        self.depth = vtree.depth.tolist()
         self.node: list[int] = []
         self.seen: list[int] = []
         self.left: list[int] = []
@@ -142,10 +141,7 @@ class Logical:
     def splittable_variables(self, edge: int) -> IntArray:
         """The variables with at least two states left below an edge, in order."""
         seen = self.seen[self.input_of[edge]]
-        n = self.n_indicators
-        packed = np.frombuffer(seen.to_bytes((n + 7) // 8, "little"), dtype=np.uint8)
-        flags = np.unpackbits(packed, bitorder="little")[:n].astype(np.intp)
-        return np.flatnonzero(np.add.reduceat(flags, self.first) > 1)
+        return np.flatnonzero([(seen & states).bit_count() > 1 for states in self.states])
 
     def sums(self) -> list[int]:
         """The sums that the circuit has."""
@@ -305,18 +301,24 @@ def best_edge(circuit: Logical, edges: IntArray, flow: FloatArray) -> int | None
 def in_order(circuit: Logical, edges: Collection[int]) -> Iterator[int]:
     """Edges in the circuit's post-order: inputs before the units that use them, each unit once.
 
-    Only what lies between the edges and the lowest unit above all of them is visited, and of that
-    only what comes before the edges that are needed.
+    Only what lies above the edges is visited, and of that only what comes before the edges that
+    are needed.
     """
     wanted = set(edges)
-    between, top = _between(circuit, {circuit.sum_of[edge] for edge in wanted})
-    stack: list[tuple[int, Iterator[int]]] = [(top, _inputs(circuit, top))]
-    between.discard(top)
+    todo = list({circuit.sum_of[edge] for edge in wanted})
+    above = set(todo)
+    for unit in todo:  # grows up to the root
+        users = circuit.users[unit]
+        if circuit.left[unit] >= 0:
+            users = {circuit.sum_of[edge] for edge in users}
+        todo += users - above
+        above |= users
+    stack: list[tuple[int, Iterator[int]]] = [(circuit.root, _inputs(circuit, circuit.root))]
     while stack:
         unit, waiting = stack[-1]
         for below in waiting:
-            if below in between:
-                between.discard(below)  # visited
+            if below in above:
+                above.discard(below)  # visited
                 stack.append((below, _inputs(circuit, below)))
                 break
         else:
@@ -330,30 +332,6 @@ def _inputs(circuit: Logical, unit: int) -> Iterator[int]:
     if circuit.left[unit] >= 0:
         return iter((circuit.left[unit], circuit.right[unit]))
     return iter([circuit.input_of[edge] for edge in circuit.edges[unit]])
-
-
-def _between(circuit: Logical, sums: Iterable[int]) -> tuple[set[int], int]:
-    """The units above some sums up to the lowest one that is above all of them, and that one.
-
-    All paths from the root to a unit have the same length, so going up level by level meets
-    every unit once; a level with a single unit is passed by all paths.
-    """
-    sum_of, users, depth, node = circuit.sum_of, circuit.users, circuit.depth, circuit.node
-    levels: dict[int, set[int]] = {}
-    for unit in sums:
-        levels.setdefault(depth[node[unit]], set()).add(unit)
-    level = max(levels)
-    frontier = levels.pop(level)
-    between: set[int] = set()
-    while len(frontier) > 1 or levels:
-        between |= frontier
-        products = {product for unit in frontier for product in users[unit]}
-        between |= products
-        level -= 1
-        frontier = {sum_of[edge] for product in products for edge in users[product]}
-        frontier |= levels.pop(level, set())
-    between |= frontier
-    return between, frontier.pop()
 
 
 class NodePlan(NamedTuple):

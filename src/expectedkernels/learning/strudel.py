@@ -596,7 +596,7 @@ def learn_mixture(
     check_count(name, "iterations", iterations)
     check_real(name, "pseudocount", pseudocount)
     check_real(name, "tolerance", 0.0 if tolerance is None else tolerance)
-    generator = arrays.as_generator(rng)
+    generator, is_learned = arrays.as_generator(rng), structure is None
     if structure is None:
         chosen: dict[str, Any] = {
             "pseudocount": pseudocount,
@@ -605,28 +605,24 @@ def learn_mixture(
             "progress": progress,
         }
         structure = learn_strudel(X, X_valid, splits, **chosen, **options)
-        sets = _read(structure, X, X_valid, sample_weight)
-        is_deterministic = True
-    else:
-        if options:
-            raise CircuitError(
-                "Options of learn_strudel mean nothing when the structure is given. "
-                f"Got {', '.join(sorted(options))}."
+    elif options:
+        raise CircuitError(
+            "Options of learn_strudel mean nothing when the structure is given. "
+            f"Got {', '.join(sorted(options))}."
+        )
+    structure = em.normalized(structure)
+    sets = _read(structure, X, X_valid, sample_weight)
+    for rows, what in () if is_learned else zip(sets, ("X", "X_valid"), strict=False):
+        impossible = structure.log_likelihood(rows.evidence) == -inf
+        if impossible.any():
+            raise DataError(
+                f"Row {rows.numbers[np.argmax(impossible)]} of {what} has probability zero "
+                "under the structure, whatever its weights: zeros stay zero. Use a structure "
+                "with larger support, or drop the row."
             )
-        structure = em.normalized(structure)
-        sets = _read(structure, X, X_valid, sample_weight)
-        for rows, what in zip(sets, ("X", "X_valid"), strict=False):
-            impossible = structure.log_likelihood(rows.evidence) == -inf
-            if impossible.any():
-                raise DataError(
-                    f"Row {rows.numbers[np.argmax(impossible)]} of {what} has probability zero "
-                    "under the structure, whatever its weights: zeros stay zero. Use a structure "
-                    "with larger support, or drop the row."
-                )
-        is_deterministic = bool(deterministic(structure))
     X, weights = training_data.distinct_rows(sets, structure.cardinalities)
     beta = pseudocount * float(weights[0].sum()) / sets[0].n_given
-    quick = is_deterministic and not np.isnan(X).any()
+    quick = not np.isnan(X).any() and (is_learned or bool(deterministic(structure)))
     try:
         family: _Family = (_ByUses if quick else _ByPasses)(structure, X, beta)
         what = f"A mixture of {n_components} components"

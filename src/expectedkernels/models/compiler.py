@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from math import prod
 from typing import Any
 
@@ -108,11 +108,6 @@ class CompilationPlan:
     def n_products(self) -> int:
         """The number of inputs of these sums, if no two sums share a product."""
         return sum(self.products)
-
-    @property
-    def n_pairs(self) -> int:
-        """The sum of squared numbers of products: the work of an expected kernel."""
-        return sum(n**2 for n in self.products)
 
     @property
     def n_bytes(self) -> int:
@@ -224,14 +219,12 @@ class _Tree:
 
     def by_boundary(self) -> tuple[Step, ...]:
         """The steps of the boundary method: a unit per assignment of the rim of a node."""
-        boundaries, depth = self.boundaries, self.vtree.depth
+        boundaries, vtree = self.boundaries, self.vtree
         inside: list[list[tuple[int, ...]]] = [[] for _ in self.children]
         for scope in self.potential.tables:  # at the lowest node that it lies below
-            leaves = [self.leaf[v] for v in scope]
-            node = min(leaves, key=lambda leaf: depth[leaf])  # the shortest way up
-            for leaf in leaves:
-                node = self.vtree.lca(leaf, node)
-            inside[node].append(scope)
+            leaves = sorted([self.leaf[v] for v in scope], key=vtree.depth.__getitem__)
+            # the shortest way up
+            inside[reduce(lambda node, leaf: vtree.lca(leaf, node), leaves)].append(scope)
         steps: list[Step] = []
         for node, (a, b) in enumerate(self.children):
             axes, v, scopes = boundaries[node], self.variables[node], tuple(inside[node])

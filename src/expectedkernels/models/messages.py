@@ -426,12 +426,6 @@ def inverse(x: Any) -> Any:
     return 1.0 / x if x.all() else np.divide(1.0, x, out=np.zeros_like(x), where=x > 0)
 
 
-def _log_tops(weights: Weights) -> float:
-    """The sum of the logs of the largest weights, which tables are divided by."""
-    tops = [max(given.tolist()) for given in weights.values()]
-    return sum(map(log, tops)) if all(tops) else -np.inf
-
-
 def solved(table: Scaled, maximise: bool = False) -> Solved:
     """The table of a stage and its message: sums over the states of its variable, or maxima."""
     kept: Any = table
@@ -550,16 +544,17 @@ def solve(
 ) -> Solution:
     """The messages of all stages given weights unless they are freed, and tables that are kept."""
     plan, weights = observed(plan, given) if cut else (plan, given)
-    solution = Solution(plan, weights, (), [], [], plan.constant + _log_tops(weights), given)
+    tops = [max(own.tolist()) for own in weights.values()]  # which tables are divided by
+    log_z = plan.constant + (sum(map(log, tops)) if all(tops) else -np.inf)
+    solution = Solution(plan, weights, (), [], [], log_z, given)
+    if plan.is_normalized and not weights:  # all messages are one
+        solution.messages += [None] * len(plan.stages)
+        solution.solved += [Solved(stage.factors[0], None, None, 0.0) for stage in plan.stages]
+        return solution
     for _, found in forward(plan, weights, None if free else solution.messages):
         solution.log_z += found.top
         solution.solved.append(found if keep else None)
     return solution
-
-
-def log_partition(plan: MessagePlan, weights: Weights) -> float:
-    """The log of the sum over all states of the weighted product, without keeping anything."""
-    return solve(plan, weights, keep=False, cut=True, free=True).log_z
 
 
 def solution_marginals(solution: Solution) -> list[Any]:
@@ -788,7 +783,7 @@ def most_probable_rows(plan: MessagePlan, evidence: Evidence) -> Any:
 
 def refuse_zero(plan: MessagePlan) -> None:
     """Raise if the model is impossible whatever the evidence."""
-    if log_partition(plan, {}) == -np.inf:
+    if -np.inf in log_partitions(plan, None):
         raise PropertyError(NO_DISTRIBUTION)
 
 
