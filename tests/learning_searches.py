@@ -42,3 +42,8 @@ def table(n=300, missing=0.0, seed=0):
 def pieces(X, size=60):
     """The rows in chunks."""
     return [X[i : i + size] for i in range(0, len(X), size)]
+
+
+def assert_alike(p, q, X, rtol=1e-9, atol=1e-11):
+    """Two circuits have about the same log-likelihoods."""
+    np.testing.assert_allclose(p.log_likelihood(X), q.log_likelihood(X), rtol=rtol, atol=atol)

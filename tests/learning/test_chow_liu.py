@@ -1,6 +1,6 @@
 """Trees, vtrees, circuits and parameters of Chow and Liu, against their definitions."""
 
-from itertools import combinations, product
+from itertools import combinations
 from math import log
 
 import numpy as np
@@ -66,34 +66,8 @@ def joint(forest, conditionals, X):
     return result
 
 
-def all_trees(n):
-    """The edges of all labelled trees, by Prüfer sequences."""
-    if n == 2:
-        yield [(0, 1)]
-        return
-    for code in product(range(n), repeat=n - 2):
-        degree = [1 + code.count(v) for v in range(n)]
-        edges = []
-        for v in code:
-            leaf = degree.index(1)
-            edges.append((min(leaf, v), max(leaf, v)))
-            degree[leaf] -= 1
-            degree[v] -= 1
-        last = [v for v in range(n) if degree[v] == 1]
-        yield [*edges, tuple(last)]
-
-
-@given(rngs, st.integers(2, 5))
-@settings(max_examples=30)
-def test_the_tree_is_the_best_of_all(rng, n):
-    weights = rng.random((n, n))
-    weights = weights + weights.T
-    best = max(sum(weights[edge] for edge in edges) for edges in all_trees(n))
-    assert_close(np.float64(sum(weights[edge] for edge in spanning_edges(weights))), best)
-
-
-@given(rngs, st.integers(1, 9), st.integers(1, 4))
-def test_tied_edges_are_taken_in_order(rng, n, n_values):
+@given(rngs, st.integers(1, 9), st.sampled_from([1, 2, 4, 10**6]))
+def test_trees_are_those_of_kruskal_and_tied_edges_are_taken_in_order(rng, n, n_values):
     weights = rng.integers(n_values, size=(n, n)).astype(float)
     weights = weights + weights.T
     tree = list(range(n))
@@ -123,22 +97,6 @@ def test_trees_are_rooted_at_their_centers(rng, n, share):
     for root in found.roots:
         tree = np.flatnonzero(np.isfinite(distance[root]))
         assert root == tree[np.argmin(farthest[tree])]
-
-
-@given(rngs, st.integers(1, 12))
-def test_vtrees_put_variables_beside_their_children(rng, n):
-    forest = random_forest(rng, n, 0.8)
-    vtree, _, decides = tree_vtree(forest)
-    for node in range(vtree.n_nodes):
-        if vtree.is_leaf(node):
-            continue
-        first = int(vtree.scope(int(vtree.left[node]))[0])
-        second = int(vtree.scope(int(vtree.right[node]))[0])
-        if decides[node]:
-            assert forest.parent[second] == first
-            assert vtree.is_leaf(int(vtree.left[node]))
-        else:
-            assert forest.parent[second] == forest.parent[first]
 
 
 def test_siblings_are_grouped_by_halves():
@@ -243,14 +201,6 @@ def test_missing_values_cost_little():
     assert p.log_likelihood(fresh).mean() > complete.log_likelihood(fresh).mean()
 
 
-@pytest.fixture(scope="module")
-def nltcs(data_dir):
-    return [
-        np.loadtxt(data_dir / "density" / f"nltcs.{part}.data", delimiter=",", dtype=np.intp)
-        for part in ("train", "valid", "test")
-    ]
-
-
 def test_nltcs_has_the_published_size(nltcs):
     X = nltcs[0]
     circuit = tree_circuit(tree_of(PairCounts(X, [2] * 16, np.ones(len(X))), 1.0))[0]
@@ -308,20 +258,6 @@ def test_learned_circuits_are_deterministic_distributions(rng, cardinalities, pa
     assert found.deterministic
     assert found.structured_decomposable
     np.testing.assert_allclose(distribution(p).sum(), 1.0, rtol=1e-12)
-
-
-def test_one_variable():
-    p = learn_chow_liu([[0], [2], [2]], pseudocount=3.0)
-    np.testing.assert_allclose(distribution(p), [2 / 6, 1 / 6, 3 / 6])
-    assert p.vtree.n_nodes == 1
-
-
-@pytest.mark.parametrize("parameters", ["flows", "cpt"])
-def test_no_rows_give_a_uniform_distribution(parameters):
-    p = learn_chow_liu(np.zeros((0, 3)), cardinalities=[2, 3, 2], parameters=parameters)
-    np.testing.assert_allclose(distribution(p), 1 / 12)
-    p = learn_chow_liu(np.zeros((0, 2)), 0.0, cardinalities=2, alpha=0.0, parameters=parameters)
-    np.testing.assert_allclose(distribution(p), 1 / 4)
 
 
 def test_constant_columns_are_connected_in_order():

@@ -44,16 +44,6 @@ def test_the_same_everywhere():
         np.testing.assert_allclose(single.log_likelihood(X), wanted, atol=1e-4)
 
 
-def test_validation_keeps_the_best_and_stops():
-    X, valid = mixed_rows(25), mixed_rows(200, seed=3)
-    long = learned(X, 8, epochs=60, pseudocount=0.001)
-    kept = learned(X, 8, epochs=60, pseudocount=0.001, X_valid=valid, patience=3)
-    assert kept.log_likelihood(valid).mean() > long.log_likelihood(valid).mean()
-    every = [learned(X, 8, epochs=n, pseudocount=0.001) for n in range(1, 12)]
-    best = max(p.log_likelihood(valid).mean() for p in every)
-    assert_close(kept.log_likelihood(valid).mean(), best)
-
-
 def test_structure():
     X = mixed_rows(50)
     p = learned(X, 3, epochs=0)
@@ -76,20 +66,6 @@ def test_vtrees_join_hidden_variables_with_their_children(path, expected):
     X = np.empty((500, 4))
     X[:, path] = np.cumsum(rng.random((500, 4)) < [0.5, 0.1, 0.1, 0.1], axis=1) % 2
     assert repr(learned(X, 2, epochs=0).vtree) == expected
-
-
-def test_weights_of_rows_and_names():
-    pd = pytest.importorskip("pandas")
-    X = mixed_rows(60)
-    weights = np.random.default_rng(0).integers(0, 3, size=60).astype(float)
-    repeated = np.repeat(X, weights.astype(int), axis=0)
-    one = learned(X, 3, epochs=3, pseudocount=0.0, sample_weight=weights, cardinalities=4)
-    other = learned(repeated, 3, epochs=3, pseudocount=0.0, cardinalities=4)
-    assert_close(one.log_likelihood(X), other.log_likelihood(X))
-    frame = pd.DataFrame({"sky": ["grey", "blue", "grey"], "rain": ["yes", "no", "yes"]})
-    p = learned(frame, 2, epochs=3)
-    assert p.names == ("sky", "rain")
-    assert p.states == (("blue", "grey"), ("no", "yes"))
 
 
 def test_what_is_wrong_is_said():

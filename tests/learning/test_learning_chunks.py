@@ -7,14 +7,12 @@ import polars as pl
 import pytest
 
 import expectedkernels as ek
-from learning_searches import pieces, table
+from assertions import assert_same_circuit
+from learning_searches import assert_alike as alike, pieces, table
 
-RNG = np.random.default_rng(0)
-N = 240
-X = RNG.integers(3, size=(N, 4)).astype(float)
-X[:, 1] = np.where(RNG.random(N) < 0.8, X[:, 0], X[:, 1])
-GAPS = np.where(RNG.random(X.shape) < 0.1, np.nan, X)
-WEIGHTS = np.where(np.arange(N) // 60 == 1, 0.0, RNG.integers(4, size=N) / 3)
+X, GAPS = table(240), table(240, missing=0.1)
+N = len(X)
+WEIGHTS = np.where(np.arange(N) // 60 == 1, 0.0, np.random.default_rng(0).integers(4, size=N) / 3)
 """The rows from 60 to 119 do not count, nor do some others."""
 QUIET = {"progress": False}
 
@@ -24,9 +22,7 @@ def framed(X):
 
 
 def assert_alike(found, wanted, **tolerances):
-    tolerances = {"rtol": 1e-9, "atol": 1e-11, **tolerances}
-    logs = found.log_likelihood(GAPS), wanted.log_likelihood(GAPS)
-    np.testing.assert_allclose(*logs, **tolerances)
+    alike(found, wanted, GAPS, **tolerances)
 
 
 @pytest.mark.parametrize("rows", [X, GAPS], ids=["complete", "gaps"])
@@ -142,19 +138,20 @@ def test_weights_that_are_none(weights, message):
         ek.learn_chow_liu(lambda: pieces(GAPS), sample_weight="w")
 
 
-def test_batches_of_nothing():
-    start = ek.factorized([[0.5, 0.5]])
-    with pytest.raises(ek.DataError, match="at least one row"):
-        ek.em(start, lambda: [], 1, batch_size=2, **QUIET)
-    used = iter([np.zeros((5, 1))])
+@pytest.mark.parametrize(
+    "learn",
+    [
+        lambda data: ek.em(ek.factorized([[0.5, 0.5]]), data, 1, batch_size=2, **QUIET),
+        lambda data: ek.em(ek.factorized([[0.5, 0.5]]), data, 2, **QUIET),
+        ek.learn_chow_liu,
+    ],
+)
+def test_chunks_that_come_once_or_never(learn):
+    once = iter([np.zeros((5, 1))])
     with pytest.raises(ek.DataError, match="a new iterable every time"):
-        ek.em(start, lambda: used, 1, batch_size=2, **QUIET)
-    again = iter([np.zeros((5, 1))])
-    with pytest.raises(ek.DataError, match="a new iterable every time"):
-        ek.em(start, lambda: again, 2, **QUIET)
-    once = iter([np.zeros((5, 2))])
-    with pytest.raises(ek.DataError, match="a new iterable every time"):
-        ek.learn_chow_liu(lambda: once)
+        learn(lambda: once)
+    with pytest.raises(ek.DataError, match=r"at least one (row|chunk)"):
+        learn(lambda: [])
 
 
 def test_weights_and_batches_of_dask_collections():
@@ -182,15 +179,6 @@ def frame(X):
     return found
 
 
-def assert_same_circuit(p, q):
-    assert p.vtree == q.vtree
-    assert p.schema == q.schema
-    for a, b in zip(p.blocks, q.blocks, strict=True):
-        assert (a.numbers is None) == (b.numbers is None)
-        if a.numbers is not None:
-            np.testing.assert_array_equal(a.flat[0], b.flat[0])
-
-
 @pytest.fixture
 def parquet(tmp_path):
     """A function that writes a frame in row groups; returns the path."""
@@ -198,6 +186,7 @@ def parquet(tmp_path):
 
     def write(X, name="rows.parquet", rows=70):
         path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
         X.to_parquet(path, row_group_size=rows)
         return path
 
@@ -215,22 +204,16 @@ def test_trees_of_files_have_the_names_and_labels_of_their_columns(parquet):
     X = frame(table())
     whole = ek.learn_chow_liu(X)
     assert whole.states[2] == ("high", "low", "mid")
-    assert_same_circuit(ek.learn_chow_liu(parquet(X)), whole)
-    assert_same_circuit(ek.learn_chow_liu(str(parquet(X))), whole)
-    turned = X[NAMES[::-1]]
-    paths = [parquet(X[:100], "1.parquet"), parquet(turned[100:], "2.parquet")]
-    assert_same_circuit(ek.learn_chow_liu(paths), whole)
-    assert_same_circuit(ek.learn_chow_liu(lambda: map(pl.from_pandas, pieces(X))), whole)
+    path = parquet(X)
+    parts = [(X[:200], "parts/1.parquet"), (X[NAMES[::-1]][200:], "parts/2.parquet")]
+    paths = [parquet(*part) for part in reversed(parts)][::-1]
+    for data in (path, str(path), paths, paths[0].parent, lambda: map(pl.from_pandas, pieces(X))):
+        found = ek.learn_chow_liu(data)
+        assert_same_circuit(found, whole)
+        assert found.schema == whole.schema
     long = frame(table(70_000))  # a row group of more than one chunk
     path = parquet(long, "long.parquet", len(long))
     assert_same_circuit(ek.learn_chow_liu(path), ek.learn_chow_liu(long))
-
-
-def test_folders_of_files_are_read_in_the_order_of_their_names(parquet):
-    X = frame(table())
-    parquet(X[200:], "2.parquet")
-    folder = parquet(X[:200], "1.parquet").parent
-    assert_same_circuit(ek.learn_chow_liu(folder), ek.learn_chow_liu(X))
 
 
 @pytest.mark.parametrize("as_frame", [False, True])

@@ -107,17 +107,6 @@ def test_one_component_is_the_closed_form(seed, pseudocount):
     assert_close(q.log_likelihood(X), expected.log_likelihood(X), scale=1.0)
 
 
-def test_weights_are_repetitions():
-    X = rows(100)
-    times = np.random.default_rng(0).integers(0, 4, size=100)
-    again = np.repeat(X, times, axis=0)
-    p = structure_of(again)
-    scaled = len(again) / 100
-    a = learned(X, 2, structure=p, sample_weight=times, iterations=5, pseudocount=1.0)
-    b = learned(again, 2, structure=p, iterations=5, pseudocount=scaled)
-    assert_close(a.log_likelihood(X), b.log_likelihood(X), scale=1.0)
-
-
 def test_more_states_missing_values_and_few_rows():
     rng = np.random.default_rng(0)
     X = rng.integers(3, size=(60, 4)).astype(float)
@@ -154,11 +143,8 @@ def test_seeds_tolerance_and_options():
     assert top.n_roots == 1
 
 
-def test_mixtures_of_a_real_data_set(data_dir):
-    X, test = (
-        np.loadtxt(data_dir / "density" / f"nltcs.{name}.data", delimiter=",")
-        for name in ("train", "test")
-    )
+def test_mixtures_of_a_real_data_set(nltcs):
+    X, _, test = nltcs
     single = learn_strudel(X, iterations=100, progress=False)
     alone = learned(X, 1, splits=100, iterations=1)
     assert_close(alone.log_likelihood(test), single.log_likelihood(test), scale=1.0)

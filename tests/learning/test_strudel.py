@@ -6,8 +6,6 @@ from io import StringIO
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from scipy.optimize import minimize
-from scipy.special import softmax
 
 import expectedkernels as ek
 from assertions import assert_close, assert_same_circuit
@@ -17,7 +15,6 @@ from expectedkernels.learning.chow_liu import flow_blocks, tree_of
 from expectedkernels.learning.structure_search import (
     Logical,
     best_edge,
-    in_order,
     plan,
     weighted_circuit,
 )
@@ -108,29 +105,18 @@ def test_every_split_is_that_of_the_naive_search(rng, cardinalities, alpha, weig
 
 @given(rngs, domains(min_variables=2, max_variables=5), st.integers(1, 15))
 @settings(max_examples=30)
-def test_what_is_kept_is_what_a_fresh_start_finds(rng, cardinalities, n_splits):
+def test_flows_and_candidates_are_those_of_the_definition(rng, cardinalities, n_splits):
     X = random_rows(rng, cardinalities, 25)
     search, _ = start(X, cardinalities)
     for _ in range(n_splits):
         advance(search, rng=rng, edge="random")
-    circuit = search.circuit
-    alive = [edge for edges in circuit.edges for edge in edges]
-    assert search.candidates[0].tolist() == [e for e in sorted(alive) if circuit.is_splittable(e)]
-    # flows: the flow of a sum is the flow of its edges, and comes from the products above it
-    flow = search._flow[0]
-    into = {circuit.root: float(len(X))}
-    for edge in alive:
-        product = circuit.input_of[edge]
-        if circuit.left[product] >= 0:
-            for below in (circuit.left[product], circuit.right[product]):
-                into[below] = into.get(below, 0.0) + flow[edge]
-    for unit in circuit.sums():
-        assert flow[circuit.edges[unit]].sum() == into[unit]
-    for edge in set(range(len(circuit.sum_of))) - set(alive):
-        assert flow[edge] == 0.0
-    for edge in alive:
+    circuit, uses = search.circuit, flows_at(search.circuit, X)
+    assert search.candidates[0].tolist() == [e for e in sorted(uses) if circuit.is_splittable(e)]
+    for edge in range(len(circuit.sum_of)):
+        assert search._flow[0][edge] == uses.get(edge, np.zeros(1)).sum()
+    for edge, used in uses.items():
         rows, weights = search.rows_through(edge)
-        assert weights.sum() == flow[edge] == len(rows)
+        assert weights.sum() == used.sum() == len(rows)
     p = search.to_circuit()
     assert_close(np.array(search.log_likelihoods), p.log_likelihood(X).mean()[None])
 
@@ -161,46 +147,9 @@ def test_splits_keep_structure_and_support(rng, cardinalities):
 
 def test_weights_in_closed_form_are_the_most_likely_ones():
     X = random_rows(np.random.default_rng(0), [2, 3, 2], 60)
-    search, _ = start(X, [2, 3, 2], beta=0.0)
-    advance(search)
-    circuit = search.circuit
-    plans = plan(circuit)
-    groups = [circuit.edges[unit] for unit in circuit.sums() if len(circuit.edges[unit]) > 1]
-
-    def loss(x):
-        weights, begin = np.ones(len(circuit.sum_of)), 0
-        for edges in groups:
-            weights[edges] = softmax(x[begin : begin + len(edges)])
-            begin += len(edges)
-        return -float(weighted_circuit(circuit, plans, weights).log_likelihood(X).mean())
-
-    x = np.random.default_rng(1).normal(size=sum(map(len, groups)))
-    best = minimize(loss, x, method="BFGS", options={"gtol": 1e-5})
-    np.testing.assert_allclose(-best.fun, search.log_likelihoods[0], atol=1e-6)
-
-
-@given(rngs, domains(min_variables=3, max_variables=6), st.integers(0, 25), st.integers(1, 40))
-@settings(max_examples=40)
-def test_edges_come_in_post_order(rng, cardinalities, n_splits, n_edges):
-    search, _ = start(random_rows(rng, cardinalities, 20), cardinalities)
-    for _ in range(n_splits):
-        advance(search, rng=rng, edge="random")
-    circuit = search.circuit
-    every, seen, stack = [], set(), [(circuit.root, False)]
-    while stack:
-        unit, expanded = stack.pop()
-        if expanded:
-            every += [e for e in circuit.edges[unit] if circuit.is_splittable(e)]
-        elif unit not in seen:
-            seen.add(unit)
-            inputs = [circuit.input_of[edge] for edge in circuit.edges[unit]]
-            if circuit.left[unit] >= 0:
-                inputs = [circuit.left[unit], circuit.right[unit]]
-            stack.append((unit, True))
-            stack += [(u, False) for u in reversed(inputs)]
-    if every:
-        some = set(rng.choice(every, size=min(n_edges, len(every)), replace=False).tolist())
-        assert list(in_order(circuit, some)) == [edge for edge in every if edge in some]
+    p = learn_strudel(X, iterations=2, pseudocount=0.0)
+    again = ek.em(p, X, 1, progress=False)
+    np.testing.assert_allclose(distribution(again), distribution(p), rtol=1e-12)
 
 
 @pytest.fixture(scope="module")
@@ -351,19 +300,6 @@ def test_the_callback_hears_of_every_split(clusters):
     assert all(step.valid_log_likelihood < 0 for step in told)
 
 
-def test_one_variable_has_nothing_to_split():
-    p, told = steps([[0], [1], [1]], iterations=5, pseudocount=0.0)
-    assert told == []
-    np.testing.assert_allclose(distribution(p), [1 / 3, 2 / 3])
-
-
-def test_no_rows():
-    p = learn_strudel(np.zeros((0, 3)), cardinalities=[2, 3, 2], iterations=4)
-    np.testing.assert_allclose(distribution(p), 1 / 12)
-    p = learn_strudel(np.zeros((0, 2)), [[0, np.nan]], 0, cardinalities=2)
-    np.testing.assert_allclose(distribution(p), 1 / 4)
-
-
 def test_validation_rows_choose_the_circuit(clusters):
     train, valid, _ = clusters
     p, told = steps(train, valid, 2000, patience=30)
@@ -422,30 +358,10 @@ def test_progress_tells_of_an_interrupt_on_a_terminal(clusters, monkeypatch):
     assert "Strudel was interrupted: returning the best model so far" in terminal.getvalue()
 
 
-@given(rngs, domains(min_variables=2, max_variables=5))
-@settings(max_examples=20)
-def test_integer_weights_are_repeated_rows(rng, cardinalities):
-    X = random_rows(rng, cardinalities, 20)
-    weights = rng.integers(0, 4, size=20)
-    weights[0] = 1
-    options = {"iterations": 8, "pseudocount": 0.0, "cardinalities": cardinalities}
-    p = learn_strudel(X, sample_weight=weights, **options)
-    q = learn_strudel(np.repeat(X, weights, axis=0), **options)
-    assert_same_circuit(p, q)
-
-
 def test_the_order_of_rows_does_not_matter(clusters):
     X = clusters[0]
     shuffled = np.random.default_rng(0).permutation(X)
     assert_same_circuit(learn_strudel(X, iterations=40), learn_strudel(shuffled, iterations=40))
-
-
-@pytest.fixture(scope="module")
-def nltcs(data_dir):
-    return [
-        np.loadtxt(data_dir / "density" / f"nltcs.{part}.data", delimiter=",", dtype=np.intp)
-        for part in ("train", "valid", "test")
-    ]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy import sparse
 
 import expectedkernels as ek
@@ -25,6 +25,7 @@ from expectedkernels.learning.training_data import (
     mutual_information,
 )
 from learning_searches import dependent_rows, pieces, table
+from oracles import distribution
 from strategies import domains, rngs
 
 
@@ -54,30 +55,24 @@ def test_distinct_rows_are_counted(rng, n, d):
     assert all((found[row] == expected[row]).all() for row in found)
 
 
-@given(rngs, domains(min_variables=2, max_variables=4), st.sampled_from([0.0, 0.3, 1.0]))
-def test_mutual_information_by_definition(rng, cardinalities, alpha):
-    X = dependent_rows(rng, cardinalities, 20)
-    weights = rng.integers(0, 4, size=20).astype(float)
-    weights[0] = 1.0
-    found = mutual_information(PairCounts(X, cardinalities, weights), alpha)
+@given(
+    rngs,
+    domains(min_variables=2, max_variables=4),
+    st.sampled_from([0.0, 0.3, 1.0]),
+    st.sampled_from([0.0, 0.3]),
+)
+def test_counts_and_mutual_information_by_definition(rng, cardinalities, alpha, missing):
+    X = dependent_rows(rng, cardinalities, 25)
+    X[rng.random(X.shape) < missing] = -1
+    weights = as_weights(rng.gamma(1.0, size=25) * (rng.integers(0, 4, size=25) > 0), 25)
+    counts = PairCounts(X, cardinalities, weights)
+    found = mutual_information(counts, alpha)
     np.testing.assert_array_equal(found, found.T)
     np.testing.assert_array_equal(np.diag(found), 0.0)
     assert (found >= 0).all()
     for i, j in combinations(range(len(cardinalities)), 2):
-        expected = learning_oracles.mutual_information(X, cardinalities, weights, alpha, i, j)
-        np.testing.assert_allclose(found[i, j], expected, atol=1e-13)
-
-
-@given(rngs, domains(min_variables=2, max_variables=4), st.sampled_from([0.0, 1.0]))
-def test_missing_values_leave_out_pairs(rng, cardinalities, alpha):
-    X = dependent_rows(rng, cardinalities, 25)
-    X[rng.random(X.shape) < 0.3] = -1
-    weights = rng.gamma(1.0, size=25)
-    counts = PairCounts(X, cardinalities, weights)
-    found = mutual_information(counts, alpha)
-    for i, j in combinations(range(len(cardinalities)), 2):
         both = (X[:, i] >= 0) & (X[:, j] >= 0)
-        if not both.any():
+        if not weights[both].any():
             np.testing.assert_allclose(found[i, j], 0.0, atol=1e-13)
             continue
         expected = learning_oracles.mutual_information(
@@ -179,29 +174,44 @@ def test_matrices_that_are_not_states_are_refused(learn, X, message):
         learn(X)
 
 
-def test_chunks_are_refused_where_rows_are_needed_together():
-    with pytest.raises(ek.DataError, match=r"X must be rows in memory. Got data in chunks"):
-        learn_strudel(lambda: [[[0, 1]]])
-
-
-@pytest.mark.parametrize("given_cards", [[2], [2, 0], [2, 2.5], "ab", [2, None]])
-def test_cardinalities_that_do_not_fit_are_refused(given_cards):
-    with pytest.raises(ek.DataError, match="must be a positive int, or one per column, 2 in all"):
-        learn_chow_liu([[0, 1]], cardinalities=given_cards)
-
-
-def test_states_beyond_given_cardinalities_are_refused():
-    with pytest.raises(ek.DataError, match=r"Column 1 of X must hold integers in 0..1.*Got 2"):
-        learn_chow_liu([[0, 1], [0, 2]], cardinalities=2)
-
-
-def test_validation_data_need_the_same_columns_and_rows():
-    with pytest.raises(ek.DataError, match=r"same columns. Got 2 and 3 columns"):
-        learn_strudel([[0, 1]], [[0, 1, 1]])
-    with pytest.raises(ek.DataError, match="X_valid must hold the states"):
-        learn_strudel([[0, 1]], [[0, 0.5]])
-    with pytest.raises(ek.DataError, match="X_valid must have at least one row"):
-        learn_strudel([[0, 1]], np.zeros((0, 2)))
+@pytest.mark.parametrize(
+    ("learn", "X", "options", "message"),
+    [
+        (learn_strudel, lambda: [[[0, 1]]], {}, r"X must be rows in memory. Got data in chunks"),
+        *(
+            (learn_chow_liu, [[0, 1]], {"cardinalities": given}, "a positive int, or one per col")
+            for given in ([2], [2, 0], [2, 2.5], "ab", [2, None])
+        ),
+        (learn_chow_liu, [[0, 2]], {"cardinalities": 2}, "Column 1 .* integers in 0..1.*Got 2"),
+        (learn_strudel, [[0, 1]], {"X_valid": [[0, 1, 1]]}, "columns. Got 2 and 3 columns"),
+        (learn_strudel, [[0, 1]], {"X_valid": [[0, 0.5]]}, "X_valid must hold the states"),
+        (learn_strudel, [[0, 1]], {"X_valid": np.zeros((0, 2))}, "X_valid must have at least one"),
+        (
+            learn_chow_liu,
+            pd.DataFrame({"id": [f"row {i}" for i in range(101)]}),
+            {},
+            r"'id' has 101 distinct values.*max_states=100",
+        ),
+        (
+            learn_chow_liu,
+            pd.DataFrame({"x": [0.5, 1.0]}),
+            {},
+            r"Got 0.5 in row 0, column 0 \('x'\). Discretise",
+        ),
+        (learn_chow_liu, pd.DataFrame({"x": [None, None]}), {}, r"'x'\)? .*has no values"),
+        (
+            learn_chow_liu,
+            pd.DataFrame({"x": ["a", "b"]}),
+            {"cardinalities": 3},
+            "has 2 labels, but its cardinality is given as 3",
+        ),
+        (learn_chow_liu, pd.DataFrame({}), {}, "without columns"),
+        (learn_chow_liu, pd.DataFrame({"x": ["a"]}), {"max_states": 1}, "'max_states' parameter"),
+    ],
+)
+def test_data_and_options_that_do_not_fit_are_refused(learn, X, options, message):
+    with pytest.raises(ek.CircuitError, match=message):
+        learn(X, **options)
 
 
 @pytest.mark.parametrize(
@@ -229,9 +239,41 @@ FRAME = pd.DataFrame(
 )
 LEARNERS = {
     "chow_liu": ek.learn_chow_liu,
-    "strudel": lambda X: ek.learn_strudel(X, iterations=5, progress=False),
-    "mixture": lambda X: ek.learn_mixture(X, 2, splits=2, rng=0, progress=False),
+    "strudel": partial(ek.learn_strudel, iterations=5, progress=False),
+    "mixture": partial(ek.learn_mixture, n_components=2, splits=2, rng=0, progress=False),
+    "hclt": partial(ek.learn_hclt, n_latent=3, epochs=3, rng=0, progress=False),
 }
+
+
+@pytest.mark.parametrize("learn", LEARNERS.values(), ids=LEARNERS)
+@given(rngs, domains(min_variables=2, max_variables=5), st.sampled_from([0.0, 1.0]))
+@settings(max_examples=10)
+def test_integer_weights_are_repeated_rows(learn, rng, cardinalities, pseudocount):
+    X = dependent_rows(rng, cardinalities, 20)
+    weights = rng.integers(0, 4, size=20)
+    weights[0] = 1
+    p = learn(X, sample_weight=weights, pseudocount=pseudocount, cardinalities=cardinalities)
+    again = {"pseudocount": pseudocount * weights.mean(), "cardinalities": cardinalities}
+    q = learn(np.repeat(X, weights, axis=0), **again)
+    np.testing.assert_allclose(distribution(p), distribution(q), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("options", [{}, {"parameters": "cpt"}, {"iterations": 4}], ids=str)
+@pytest.mark.parametrize("smoothing", [0.0, 1.0])
+def test_no_rows_are_a_uniform_distribution(options, smoothing):
+    learn = learn_strudel if "iterations" in options else learn_chow_liu
+    options = {"pseudocount": smoothing, "alpha": smoothing, **options}
+    p = learn(np.zeros((0, 3)), cardinalities=[2, 3, 2], **options)
+    np.testing.assert_allclose(distribution(p), 1 / 12)
+    p = learn_strudel(np.zeros((0, 2)), [[0, np.nan]], 0, cardinalities=2)
+    np.testing.assert_allclose(distribution(p), 1 / 4)
+
+
+@pytest.mark.parametrize("learn", [learn_chow_liu, learn_strudel])
+def test_one_variable(learn):
+    p = learn([[0], [2], [2]], pseudocount=3.0)
+    np.testing.assert_allclose(distribution(p), [2 / 6, 1 / 6, 3 / 6])
+    assert p.vtree.n_nodes == 1
 
 
 @pytest.mark.parametrize("learn", LEARNERS.values(), ids=LEARNERS)
@@ -270,30 +312,6 @@ def test_given_structures_read_frames_by_name():
     assert_close(
         fitted.log_likelihood(mixed), ek.em(p, FRAME, 2, progress=False).log_likelihood(FRAME)
     )
-
-
-@pytest.mark.parametrize(
-    ("frame", "options", "message"),
-    [
-        (
-            {"id": [f"row {i}" for i in range(101)]},
-            {},
-            r"'id' has 101 distinct values.*max_states=100",
-        ),
-        ({"x": [0.5, 1.0]}, {}, r"Got 0.5 in row 0, column 0 \('x'\). Discretise"),
-        ({"x": [None, None]}, {}, r"'x'\)? .*has no values"),
-        (
-            {"x": ["a", "b"]},
-            {"cardinalities": 3},
-            "has 2 labels, but its cardinality is given as 3",
-        ),
-        ({}, {}, "without columns"),
-        ({"x": ["a", "b"]}, {"max_states": 1}, "'max_states' parameter"),
-    ],
-)
-def test_columns_that_hold_no_states_are_refused(frame, options, message):
-    with pytest.raises(ek.CircuitError, match=message):
-        ek.learn_chow_liu(pd.DataFrame(frame), **options)
 
 
 def test_codes_that_start_at_one_are_noticed():
