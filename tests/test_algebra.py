@@ -393,7 +393,7 @@ REFUSED = {
         lambda variable=variable: A.shift(MIXED, variable) for variable in (2, -1, 0.0, True, "0")
     ],
     r"'by' parameter of shift must be an int\. Got 0\.5": [lambda: A.shift(MIXED, 0, 0.5)],
-    r"discrete variable\. Variable 0 is real": [lambda: A.shift(REAL, 0)],
+    r"shift needs discrete variables\. Variable 0 is real": [lambda: A.shift(REAL, 0)],
     "one finite coefficient for each": [
         lambda terms=terms, factors=factors: A.linear_combination(terms, factors)
         for terms, factors in (([], []), ([COIN], [1, 2]), ([COIN], [np.nan]), ([COIN] * 2, 1.0))
@@ -617,7 +617,9 @@ def test_what_does_not_fit_is_refused():
         ek.divergences.cross_entropy(balanced, linear)
     with pytest.raises(ek.PropertyError, match=r"sum to one"):
         ek.divergences.entropy(ek.factorized([[1.0, 1.0]], normalized=False))
-    with pytest.raises(ek.PropertyError, match=r"discrete variables only. Variable 0 is real"):
+    with pytest.raises(
+        ek.PropertyError, match=r"logarithm needs discrete variables. Variable 0 is real"
+    ):
         ek.divergences.entropy(ek.Circuit.from_units(ek.Gaussian(0, 0.0, 1.0)))
     with pytest.raises(ek.CircuitError, match=r"'alpha' parameter of renyi_divergence"):
         ek.divergences.renyi_divergence(p, p, 0.0)

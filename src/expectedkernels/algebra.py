@@ -26,11 +26,12 @@ from expectedkernels.circuits.circuit import Circuit, align, host_for, minimize,
 from expectedkernels.circuits.conditioning import log_up, normalized_blocks
 from expectedkernels.circuits.inputs import Input, Table, log_sizes, require_range
 from expectedkernels.circuits.properties import require_compatible
-from expectedkernels.circuits.queries import deterministic, nonnegative, refuse_signed
+from expectedkernels.circuits.queries import nonnegative, require_deterministic, require_discrete
 from expectedkernels.engine.blocks import Inner, at_nodes, from_leaves, from_root, inner
 from expectedkernels.vtree import Vtree
 
 MARGINAL = "The marginal", "normalise the circuit first"
+OVERLAPS = "Powers and logarithms do not distribute over sums whose inputs overlap."
 FAR = 300.0
 """Products of two numbers whose logs are smaller than this are doubles."""
 
@@ -469,7 +470,7 @@ def reciprocal(f: Circuit) -> Circuit:
 
 def _power(f: Circuit, alpha: float, what: str) -> Circuit:
     f = host_for(f, what)
-    _require_deterministic(f, what)
+    require_deterministic(f, what, OVERLAPS)
 
     advice = "normalise the circuit, or lower the exponent"
 
@@ -530,16 +531,11 @@ def logarithm(f: Circuit) -> Circuit:
     """
     require_circuits("logarithm", f)
     f = host_for(f, "A logarithm")
-    _require_deterministic(f, "A logarithm")
+    require_deterministic(f, "A logarithm", OVERLAPS)
+    require_discrete(f, "A logarithm")
 
     def leaf(node: int, variable: int) -> Any:
-        block = f.input(variable)
-        if block.cardinality is None:
-            raise PropertyError(
-                "The logarithm of a circuit is a circuit over discrete variables only. Variable "
-                f"{variable} is real."
-            )
-        numbers = np.asarray(block.numbers)
+        numbers = np.asarray(f.input(variable).numbers)
         seen = numbers > 0
         return Table(np.concatenate([seen, np.log(np.where(seen, numbers, 1.0))]))
 
@@ -558,16 +554,6 @@ def logarithm(f: Circuit) -> Circuit:
     both = Circuit(f.vtree, tuple(at_nodes(f.vtree, leaf, inner_at)), f.names, f.states)
     chosen = np.hstack([np.zeros((f.n_roots, f.n_roots)), np.eye(f.n_roots)])
     return with_root_weights(both, chosen, "The logarithm")
-
-
-def _require_deterministic(f: Circuit, what: str) -> None:
-    refuse_signed(f, what)
-    verdict = deterministic(f)
-    if not verdict:
-        raise PropertyError(
-            f"{what} needs a deterministic circuit, but {verdict.reason}. Powers and logarithms "
-            "do not distribute over sums whose inputs overlap."
-        )
 
 
 def quotient(f: Circuit, g: Circuit) -> Circuit:
@@ -645,11 +631,8 @@ def shift(f: Circuit, variable: int | str, by: int = 1) -> Circuit:
     require_circuits("shift", f)
     i = f.schema.variable(variable)
     check_parameter(is_int(by), "shift", "by", by, "an int", CircuitError)
+    require_discrete(f, "A cyclic shift", [i])
     block: Any = f.input(i)
-    if block.cardinality is None:
-        raise PropertyError(
-            f"A cyclic shift needs a discrete variable. Variable {i} is real: it has normal inputs."
-        )
     blocks = list(f.blocks)
     blocks[f.vtree.leaf(i)] = block.recoded(np.roll(np.arange(block.cardinality), -int(by)))
     return Circuit(f.vtree, tuple(blocks), f.names, f.states)

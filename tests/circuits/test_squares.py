@@ -147,7 +147,9 @@ def test_what_cannot_be_asked_is_refused():
     normals = [ek.Gaussian(0, 0.0, 1.0), ek.Gaussian(0, 1.0, 1.0)]
     f = ek.Circuit.from_units(ek.Sum(normals, [0.5, 0.5]))
     p = ek.algebra.square(f)
-    with pytest.raises(ek.PropertyError, match=r"states of every variable. Variable 0 is real"):
+    with pytest.raises(
+        ek.PropertyError, match=r"of a square needs discrete variables. Variable 0 is real"
+    ):
         p.sample(3)
     with pytest.raises(ek.PropertyError, match=r"do not meet|zero"):
         ek.algebra.square(ek.factorized([[0.0, 0.0]], normalized=False))

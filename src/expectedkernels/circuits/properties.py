@@ -173,7 +173,7 @@ def properties(p: Circuit | Unit) -> Properties:
             Verdict(True, "every product over a scope splits it as the vtree does"),
             determinism,
         )
-    graph = _graph(p)
+    graph = Graph(p)
     reason = graph.not_decomposable() or graph.not_smooth()
     if reason is None:
         splits = _splits(graph)
@@ -241,14 +241,6 @@ def require_compatible(p: Circuit | Unit, q: Circuit | Unit, what: str | None = 
     raise CompatibilityError(message)
 
 
-def _graph(p: Unit) -> Graph:
-    if not isinstance(p, Unit):
-        raise CircuitError(
-            f"Expected a Circuit or a unit (the root of a graph). Got {type(p).__name__} instead."
-        )
-    return Graph(p)
-
-
 def _unless(reason: str | None, fine: str) -> Verdict:
     """No for a reason, or yes."""
     return Verdict(True, fine) if reason is None else Verdict(False, reason)
@@ -259,7 +251,7 @@ def _other_domain(p: Circuit | Unit, q: Circuit | Unit) -> str | None:
     if isinstance(p, Circuit) and isinstance(q, Circuit) and p.cardinalities == q.cardinalities:
         return None
     one, other = (
-        dict(enumerate(x.cardinalities)) if isinstance(x, Circuit) else _graph(x).cardinalities
+        dict(enumerate(x.cardinalities)) if isinstance(x, Circuit) else Graph(x).cardinalities
         for x in (p, q)
     )
     if set(one) != set(other):

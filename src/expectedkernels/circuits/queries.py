@@ -13,7 +13,14 @@ import numpy as np
 
 from expectedkernels import arrays
 from expectedkernels.arrays import DEFAULT_MAX_BYTES, as_like, detach, namespace, spans, to_numpy
-from expectedkernels.checks import DataError, EvidenceError, PropertyError, Verdict, check_count
+from expectedkernels.checks import (
+    CircuitError,
+    DataError,
+    EvidenceError,
+    PropertyError,
+    Verdict,
+    check_count,
+)
 from expectedkernels.circuits import conditioning
 from expectedkernels.circuits.conditioning import LogValues, evidence_chunks, levels_of, run_shares
 from expectedkernels.circuits.inputs import Input, log_sizes, log_sum_exp, require_range
@@ -226,15 +233,22 @@ def site_logs(circuit: Circuit, X: Any, variable: int | str) -> Any:
     return namespace(logs).reshape(logs, (len(points), cardinality, *logs.shape[1:]))
 
 
+def require_discrete(
+    circuit: Circuit,
+    what: str,
+    variables: Iterable[int] | None = None,
+    error: type[CircuitError] = PropertyError,
+) -> None:
+    """Raise unless all variables, or these, are discrete."""
+    for variable in range(circuit.n_variables) if variables is None else variables:
+        if circuit.cardinalities[variable] is None:
+            raise error(f"{what} needs discrete variables. Variable {variable} is real.")
+
+
 def _discrete(circuit: Circuit, variables: Iterable[Any]) -> list[int]:
     """The numbers of variables; raises if one of them is real."""
     numbers = [circuit.schema.variable(v) for v in variables]
-    for variable in numbers:
-        if circuit.cardinalities[variable] is None:
-            raise EvidenceError(
-                "Only discrete variables are set to each of their states. "
-                f"Variable {variable} is real."
-            )
+    require_discrete(circuit, "Setting variables to each state", numbers, EvidenceError)
     return numbers
 
 
@@ -482,11 +496,9 @@ def marginals(circuit: Circuit, evidence: Any = None) -> Marginals:
         return Marginals(empty, circuit.schema)
     result = None if circuit.shortcuts is None else circuit.shortcuts.marginals(read)
     if circuit.has_gradients:
-        if None in domains:
-            raise PropertyError(
-                "Marginals of real variables do not follow gradients, which parameters of this "
-                "circuit require. Give circuit.to('numpy'), which has none."
-            )
+        require_discrete(
+            circuit, "A list of marginals with gradients (circuit.to('numpy') has none)"
+        )
         rows = read or _nothing_observed(circuit)
         require_possible(circuit, rows)
         result = [states_with_gradients(circuit, rows, v) for v in range(len(domains))]
@@ -535,11 +547,7 @@ def _with_weights(rows: Evidence, variable: int, weights: Any, codes: Any = None
 
 def _discrete_rows(circuit: Circuit, evidence: Evidence | None, what: str) -> Evidence:
     """Rows of evidence, one without any by default; raises if a variable is real."""
-    if None in circuit.cardinalities:
-        raise PropertyError(
-            f"{what} of a square goes through the states of every variable. Variable "
-            f"{circuit.cardinalities.index(None)} is real."
-        )
+    require_discrete(circuit, f"{what} of a square")
     return evidence or _nothing_observed(circuit)
 
 
@@ -653,6 +661,14 @@ def deterministic(circuit: Circuit) -> Verdict:
     return circuit.remembered("deterministic", lambda: _decided(circuit.to("numpy")))
 
 
+def require_deterministic(circuit: Circuit, what: str, why: str) -> None:
+    """Raise if a weight is negative, or inputs of a sum overlap."""
+    refuse_signed(circuit, what)
+    verdict = deterministic(circuit)
+    if not verdict:
+        raise PropertyError(f"{what} needs a deterministic circuit, but {verdict.reason}. {why}")
+
+
 def _decided(circuit: Circuit) -> Verdict:
     """See `deterministic`."""
     for variable in circuit.vtree.scope().tolist():
@@ -729,13 +745,7 @@ def most_probable(circuit: Circuit, X: Any) -> Any:
     """See `Circuit.map`."""
     circuit.require_single_root("MAP")
     host = circuit.host
-    refuse_signed(host, "MAP")
-    verdict = deterministic(host)
-    if not verdict:
-        raise PropertyError(
-            "Most probable completions need a deterministic circuit (for others the problem is "
-            f"NP-hard). This one is not: {verdict.reason}."
-        )
+    require_deterministic(host, "MAP", "For others the problem is NP-hard.")
     read, levels = as_evidence(X, circuit.schema), levels_of(circuit)
     every: Any = host.levels if levels is None else levels
     completed = np.empty((read.n_rows, circuit.n_variables))
