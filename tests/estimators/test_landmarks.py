@@ -102,7 +102,7 @@ def test_linear_machines_on_features_are_about_those_of_kernels(name):
 def without(X, y, weights, rows, alpha, gamma, landmarks, at):
     """Ridge regression on features of landmarks, fitted to other rows, at some points."""
     values, vectors = np.linalg.eigh(rbf_kernel(landmarks, gamma=gamma))
-    root = vectors / np.sqrt(np.maximum(values, 1e-12 * values.max()))
+    root = vectors / np.sqrt(np.maximum(values, 1e-14 * values.max()))
     F, rest = rbf_kernel(X, landmarks, gamma=gamma) @ root, ~rows
     A = F[rest].T @ (weights[rest, None] * F[rest]) + alpha * np.eye(F.shape[1])
     w = np.linalg.solve(A, F[rest].T @ (weights[rest] * y[rest]))

@@ -30,7 +30,7 @@ DRAWN = 10_000
 CHUNK_ROWS = 4_096
 CANDIDATES = 10
 """Among how many rows each landmark is chosen, about."""
-FLOOR = 1e-12
+FLOOR = 1e-14
 """Eigenvalues of kernel matrices count as at least this share of the largest."""
 LEAST = 1e-12
 """What errors are divided by is at least this: without regularization rows determine themselves."""
