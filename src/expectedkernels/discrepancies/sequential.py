@@ -216,7 +216,7 @@ class SequentialTest:
         self._rows, self._at = np.empty((0, self._schema.n_variables)), np.empty(0)
         self._sums = np.zeros(1)  # of h over pairs of the last n rows, n = 0, 1, ...
         self._wealth = np.full((len(self.windows), len(BETS)), -inf)  # logs
-        self._rest, self._frames, self.alarm = 1.0, False, None
+        self._rest, self._top, self._frames, self.alarm = 1.0, 0.0, False, None
         self._logs: list[float] = []
 
     @property
@@ -232,7 +232,7 @@ class SequentialTest:
     @property
     def p_value(self) -> float | None:
         """One over the largest e-value so far, valid after every row; None with `arl`."""
-        return None if self._arl is not None else exp(min(0.0, -max(self._logs, default=0.0)))
+        return None if self._arl is not None else exp(-self._top)
 
     @property
     def window(self) -> Array | DataFrame:
@@ -278,10 +278,8 @@ class SequentialTest:
             possible = self._possible(rows)
             for part in arrays.spans(possible, CHUNK):
                 self._bet(rows[part])
-            if possible < len(rows):
-                self._wealth = np.full_like(self._wealth, inf)
-                for _ in rows[possible:]:
-                    self._record(inf)
+            for _ in rows[possible:]:  # wealth stays infinite
+                self._record(inf)
         except BaseException:
             vars(self).update(before)
             del self._logs[n:]
@@ -351,6 +349,7 @@ class SequentialTest:
         if self.alarm is None and log_e >= log(self.threshold):
             self.alarm = self.n_rows
         self._logs.append(log_e)
+        self._top = max(self._top, log_e)
 
     def plot(self) -> Axes:
         """Axes with the log of the e-value after every row, and the threshold. Needs matplotlib.

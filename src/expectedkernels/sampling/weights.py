@@ -557,7 +557,7 @@ def default_weights(
     if gram.shape != ratios.shape:
         what = "The 'K' and 'G' parameters of default_weights must belong to the same samples"
         raise KernelError(f"{what}. Got {len(ratios)} and {len(gram)} of them.")
-    n, z, balanced = len(gram), z_score(gram), _balance(gram)
+    n, z = len(gram), z_score(gram)
     rule, ridge, target, note = "exact", 0.0, "", ""
     if log_weights is not None:
         s = from_logs(np.asarray(log_weights, dtype=np.float64))
@@ -585,8 +585,7 @@ def default_weights(
         weights = np.zeros(n)
         weights[used] = best.weights
         best = replace(best, weights=weights)
-    uniform = certify(*balanced, np.full(n, 1.0 / n)).discrepancy
-    value = certify(*balanced, best.weights).discrepancy
+    uniform, value = (max(0.0, float(w @ gram @ w)) for w in (np.full(n, 1.0 / n), best.weights))
     looks = "look" if z <= USUAL else "hardly look" if z <= 2 * USUAL else "do not look"
     reason = f"The {n} samples {looks} like an independent sample from the target (z = {z:.1f}). "
     if rule == "exact":

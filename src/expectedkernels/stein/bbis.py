@@ -71,9 +71,8 @@ class ZerosPlan(NamedTuple):
     """What is done about zeros."""
 
     target: Any  # as given, or smoothed
-    hidden: tuple[int, ...]  # the variables to marginalise
-    shifts: str  # what shifts do where they meet zeros: "raise" or "restrict"
     operator: str
+    hidden: tuple[int, ...] = ()  # the variables to marginalise
     note: str = ""  # the same in words, empty if nothing had to be done
 
 
@@ -92,19 +91,18 @@ def plan_zeros(target: Any, rows: Any, zeros: str, operator: str, epsilon: float
             raise checks.PropertyError(f"{what}; learn or compile the circuit of a smoothed model.")
         target = target if target.is_positive else target.smoothed(epsilon)
     if zeros == "collapse":
-        return ZerosPlan(target, tuple(determined_variables(target)), "raise", operator)
-    if zeros != "auto" or has_no_zeros(target) or not isinstance(target, FactorGraph):
-        return ZerosPlan(target, (), "restrict" if zeros == "restrict" else "raise", operator)
-    gone = set(np.flatnonzero(np.isnan(rows).all(axis=0)).tolist())
-    hidden = sorted(set(determined_variables(target)) - gone)
+        return ZerosPlan(target, operator, tuple(determined_variables(target)))
+    hidden, gone = [], set(np.flatnonzero(np.isnan(rows).all(axis=0)).tolist())
+    if zeros == "auto" and isinstance(target, FactorGraph) and not target.is_positive:
+        hidden = sorted(set(determined_variables(target)) - gone)
     if not hidden:
-        return ZerosPlan(target, (), "raise", operator)
+        return ZerosPlan(target, operator)
     if irreducible(target, gone) or not irreducible(target, gone.union(hidden)):
-        return ZerosPlan(target, (), "raise", "gibbs", UPDATES)
+        return ZerosPlan(target, "gibbs", note=UPDATES)
     shown = ", ".join(repr(target.schema.name(v)) for v in hidden)
     verb = "is" if len(hidden) == 1 else "are"
     note = UPDATES.replace(": ", f": {shown} {verb} marginalised, and ")
-    return ZerosPlan(target, tuple(hidden), "raise", "gibbs", note)
+    return ZerosPlan(target, "gibbs", tuple(hidden), note)
 
 
 def has_no_zeros(target: Any) -> bool:
@@ -585,11 +583,10 @@ def _weigh(
     def planned(plan: ZerosPlan) -> SteinSamples:
         free = rows.copy()
         free[:, list(plan.hidden)] = np.nan
-        known = stein_kernels(plan.target, free[used], kernel, plan.shifts, max_bytes)
-        settings: Any = {name: getattr(plan, name) for name in ("operator", "hidden", "note")}
-        settings |= {"rule": rule, "log_weights": log_weights, **known}
-        settings["used"] = None if len(used) == len(rows) else used
-        return weighted(SteinSamples(plan.target, free, **settings))
+        shifts = zeros if zeros == "restrict" else "raise"
+        settings: Any = stein_kernels(plan.target, free[used], kernel, shifts, max_bytes)
+        settings |= {"rows": free, "rule": rule, "log_weights": log_weights, **plan._asdict()}
+        return weighted(SteinSamples(used=None if len(used) == len(rows) else used, **settings))
 
     plan = plan_zeros(target, rows[used], zeros, operator, epsilon)
     try:

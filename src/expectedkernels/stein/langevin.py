@@ -197,12 +197,8 @@ def _precisions(kernel: Any, n_variables: int) -> Any:
 
 def _forms(X: Any, Y: Any, precisions: Any) -> tuple[Any, Any]:
     """Squared distances in units of lengthscales, and the same weighted by precisions again."""
-    squared, weighted = np.zeros((2, len(X), len(Y)))
-    for x, y, precision in zip(X.T, Y.T, precisions, strict=True):
-        part = precision * (x[:, None] - y) ** 2
-        squared += part
-        weighted += precision * part
-    return squared, weighted
+    squares = (X[:, None] - Y) ** 2
+    return squares @ precisions, squares @ precisions**2
 
 
 @public_in("stein")
@@ -260,16 +256,15 @@ class LangevinSteinKernel(PairwiseKernel):
     def _gram(self, first: Any, second: Any) -> Any:
         (X, scores), (Y, others) = first, second
         parts = [np.zeros((0, len(Y)))]
-        for chunk in spans(len(X), max(1, CHUNK // max(1, len(Y)))):
+        for chunk in spans(len(X), max(1, CHUNK // max(1, Y.size))):
             parts.append(self._block(X[chunk], scores[chunk], Y, others))
         return np.concatenate(parts)
 
     def _block(self, X: Any, scores: Any, Y: Any, others: Any) -> Any:
         squared, weighted = _forms(X, Y, self._precisions)
-        inner = np.full(squared.shape, self._precisions.sum())
-        columns = zip(X.T, Y.T, scores.T, others.T, self._precisions, strict=True)
-        for x, y, s, t, precision in columns:
-            inner -= precision * (x[:, None] - y) * (t - s[:, None])
+        apart = (X[:, None] - Y) * self._precisions
+        slopes = np.einsum("ijk,ijk->ij", apart, others - scores[:, None])
+        inner = self._precisions.sum() - slopes
         if isinstance(self.kernel, RBF):
             value = first = second = np.exp(-0.5 * squared)
         else:
