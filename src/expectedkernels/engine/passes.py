@@ -337,9 +337,11 @@ class Semiring:
 
 def _reduced(plus: Any, zero: Any, terms: Any, edges: Edges) -> Any:
     """The terms of edges, added up for every unit."""
-    out = np.full((len(edges.starts) - 1, *terms.shape[1:]), zero, dtype=terms.dtype)
-    filled = np.flatnonzero(np.diff(edges.starts))
-    out[filled] = plus.reduceat(terms, edges.starts[filled])
+    filled = edges.starts[1:] > edges.starts[:-1]
+    if filled.all():
+        return plus.reduceat(terms, edges.starts[:-1])
+    out = np.full((len(filled), *terms.shape[1:]), zero, dtype=terms.dtype)
+    out[filled] = plus.reduceat(terms, edges.starts[:-1][filled])
     return out
 
 
