@@ -1,3 +1,5 @@
+from functools import reduce
+
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -7,14 +9,6 @@ from strategies import with_swaps
 from unit_graphs import random_nested
 
 seeds = st.integers(0, 2**32 - 1)
-BUILDERS = {
-    "balanced": Vtree.balanced,
-    "right_linear": Vtree.right_linear,
-    "left_linear": Vtree.left_linear,
-    "random": lambda variables: Vtree.random(variables, rng=3),
-}
-builders = pytest.mark.parametrize("build", BUILDERS.values(), ids=BUILDERS.keys())
-sizes = pytest.mark.parametrize("n", [1, 2, 3, 17])
 
 
 def drawn_nested(seed, n_max=12):
@@ -57,47 +51,26 @@ def height(nested):
     return 0 if isinstance(nested, int) else 1 + max(height(child) for child in nested)
 
 
-@builders
-@sizes
-def test_builders_make_full_trees_over_their_variables(build, n):
-    vtree = build(n)
-    assert vtree.n_nodes == 2 * n - 1
-    assert vtree.n_variables == n
-    assert vtree.root == 2 * n - 2
-    assert vtree.scope().tolist() == list(range(n))
-    for node in range(vtree.n_nodes):
-        assert vtree.is_leaf(node) == (vtree.left[node] < 0)
-        if not vtree.is_leaf(node):
-            # post-order: the right subtree ends before its parent, the left before the right
-            assert vtree.right[node] == node - 1
-            assert vtree.left[node] == node - 1 - vtree.n_below[node - 1]
+def halved(variables):
+    """The balanced vtree as nested pairs."""
+    n = len(variables)
+    return variables[0] if n == 1 else (halved(variables[: n // 2]), halved(variables[n // 2 :]))
 
 
-@builders
-def test_builders_take_lists_of_variables(build):
-    names = [4, 0, 9, 2, 7]
-    vtree = build(names)
-    assert vtree.scope().tolist() == names
-    assert build(np.array(names)) == vtree
-    assert build(v for v in names) == vtree
-    shape = build(5)
-    np.testing.assert_array_equal(vtree.left, shape.left)
-    np.testing.assert_array_equal(vtree.right, shape.right)
-
-
-@sizes
-def test_shapes_of_the_builders(n):
-    right, left, balanced = Vtree.right_linear(n), Vtree.left_linear(n), Vtree.balanced(n)
-    assert right.height[-1] == left.height[-1] == n - 1
-    assert balanced.height[-1] == int(np.ceil(np.log2(n)))
-    for node in range(2 * n - 1):
-        if not right.is_leaf(node):
-            assert right.is_leaf(right.left[node])
-        if not left.is_leaf(node):
-            assert left.is_leaf(left.right[node])
-        if not balanced.is_leaf(node):
-            size = len(balanced.scope(node))
-            assert len(balanced.scope(balanced.left[node])) == size // 2
+@pytest.mark.parametrize("n", [1, 2, 3, 17])
+def test_builders_by_definition(n):
+    names = np.random.default_rng(n).permutation(n).tolist()
+    shapes = {
+        Vtree.balanced: halved,
+        Vtree.right_linear: lambda v: reduce(lambda below, x: (x, below), v[-2::-1], v[-1]),
+        Vtree.left_linear: lambda v: reduce(lambda below, x: (below, x), v[1:], v[0]),
+    }
+    for build, nested in shapes.items():
+        for given_names in (names, np.array(names), (v for v in names)):
+            assert build(given_names) == Vtree.from_nested(nested(names))
+        assert build(n) == Vtree.from_nested(nested(list(range(n))))
+    assert sorted(Vtree.random(names, rng=3).scope().tolist()) == list(range(n))
+    assert Vtree.random(n, rng=3).scope().tolist() == list(range(n))
 
 
 def test_random_vtrees_are_reproducible_and_differ():
@@ -111,9 +84,7 @@ def test_nested_round_trip(seed):
     vtree = Vtree.from_nested(nested)
     assert vtree.to_nested() == nested
     assert Vtree.from_nested(vtree.to_nested()) == vtree
-
-
-def test_nested_pairs_may_be_lists_and_numpy_integers():
+    assert (vtree.n_variables, vtree.n_nodes) == (len(variables_of(nested)), vtree.root + 1)
     assert Vtree.from_nested([[np.int64(0), 1], 2]) == Vtree.from_nested(((0, 1), 2))
 
 
@@ -138,6 +109,7 @@ def test_navigation_by_definition(seed):
         assert vtree.scope(node).tolist() == variables_of(part)
         assert vtree.n_below[node] == len(subtrees(part))
         assert vtree.height[node] == height(part)
+        assert vtree.is_leaf(node) == isinstance(part, int)
         above = [a for a in range(len(parts)) if a != node and scopes[node] < scopes[a]]
         assert vtree.depth[node] == len(above)
         assert vtree.parent[node] == min(above, key=lambda a: len(scopes[a]), default=-1)
