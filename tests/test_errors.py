@@ -173,32 +173,43 @@ def test_calls_that_are_refused(call, error, message):
         call()
 
 
-@pytest.mark.parametrize("thing", [np.eye(2), "rbf", None, lambda x, y: 1.0])
-def test_not_a_kernel(thing):
-    for ask in (ek.expected_kernel, lambda p, q, k: ek.monte_carlo_expected_kernel(p, q, k, 10)):
-        with pytest.raises(ek.KernelError, match="must be an expectedkernels kernel, such as RBF"):
-            ask(P, Q, thing)
+POINTS = [[0, 0, 0], [1, 1, 1], [0, 1, 0], [1, 0, 0]]
+THEIRS = sklearn_kernels.RBF(2.0)
+TAKERS = {
+    "expected_kernel": lambda k: ek.expected_kernel(P, Q, k),
+    "monte_carlo": lambda k: ek.monte_carlo_expected_kernel(P, Q, k, 10),
+    "explain": lambda k: ek.explain(P, Q, k),
+    "is_kernel_compatible": lambda k: ek.is_kernel_compatible(k, P, Q),
+    "mmd": lambda k: ek.mmd(P, Q, k),
+    "mmd_test": lambda k: ek.mmd_test(POINTS, P, k),
+    "choose_kernel": lambda k: ek.choose_kernel(POINTS, P, [k]),
+    "kdsd": lambda k: ek.kdsd(P, Q, k),
+    "SteinKernel": lambda k: ek.SteinKernel(P, k),
+    "bbis": lambda k: ek.bbis(P, POINTS, k),
+    "stein_thin": lambda k: ek.stein_thin(P, POINTS, 1, kernel=k),
+}
 
 
-def test_kernels_of_others():
-    theirs = sklearn_kernels.RBF(2.0)
-    message = (
-        r"Got sklearn\.gaussian_process\.kernels\.RBF instead\. There is an "
-        r"expectedkernels\.RBF: use that with gamma = 1 / \(2 length_scale\^2\)"
-    )
-    for ask in (
-        lambda k: ek.expected_kernel(P, Q, k),
-        lambda k: ek.mmd(P, Q, k),
-        lambda k: ek.is_kernel_compatible(k, P, Q),
-        lambda k: ek.SteinKernel(P, k),
-        lambda k: ek.bbis(P, np.zeros((4, P.n_variables)), k),
-    ):
-        with pytest.raises(ek.KernelError, match=message):
-            ask(theirs)
-        with pytest.raises(ek.KernelError, match=r"kernels\.Matern instead\.$"):
-            ask(sklearn_kernels.Matern())
-        with pytest.raises(ek.KernelError, match=r"Got the class .*RBF.*one of it: RBF\(\.\.\.\)"):
-            ask(ek.RBF)
+@pytest.mark.parametrize("taker", TAKERS)
+@pytest.mark.parametrize(
+    ("thing", "message"),
+    [
+        (np.eye(2), "must be an expectedkernels kernel, such as"),
+        ("rbf", "must be an expectedkernels kernel, such as"),
+        (lambda x, y: 1.0, "must be an expectedkernels kernel, such as"),
+        (
+            THEIRS,
+            r"Got sklearn\.gaussian_process\.kernels\.RBF instead\. There is an "
+            r"expectedkernels\.RBF: use that with gamma = 1 / \(2 length_scale\^2\)",
+        ),
+        (sklearn_kernels.Matern(), r"kernels\.Matern instead\.$"),
+        (ek.RBF, r"Got the class .*RBF.*one of it: RBF\(\.\.\.\)"),
+    ],
+    ids=str,
+)
+def test_what_is_no_kernel_is_refused(taker, thing, message):
+    with pytest.raises(ek.KernelError, match=message):
+        TAKERS[taker](thing)
 
 
 @pytest.mark.parametrize("kind", [ek.RBF, ek.Laplacian, ek.ExpHamming])
@@ -318,10 +329,19 @@ def test_masked_entries_are_missing():
 
 
 @pytest.mark.parametrize("budget", [0, -5, "1 GiB"])
-def test_memory_budgets_are_positive(budget):
-    p = ek.factorized([[0.2, 0.8]])
-    with pytest.raises(ek.DataError, match="'max_bytes' parameter must be a positive int"):
-        ek.expected_kernel(p, p, ek.RBF(0.1), max_bytes=budget)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda n: ek.expected_kernel(P, P, K, max_bytes=n),
+        lambda n: ek.kdsd(P, Q, K, max_bytes=n),
+        lambda n: ek.kdsd(POINTS, P, K, max_bytes=n),
+        lambda n: ek.bbis(P, POINTS, max_bytes=n),
+        lambda n: ASIA.compile(max_bytes=n),
+    ],
+)
+def test_memory_budgets_are_positive(call, budget):
+    with pytest.raises(ek.CircuitError, match="'max_bytes' parameter must be a positive int"):
+        call(budget)
 
 
 def test_unit_graphs_with_products_of_different_widths_meet_on_a_common_vtree():
@@ -342,24 +362,6 @@ def test_sums_of_lists_of_kernels():
     k = sum([ek.RBF(0.1), ek.Delta(), ek.Laplacian(0.2)])
     x = [[0.0, 1.0]]
     assert_close(k(x, [[1.0, 1.0]]), [[np.exp(-0.1) + np.exp(-0.2)]])
-
-
-@pytest.mark.parametrize("log", [False, True])
-def test_points_against_points_in_chunks(log):
-    rng = np.random.default_rng(0)
-    X, Y = rng.normal(size=(2_500, 3)), rng.normal(size=(1_700, 3))  # more than 2**21 pairs
-    w, v = rng.random(2_500), rng.random(1_700)
-    k = ek.RBF(0.3)
-    gram = k(X, Y)
-    cases = [
-        (X, Y, gram),
-        (ek.Empirical(X, w), Y, w @ gram),
-        (X, ek.Empirical(Y, v), gram @ v),
-        (ek.Empirical(X, w), ek.Empirical(Y, v), w @ gram @ v),
-    ]
-    for p, q, expected in cases:
-        result = ek.expected_kernel(p, q, k, log=log)
-        assert_close(np.exp(result) if log else result, expected)
 
 
 COINS = ek.factorized([[0.2, 0.8], [0.5, 0.5]])

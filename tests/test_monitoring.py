@@ -1,8 +1,6 @@
 """Drift between windows, and its parts by variables and groups, against sums over states."""
 
 import re
-from itertools import combinations, product
-from math import factorial
 
 import numpy as np
 import pandas as pd
@@ -10,6 +8,8 @@ import polars as pl
 import pytest
 
 import expectedkernels as ek
+from network_oracles import shapley
+from oracles import worlds
 
 
 def chains(n, seed, flip=0.15, columns=5):
@@ -97,7 +97,7 @@ def test_frames_are_matched_by_name_and_may_have_text_gaps_and_real_columns(libr
     assert found.before.cardinalities == (3, 8, 2)
     assert found.before.states[1][0].startswith("below ")
     frame = found.frame()
-    assert frame.index[0] == "size"
+    assert found.plot().get_yticklabels()[0].get_text() == frame.index[0] == "size"
     assert frame.loc["size", "missing_before"] == 0.05
     assert frame["shapley"].sum() == pytest.approx(found.mmd2, abs=1e-12)
     assert re.match(
@@ -130,14 +130,10 @@ def test_missing_values_are_fitted_by_em():
     assert found.witness[0][row] == pytest.approx(chance @ values / chance.sum(), abs=1e-13)
 
 
-def test_without_permutations_there_is_no_p_value():
+def test_equal_windows_and_no_permutations():
     found = ek.drift(chains(30, 0), chains(30, 1), ek.RBF(0.3), n_permutations=0)
-    assert found.p_value is None
+    assert (found.p_value, found.kernel.gamma) == (None, 0.3)
     assert str(found).startswith("The windows are ")
-    assert found.kernel.gamma == 0.3
-
-
-def test_equal_windows():
     X = chains(50, 0)
     found = ek.drift(X, X, n_permutations=9, rng=0)
     assert found.mmd2 == pytest.approx(0.0, abs=1e-15)
@@ -163,14 +159,7 @@ def test_many_windows_are_one_gram_matrix():
     assert found.steps == pytest.approx([found.mmd[i, i + 1] for i in range(4)])
     assert found.frame()["from_first"].tolist() == found.mmd[0].tolist()
     assert "is from window 3 to 4" in str(found)
-
-
-def test_pictures():
-    plt = pytest.importorskip("matplotlib.pyplot")
-    found = ek.drift(*frames(), n_permutations=9, rng=0)
-    assert found.plot().get_yticklabels()[0].get_text() == "size"
-    assert ek.monitoring.monitor([chains(20, 0), chains(20, 1)]).plot().images
-    plt.close("all")
+    assert found.plot().images
 
 
 X = chains(20, 0)
@@ -227,7 +216,7 @@ def test_masked_entries_are_missing():
 
 CARDS = [2, 3, 2, 4, 2]
 NAMES = ["a", "b", "c", "d", "e"]
-STATES = np.array(list(product(*map(range, CARDS))))
+STATES = worlds(CARDS)
 
 
 def circuit(seed=0):
@@ -267,13 +256,9 @@ def test_all_groups_are_those_of_sums_over_states(groups):
     assert found.mmd2 == pytest.approx(wanted, abs=1e-13)
     sizes = [conditional(p, row)[1] for row in found.rows]
     assert found.probabilities == pytest.approx(sizes, abs=1e-14)
-
-
-def test_groups_of_other_variables_are_compared_without_both():
-    p = circuit(1)
-    found = ek.group_discrepancies(p, ["a", ("b", "c"), "e"], K)
-    wanted = [[squared(p, a, b) for b in found.rows] for a in found.rows]
-    assert found.between == pytest.approx(np.array(wanted), abs=1e-13)
+    few = slice(None, None, 1 + len(sizes) // 20)
+    wanted = [[squared(p, a, b) for b in found.rows[few]] for a in found.rows[few]]
+    assert found.between[few, few] == pytest.approx(np.array(wanted), abs=1e-13)
 
 
 def test_sums_of_products_lose_the_factors_in_every_term():
@@ -318,13 +303,11 @@ def test_impossible_combinations_are_left_out_and_small_ones_on_request():
 
 
 def test_what_is_printed_shown_and_drawn():
-    plt = pytest.importorskip("matplotlib.pyplot")
     found = ek.group_discrepancies(circuit(), 2, K)
     top = found.frame().index[0]
     assert f"The furthest from the population is {top}: discrepancy" in str(found)
     assert (np.diff(found.frame()["mmd"]) <= 0).all()
     assert top in [text.get_text() for text in found.plot().texts]
-    plt.close("all")
 
 
 @pytest.mark.parametrize(
@@ -344,77 +327,46 @@ def test_other_groups_are_refused(groups, message):
         ek.group_discrepancies(circuit(), ["zz"])
 
 
-CARDS_HERE = [2, 3, 2, 2, 3]
-STATES_HERE = np.array(list(product(*map(range, CARDS_HERE))))
-TABLES = [np.eye(n) + 0.2 * np.arange(n)[:, None] * np.arange(n) for n in CARDS_HERE]
+TABLES = [np.eye(n) + 0.2 * np.arange(n)[:, None] * np.arange(n) for n in CARDS]
 KERNELS = [ek.ExpHamming(0.7), ek.RBF(0.4), ek.TableKernel(TABLES), 2.0 * ek.Delta() + ek.RBF(0.1)]
 
 
 def two_circuits(seed):
     vtree = ek.Vtree.random(5, rng=seed)
-    p = ek.random_circuit(vtree, 3, rng=seed, cardinalities=CARDS_HERE)
-    return p, ek.random_circuit(vtree, 2, rng=seed + 100, cardinalities=CARDS_HERE)
-
-
-def terms_of(kernel):
-    """Weights, and one table per variable."""
-    if hasattr(kernel, "weights"):
-        parts = [terms_of(k) for k in kernel.kernels]
-        both = zip(kernel.weights, parts, strict=True)
-        return [(w * v, tables) for w, part in both for v, tables in part]
-    one = np.zeros((1, 5))
-    tables = []
-    for i, n in enumerate(CARDS_HERE):
-        rows = np.repeat(one, n, axis=0)
-        rows[:, i] = np.arange(n)
-        own = kernel(rows)
-        # other factors are those at the states 0, 0
-        tables.append(own if not isinstance(kernel, ek.TableKernel) else TABLES[i])
-    return [(1.0, tables)]
+    p = ek.random_circuit(vtree, 3, rng=seed, cardinalities=CARDS)
+    return p, ek.random_circuit(vtree, 2, rng=seed + 100, cardinalities=CARDS)
 
 
 def worth(kernel, p, q, chosen):
     """The squared discrepancy of the marginals of some variables, over all pairs of states."""
-    d = np.exp(p.log_likelihood(STATES_HERE)) - np.exp(q.log_likelihood(STATES_HERE))
-    total = 0.0
-    for weight, tables in terms_of(kernel):
-        values = np.ones((len(STATES_HERE), len(STATES_HERE)))
-        for i in chosen:
-            values *= tables[i][np.ix_(STATES_HERE[:, i], STATES_HERE[:, i])]
-        total += weight * d @ values @ d
-    return total
+    if hasattr(kernel, "weights"):
+        terms = zip(kernel.weights, kernel.kernels, strict=True)
+        return sum(weight * worth(k, p, q, chosen) for weight, k in terms)
+    d = np.exp(p.log_likelihood(STATES)) - np.exp(q.log_likelihood(STATES))
+    values = np.ones((len(STATES), len(STATES)))
+    for i in chosen:
+        only = STATES[:, [i]].astype(int)
+        own = TABLES[i] if isinstance(kernel, ek.TableKernel) else kernel(np.arange(4.0)[:, None])
+        values *= own[only, only.T]
+    return d @ values @ d
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 @pytest.mark.parametrize("seed", [0, 1])
-def test_ignoring_is_the_difference_to_the_marginals(seed, kernel):
+def test_parts_are_those_of_the_marginals_of_all_sets_of_variables(seed, kernel):
     p, q = two_circuits(seed)
-    without = [worth(kernel, p, q, set(range(5)) - {i}) for i in range(5)]
-    wanted = worth(kernel, p, q, range(5)) - np.array(without)
-    assert ek.monitoring.ignoring(p, q, kernel) == pytest.approx(wanted, abs=1e-13)
-
-
-@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-@pytest.mark.parametrize("seed", [0, 1])
-def test_univariate_discrepancies_are_those_of_single_marginals(seed, kernel):
-    p, q = two_circuits(seed)
-    wanted = [worth(kernel, p, q, {i}) for i in range(5)]
-    np.testing.assert_allclose(ek.monitoring.univariate(p, q, kernel), wanted, atol=1e-13)
-
-
-@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-def test_shapley_values_are_those_of_the_definition_and_sum_to_the_discrepancy(kernel):
-    p, q = two_circuits(3)
-    worths = {s: worth(kernel, p, q, s) for r in range(6) for s in combinations(range(5), r)}
-    wanted = np.zeros(5)
-    for i in range(5):
-        for s, value in worths.items():
-            if i not in s:
-                share = factorial(len(s)) * factorial(4 - len(s)) / factorial(5)
-                wanted[i] += share * (worths[tuple(sorted((*s, i)))] - value)
-    values = ek.monitoring.shapley_account(p, q, kernel)
-    assert values == pytest.approx(wanted, abs=1e-13)
-    assert values.sum() == pytest.approx(ek.mmd2(p, q, kernel), abs=1e-12)
+    every, total = set(range(5)), worth(kernel, p, q, range(5))
+    for function, wanted in (
+        (ek.monitoring.ignoring, [total - worth(kernel, p, q, every - {i}) for i in every]),
+        (ek.monitoring.univariate, [worth(kernel, p, q, {i}) for i in every]),
+        (
+            ek.monitoring.shapley_account,
+            [*shapley(lambda s: worth(kernel, p, q, s), range(5)).values()],
+        ),
+    ):
+        assert function(p, q, kernel) == pytest.approx(np.array(wanted), abs=1e-13)
+    assert sum(wanted) == pytest.approx(total, abs=1e-12)
+    assert total == pytest.approx(ek.mmd2(p, q, kernel), abs=1e-12)
 
 
 @pytest.mark.parametrize("vtree", [ek.Vtree.right_linear(90), ek.Vtree.balanced(90)])
@@ -425,13 +377,6 @@ def test_many_variables_are_changed_in_groups(vtree):
         rates = np.where(np.arange(90) == i, 0.0, 0.1)
         less = ek.mmd2(p, q, ek.ExpHamming(0.1)) - ek.mmd2(p, q, ek.ExpHamming(rates))
         assert values[i] == pytest.approx(less, abs=1e-14)
-
-
-def test_one_variable():
-    p, q = ek.factorized([[0.2, 0.8]]), ek.factorized([[0.5, 0.5]])
-    monitoring = ek.monitoring
-    for attribute in (monitoring.ignoring, monitoring.shapley_account, monitoring.univariate):
-        assert attribute(p, q, ek.Delta()) == pytest.approx([ek.mmd2(p, q, ek.Delta())])
 
 
 def test_real_variables_can_be_ignored_but_not_shared_among():

@@ -110,9 +110,8 @@ def test_targets_may_be_models_of_others(gum):
     wanted = ek.bbis(asia, X).weights
     for model in (theirs, pgmpy):
         np.testing.assert_allclose(ek.bbis(model, X).weights, wanted, atol=1e-12)
-        assert_close(
-            ek.kdsd_test(X, model, rng=0).statistic, ek.kdsd_test(X, asia, rng=0).statistic
-        )
+        for test in (ek.kdsd_test, ek.mmd_test):
+            assert_close(test(X, model, rng=0).statistic, test(X, asia, rng=0).statistic)
         chain = ek.collapsed_gibbs(model, 3, ["either"], burn_in=5, rng=0)
         assert chain.shape == (3, 8)
         assert ek.cis(model, 5, 2, rng=0).marginals()["lung"].shape == (2,)

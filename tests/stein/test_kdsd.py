@@ -186,11 +186,6 @@ def test_reasons_not_to_answer():
     other = ek.FactorGraph([2] * 4, [((0, 2), np.ones((2, 2)))])
     with pytest.raises(ek.CompatibilityError):
         ek.kdsd(four, other.compile(ek.Vtree.from_nested(((0, 2), (1, 3))))[0], k)
-    with pytest.raises(ek.KernelError, match="must be an expectedkernels kernel"):
-        ek.kdsd(p, q, "rbf")
-    for q_given in (p, [[0, 1]]):
-        with pytest.raises(ek.CircuitError, match="'max_bytes' parameter must be a positive int"):
-            ek.kdsd(q_given, p, k, max_bytes="x")
     with pytest.raises(ek.DataError, match="at least two points"):
         ek.kdsd([[0, 1]], p, k, unbiased=True)
     with pytest.raises(ek.DataError, match="must be a FactorGraph"):

@@ -57,16 +57,13 @@ def test_collapsed_samples(form):
     assert found.tolist() == greedy(G, 8)
 
 
-def test_functions_chains_and_frames_of_samples():
+def test_functions_and_chains_of_samples():
     grid = ek.ising_grid(2, 3, rng=0)
-    names = list("abcdef")
     chains = np.stack([ek.gibbs(grid, 20, burn_in=5, rng=rng) for rng in range(2)])
     wanted = ek.stein_thin(grid, chains.reshape(-1, 6), 6).tolist()
     assert ek.stein_thin(grid, chains, 6).tolist() == wanted
-    function = ek.Target(grid.log_score, grid.cardinalities, names)
+    function = ek.Target(grid.log_score, grid.cardinalities)
     assert ek.stein_thin(function, chains, 6).tolist() == wanted
-    frame = pd.DataFrame(chains.reshape(-1, 6), columns=names)[names[::-1]]
-    assert ek.stein_thin(function, frame, 6).tolist() == wanted
 
 
 def test_many_samples_need_little_memory():
@@ -88,7 +85,6 @@ def test_many_samples_need_little_memory():
         ({"samples": [[0, 1]]}, ek.DataError, r"shape \(samples, 3\)"),
         ({"samples": model()}, ek.DataError, "Samples of a model are needed"),
         ({"target": lambda X: X}, ek.DataError, "Wrap it: Target"),
-        ({"kernel": "rbf"}, ek.KernelError, "kernel"),
     ],
 )
 def test_mistakes_are_told(options, error, match):
