@@ -178,18 +178,6 @@ def test_unit_graphs(data, cards, rng):
     assert_close(ek.expected_kernel(a, Y, plain.kernel), A @ plain.naive(X, Y))
 
 
-def test_an_input_against_a_sum_of_the_same_variable():
-    table = ek.Categorical(0, [0.2, 0.5, 0.3])
-    mixed = ek.Sum([ek.Indicator(0, 0, 3), ek.Categorical(0, [0.0, 0.5, 0.5])], [0.4, 0.6])
-    k, X = draws.rate_twin("Laplacian", 0.7), worlds([3])
-    expected = np.array([0.2, 0.5, 0.3]) @ k.naive(X, X) @ np.array([0.4, 0.3, 0.3])
-    assert_close(ek.expected_kernel(table, mixed, k.kernel), expected)
-    wide = ek.Product([mixed, ek.Categorical(1, [0.1, 0.9])])
-    narrow = ek.Product([table, ek.Categorical(1, [0.3, 0.7])])
-    second = np.array([0.1, 0.9]) @ k.naive(X[:2], X[:2]) @ np.array([0.3, 0.7])
-    assert_close(ek.expected_kernel(wide, narrow, k.kernel), expected * second)
-
-
 @settings(max_examples=40)
 @given(st.data(), draws.domains(), draws.rngs)
 def test_signed_circuits_and_kernels(data, cards, rng):

@@ -109,56 +109,40 @@ def test_hidden_markov_models():
     assert_close(actual, np.array([expected]))
 
 
-def crossing(n, low, vtree):
-    """Two tables, each `low` on the other half of the variables, and their mixture."""
-    parts = np.ones((2, n, 2))
-    parts[0, : n // 2, 1] = parts[1, n // 2 :, 1] = low
-    parts[0, n // 2 :, 0] = parts[1, : n // 2, 0] = low
-    circuits = [ek.factorized(part, vtree, normalized=False) for part in parts]
-    return parts, ek.mixture(circuits, [0.3, 0.7])
-
-
 @pytest.mark.parametrize("shape", VTREES)
 @pytest.mark.parametrize(("n", "low"), [(8, 1e-300), (600, 1e-9), (700, 1e-30)])
 def test_parts_that_favour_opposite_halves(shape, n, low):
     # each half alone prefers one part by thousands of nats, and the other half the other part:
     # what is negligible at a node is not at its parent
-    parts, p = crossing(n, low, VTREES[shape](n))
-    logs = np.log([0.3, 0.7])
     half = np.arange(n) < n // 2
+    parts = np.ones((2, n, 2))
+    parts[0, half, 1] = parts[1, ~half, 1] = parts[0, ~half, 0] = parts[1, half, 0] = low
+    vtree, k, logs = VTREES[shape](n), ek.RBF(0.3), np.log([0.3, 0.7])
+    p = ek.mixture(
+        [ek.factorized(part, vtree, normalized=False) for part in parts], [0.3, 0.7], normalized=False
+    )
     X = np.stack([np.zeros(n), np.ones(n), half * 1.0, 1.0 - half, np.where(half, 1.0, np.nan)])
     known = np.where(np.isnan(X)[:, :, None], 1.0, X[:, :, None] == np.arange(2))
     values = np.log(np.einsum("cna,rna->rcn", parts, known)).sum(axis=2) + logs
     assert np.ptp(np.log(parts[:, : n // 2, 0]).sum(axis=1)) > 2000
     assert_close(p.log_likelihood(X), special.logsumexp(values, axis=1))
-    pairs = [
-        logs[i] + logs[j] + log_products(parts[i], parts[j]) for i in range(2) for j in range(2)
-    ]
-    expected = special.logsumexp(pairs)
-    assert_logs_close(ek.expected_kernel(p, p, ek.RBF(0.3), log=True), expected)
-    # against points, and given evidence
-    to_points = np.array(
-        [[logs[i] + log_products(parts[i], k) for i in range(2)] for k in known[:4]]
-    )
-    assert_logs_close(
-        ek.expected_kernel(p, X[:4], ek.RBF(0.3), log=True), special.logsumexp(to_points, axis=1)
-    )
-    given = np.array(
-        [
-            special.logsumexp(
-                [
-                    logs[i] + logs[j] + log_products(parts[i] * k, parts[j])
-                    for i in range(2)
-                    for j in range(2)
-                ]
-            )
-            for k in known
-        ]
-    )
-    given -= special.logsumexp(values, axis=1)
+
+    def total(tables, others):
+        """The sum over all pairs of a part of the first and of the others."""
+        return special.logsumexp([log + log_products(t, u) for log, t, u in pairs(tables, others)])
+
+    def pairs(tables, others):
+        for a, t in zip(logs, tables, strict=True):
+            for b, u in zip(logs if len(others) == 2 else [0.0], others, strict=True):
+                yield a + b, t, u
+
+    assert_logs_close(ek.expected_kernel(p, p, k, log=True), total(parts, parts))
+    to_points = np.array([total(parts, [x]) for x in known[:4]])
+    assert_logs_close(ek.expected_kernel(p, X[:4], k, log=True), to_points)
+    given = [total(parts * x, parts) for x in known] - special.logsumexp(values, axis=1)
     for copies in (1, 8):
         rows = np.tile(X, (copies, 1))
-        actual = ek.expected_kernel(p, p, ek.RBF(0.3), evidence_p=rows, log=True)
+        actual = ek.expected_kernel(p, p, k, evidence_p=rows, log=True)
         assert_close(actual, np.tile(given, copies), np.abs(values).max())
 
 

@@ -116,6 +116,7 @@ def test_targets_may_be_models_of_others(gum):
         assert chain.shape == (3, 8)
         assert ek.cis(model, 5, 2, rng=0).marginals()["lung"].shape == (2,)
         assert ek.collapsed_bbis(model, X, ["either"]).n == 40
+        assert ek.herd(model, 4, rng=3).mmd == ek.herd(asia, 4, rng=3).mmd
         smooth = ek.as_model(model).smoothed(0.01)
         assert abs(ek.kdsd(ek.models.to_pyagrum(smooth), smooth)) < 1e-9
 

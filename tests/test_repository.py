@@ -118,12 +118,6 @@ def promised_output(source):
     return re.findall(r"^ *print\(.*\)  # (.*)$", source, flags=re.MULTILINE)
 
 
-def test_there_are_blocks():
-    assert (
-        sum(bool(list(python_blocks(page.read_text(encoding="utf-8")))) for page in WITH_CODE) > 1
-    )
-
-
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_blocks_run_in_order_and_print_what_they_promise(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)  # some write files
@@ -133,10 +127,6 @@ def test_blocks_run_in_order_and_print_what_they_promise(page, tmp_path, monkeyp
         exec(compile("\n" * (line - 1) + source, page, "exec"), names)
         printed = capsys.readouterr().out.splitlines()
         assert printed == promised_output(source), f"block at line {line}"
-
-
-def test_promises_are_found():
-    assert promised_output("x = 1  # no\nprint(x)  # 1\n    print('#')  # #\n") == ["1", "#"]
 
 
 def test_the_readme_starts_with_an_installation_and_an_incomplete_table():

@@ -57,22 +57,14 @@ def test_all_states_are_the_model_itself():
     np.testing.assert_allclose(points.weights[order], distribution(p), atol=1e-7)
 
 
-def test_candidates_names_and_labels():
+def test_points_are_candidates_and_frames_have_labels():
     asia = ek.asia()
-    rows = asia.compile()[0].sample(50, rng=1, as_frame=True)
-    points = ek.herd(asia, 5, candidates=rows[list(asia.names)[::-1]])
-    known = {tuple(row) for row in rows.itertuples(index=False)}
-    frame = points.to_frame()
+    rows = asia.sample(50, rng=1, as_frame=True)
+    frame = ek.herd(asia, 5, candidates=rows).to_frame()
     assert list(frame.columns) == list(asia.names)
-    assert {tuple(row) for row in frame.itertuples(index=False)} <= known
+    assert set(frame.itertuples(index=False)) <= set(rows.itertuples(index=False))
     given = ek.herd(asia, 5, evidence={"smoke": "yes"}).to_frame()
     assert set(given["smoke"]) == {"yes"}
-
-
-def test_networks_of_other_libraries():
-    gum = pytest.importorskip("pyagrum")
-    network = gum.fastBN("a->b->c", 2)
-    assert ek.herd(network, 4, weights="quadrature").mmd < 0.3
 
 
 def test_real_variables():
@@ -82,12 +74,6 @@ def test_real_variables():
         points = ek.herd(p, 20, k, weights=weights, refine=True, rng=0)
         assert_close(points.mmd, ek.mmd(p, points, k), scale=1.0)
         assert points.mmd < ek.mmd(p, p.sample(20, rng=0), k) / 3
-
-
-def test_a_seed_decides():
-    p = ek.factorized([[0.3, 0.7]] * 20)
-    first, second = (ek.herd(p, 5, rng=3) for _ in range(2))
-    np.testing.assert_array_equal(first.X, second.X)
 
 
 @pytest.mark.parametrize(

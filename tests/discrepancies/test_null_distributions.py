@@ -10,7 +10,6 @@ from expectedkernels.discrepancies.hypothesis_tests import (
     SamplingError,
     compare_scores,
     directed_error,
-    gibbs_sweeps,
     mmd_errors,
     mmd_statistics,
     null_generator,
@@ -20,7 +19,6 @@ from expectedkernels.discrepancies.hypothesis_tests import (
     score_interval,
 )
 from expectedkernels.discrepancies.mmd import mean_embedding
-from expectedkernels.sampling.gibbs import sampled_model
 from oracles import distribution, worlds
 
 K = ek.ExpHamming(0.7)
@@ -118,20 +116,6 @@ def test_samples_next_to_each_other_are_not_compared(change, apart):
     assert_close(test.statistic, H[far].mean(), scale=1.0)
     wanted = [(np.outer(s, s) * H)[far].mean() for s in signs]
     np.testing.assert_allclose(test.null, wanted, atol=1e-14)
-
-
-def test_chains_of_functions_are_those_of_the_conditionals():
-    """A function gives the same chains as the factors that it is made of."""
-    fg = ek.FactorGraph(
-        [3, 2, 4], [([0, 1], np.arange(1.0, 7.0).reshape(3, 2)), ([2], [0, 1, 2, 1])]
-    )
-    X = fg.sample(50, rng=0)
-    function = ek.Target(fg.log_score, fg.cardinalities)
-    ends = [
-        gibbs_sweeps(target, sampled_model(target, (), None, "test").sites, X, null_generator(0))
-        for target in (fg, function)
-    ]
-    np.testing.assert_array_equal(*ends)
 
 
 def test_networks_are_sampled_from_their_roots_down():

@@ -103,18 +103,12 @@ def test_equal_points_share_their_weight():
         ek.quadrature(p, [[0, 0, 0, 0], [0, 0, 0, 0]], K, jitter=0.0)
 
 
-def test_models_frames_and_functions():
+def test_functions_are_models():
     asia = ek.asia()
-    circuit, _ = asia.compile()
-    X = circuit.sample(6, rng=0)
-    wanted, variance = ek.quadrature(circuit, X)
-    frame = circuit.sample(6, rng=0, as_frame=True)[list(asia.names)[::-1]]
-    for given in (X, frame):
-        found = ek.quadrature(asia, given)
-        np.testing.assert_allclose(found.weights, wanted, atol=1e-9)
-        assert_close(found.variance, variance, scale=1.0)
+    X = asia.sample(6, rng=0)
     function = ek.Target(asia.log_score, asia.cardinalities, asia.names)
-    np.testing.assert_allclose(ek.quadrature(function, X).weights, wanted, atol=1e-9)
+    wanted = ek.quadrature(asia, X)
+    np.testing.assert_allclose(ek.quadrature(function, X).weights, wanted.weights, atol=1e-9)
 
 
 def test_real_variables():

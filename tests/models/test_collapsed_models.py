@@ -51,26 +51,6 @@ def test_constants_complete_the_model(model, rng):
     np.testing.assert_allclose(logs, model.log_score(X), rtol=1e-11, atol=1e-11)
 
 
-def test_batches_of_expected_kernels():
-    model = ek.ising_grid(3, 3, rng=3)
-    kernel = ek.ExpHamming()
-    rng = np.random.default_rng(0)
-    X, Y = (rng.integers(2, size=(n, 9)).astype(float) for n in (2, 34))
-    first, second = CollapsedModel(model, [0, 1, 4, 5]), CollapsedModel(model, [4, 7, 8])
-    gram = ek.expected_kernel(
-        first.circuit,
-        second.circuit,
-        kernel,
-        evidence_p=first.evidence(X)[0],
-        evidence_q=second.evidence(Y)[0],
-    )
-    by_circuit = [
-        [ek.expected_kernel(first.conditional(x), second.conditional(y), kernel) for y in Y]
-        for x in X
-    ]
-    np.testing.assert_allclose(gram, by_circuit, rtol=1e-12)
-
-
 def test_structure_is_that_of_the_collapsed_set():
     grid = ek.ising_grid(8, 8, rng=0)
     reweighted = CollapsedModel(grid, [0, 9, 18, 27, 28])

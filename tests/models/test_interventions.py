@@ -94,28 +94,6 @@ def test_interventions_of_one_network_are_compatible():
     assert done[0].sample(3, rng=0)[:, 2].tolist() == [0.0] * 3
 
 
-def test_back_door_and_front_door_formulas():
-    network = ek.asia()
-    smoke = network.marginals()["smoke"]
-    adjusted = sum(
-        smoke[i] * network.marginals({"lung": "yes", "smoke": i})["dysp"] for i in range(2)
-    )
-    found = network.do({"lung": "yes"}).marginals()["dysp"]
-    np.testing.assert_allclose(found, adjusted, atol=1e-14)
-    assert np.abs(found - network.marginals({"lung": "yes"})["dysp"]).max() > 0.02
-    rng = np.random.default_rng(0)
-    shapes = [(2,), (2, 2), (2, 2), (2, 2, 2)]  # u; x | u; m | x; y | u, m
-    tables = [rng.dirichlet([1, 1], size=shape[:-1]) for shape in shapes]
-    front = ek.BayesianNetwork([[], [0], [1], [0, 2]], tables)
-    px = front.marginals()[1]
-    wanted = sum(
-        front.marginals({1: 1})[2][m]
-        * sum(px[x] * front.marginals({1: x, 2: m})[3] for x in range(2))
-        for m in range(2)
-    )
-    np.testing.assert_allclose(front.do({1: 1}).marginals()[3], wanted, atol=1e-14)
-
-
 @pytest.mark.parametrize(
     ("actions", "options", "match"),
     [

@@ -1,4 +1,3 @@
-import pickle
 import tracemalloc
 import warnings
 
@@ -28,6 +27,7 @@ def test_what_comes_back(model, rng):
     P, cards = distribution(circuit), model.cardinalities
     X = points(rng, cards, 12)
     masks = rng.random(X.shape) < 0.4
+    X[9:], masks[9:] = X[:3], masks[:3]
     rows = np.where(masks, np.nan, X)
     Q = conditionals_given(rows, P, cards)
     gram = Q @ stein_gram(P, cards, naive) @ Q.T
@@ -149,8 +149,9 @@ def test_remedies_for_zeros():
     exact = [0.01, 0.0104, 0.5, 0.055, 0.45, 0.064828, 0.110290, 0.435971]
     with pytest.raises(ek.PropertyError, match=r"zeros='collapse'.*zeros='smooth'.*'restrict'"):
         ek.bbis(asia, X, zeros="raise")
-    collapsed = ek.bbis(asia, X, zeros="collapse", weights="raw")
-    np.testing.assert_allclose([t[0] for t in collapsed.marginals()], exact, atol=1e-4)
+    for zeros in ("auto", "collapse"):  # Gibbs updates alone could not tell what the parts weigh
+        collapsed = ek.bbis(asia, X, zeros=zeros, weights="raw")
+        np.testing.assert_allclose([t[0] for t in collapsed.marginals()], exact, atol=1e-4)
     assert collapsed.collapsed.all(axis=0).tolist() == [v == 5 for v in range(8)]
     smooth = ek.bbis(asia, every, zeros="smooth", weights="raw")
     near = [t[0] for t in smooth.marginals()]
@@ -262,15 +263,6 @@ def test_new_samples_are_read_like_the_first():
     assert some.extended(np.zeros((0, 8))).n == 20
 
 
-def test_equal_weights_come_without_a_decision():
-    samples = ek.bbis(ek.ising_grid(2, 2, rng=0), np.eye(4))
-    assert samples.decision
-    equal = samples.uniform()
-    assert (equal.rule, equal.decision, equal.certificate) == ("uniform", "", None)
-    assert equal.discrepancy == samples.uniform_discrepancy == equal.uniform_discrepancy
-    np.testing.assert_allclose(equal.weights, 0.25)
-
-
 def test_zeros_that_no_sample_is_next_to():
     model = ek.FactorGraph([3], [ek.Factor([0], [0.0, 1.0, 2.0])])
     with pytest.warns(UserWarning, match="The target has zeros, though none next to") as caught:
@@ -285,19 +277,6 @@ def test_zeros_that_no_sample_is_next_to():
         ek.bbis(model, [[2], [2]], zeros="restrict")
         ek.bbis(model, [[2], [2]], zeros="smooth")
         ek.bbis(model, [[2], [2]], zeros="collapse")
-
-
-def test_results_can_be_stored():
-    model = ek.ising_grid(2, 3, rng=0)
-    X = points(np.random.default_rng(0), model.cardinalities, 12)
-    for collapsed in ((), [0, 3], np.random.default_rng(1).random(X.shape) < 0.5):
-        samples = ek.collapsed_bbis(model, X, collapsed)
-        stored = pickle.loads(pickle.dumps(samples))
-        np.testing.assert_array_equal(stored.weights, samples.weights)
-        for a, b in zip(stored.marginals(), samples.marginals(), strict=True):
-            np.testing.assert_array_equal(a, b)
-        again, gram = stored.extended(X[:2]).gram, samples.extended(X[:2]).gram
-        np.testing.assert_array_equal(again, gram)
 
 
 def test_limits_of_memory():
@@ -363,12 +342,9 @@ def test_kernels_that_see_too_little_do_not_prove_a_match():
 
 
 def test_gibbs_operators_may_meet_zeros():
-    # a target with zeros, all states connected: no remedy is needed
     table = np.array([[0.5, 0.0, 0.2], [0.1, 0.3, 0.4]])
     model = ek.FactorGraph([2, 3], [((0, 1), table)])
     X = np.argwhere(table > 0)
-    with pytest.raises(ek.PropertyError, match="The target has zeros"):
-        ek.bbis(model, X, zeros="raise")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for rule in RULES:
@@ -376,10 +352,8 @@ def test_gibbs_operators_may_meet_zeros():
             assert samples.gram is None
             w, gram = samples.weights, samples.updates_gram
             assert_close(samples.discrepancy, max(0.0, w @ gram @ w), np.abs(gram).max())
-    exact = ek.bbis(model, X, weights="raw", operator="gibbs")
-    np.testing.assert_allclose(exact.weights, table[table > 0] / table.sum(), atol=1e-6)
     grown = ek.bbis(model, X[:3], weights="raw", operator="gibbs").extended(X[3:])
-    np.testing.assert_allclose(grown.weights, exact.weights, atol=1e-6)
+    np.testing.assert_allclose(grown.weights, table[table > 0] / table.sum(), atol=1e-6)
     # parts that no update connects are another matter
     asia = ek.asia()
     every = worlds(asia.cardinalities)

@@ -35,15 +35,6 @@ def test_intervals_of_other_targets_do_not_become_wider():
         assert plain.standard_error < widened.standard_error < 1.03 * plain.standard_error
 
 
-def test_dependent_samples_count_for_less():
-    values = np.random.default_rng(0).normal(size=400)
-    equal = np.full(400, 1 / 400)
-    assert _mean_variance(values, equal, False) == pytest.approx(1 / 400, rel=0.2)
-    assert _mean_variance(values, equal, True) == pytest.approx(1 / 400, rel=0.4)
-    repeated = np.repeat(values[:40], 10)
-    assert _mean_variance(repeated, equal, True) == pytest.approx(1 / 40, rel=0.5)
-
-
 @pytest.mark.parametrize(("memory", "least"), [(0.0, 1.0), (0.7, 0.9), (0.95, 0.75)])
 def test_variances_of_means_of_chains(memory, least):
     rng, n, found = np.random.default_rng(1), 500, []

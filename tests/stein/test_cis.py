@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from expectedkernels import Factor, FactorGraph, Vtree, cis, ising_grid
+from expectedkernels import FactorGraph, Vtree, cis, ising_grid
 from expectedkernels.sampling.gibbs import log_tables
 from expectedkernels.stein.cis import (
     ORDERS,
@@ -114,6 +114,7 @@ def test_information_variance_and_entropy_are_those_of_the_definitions(place):
     for v in now.candidates:
         table = pair(now, joint, v, 0)
         total = table.sum(axis=1)
+        np.testing.assert_allclose(now.sampler.proposal(now.state, v)[0], total, rtol=1e-10)
         information.append((table * np.log(table / np.outer(total, table.sum(axis=0)))).sum())
         entropy.append(-(total * np.log(total)).sum())
     np.testing.assert_allclose(now.scores("mi"), information, atol=1e-12)
@@ -225,37 +226,6 @@ def test_the_same_seed_gives_the_same_samples(monkeypatch):
     np.testing.assert_array_equal(first.log_weights, again.log_weights)
 
 
-def by_recompiling(graph, factors, values, variable):
-    """The proposal and log-mass of a product, by compiling its factors."""
-    product = FactorGraph(graph.cardinalities, [given_values(f, values) for f in factors])
-    circuit, log_z = product.compile()
-    free = set(range(graph.n_variables)) - {v for f in factors for v in f.scope} | set(values)
-    log_z -= sum(np.log(graph.cardinalities[v]) for v in free)
-    return None if variable is None else circuit.marginals()[variable], log_z
-
-
-@pytest.mark.parametrize("select", ["frontier", "ent", "rand"])
-def test_weights_agree_with_those_of_recompiled_circuits(select):
-    rng = np.random.default_rng(11)
-    graph = random_graph(rng, [2, 3, 2, 2, 3], [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (2,)])
-    walk = walk_of(graph, 2, select=select)
-    for _ in range(10):
-        state = walk.start(walk.roots[rng.integers(len(walk.roots))])
-        order, log_q, circuit_q = walk.order_from(state.root), 0.0, 0.0
-        while not state.done:
-            used = [graph.factors[i] for i in order.factors[: state.place]]
-            v = state.choices[0]
-            share, _ = walk.proposal(state, v)
-            again, _ = by_recompiling(graph, used, dict(state.sampled), v)
-            np.testing.assert_allclose(share, again, rtol=1e-10)
-            value = int(rng.integers(len(share)))
-            log_q, circuit_q = log_q + np.log(share[value]), circuit_q + np.log(again[value])
-            state = walk.after(state, v, value)
-        _, log_mass = by_recompiling(graph, graph.factors, dict(state.sampled), None)
-        weight = walk.log_mass(state) - log_q
-        np.testing.assert_allclose(weight, log_mass - circuit_q, rtol=1e-10)
-
-
 def test_a_model_too_large_to_compile(monkeypatch):
     grid = ising_grid(3, 3, rng=0)
     expected = cis(grid, 40, 3, rng=0).marginals()
@@ -264,12 +234,6 @@ def test_a_model_too_large_to_compile(monkeypatch):
     monkeypatch.setattr(FactorGraph, "compile", None)
     for found, wanted in zip(samples.marginals(), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-10)
-
-
-def given_values(factor, values):
-    scope = [v for v in factor.scope if v not in values]
-    index = tuple(values.get(v, slice(None)) for v in factor.scope)
-    return Factor(scope, factor.table[index])
 
 
 PATHS = {

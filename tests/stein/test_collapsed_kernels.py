@@ -1,5 +1,3 @@
-import pickle
-
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -126,15 +124,6 @@ def test_mistakes():
         CollapsedSteinKernel(ek.factorized([[1.0, 0.0]]), ek.Delta())([[1]])
 
 
-@pytest.mark.parametrize("operator", ["shift", "gibbs"])
-def test_kernels_can_be_stored(operator):
-    p, _ = ek.ising_grid(2, 2, rng=0).compile()
-    kernel = CollapsedSteinKernel(p, ek.ExpHamming(), operator=operator)
-    rows = np.array([[0, np.nan, 1, 0], [np.nan, 1, 1, np.nan]])
-    stored = pickle.loads(pickle.dumps(kernel))
-    np.testing.assert_array_equal(stored(rows), kernel(rows))
-
-
 CARDS = [2, 3, 4]
 TARGET = ek.FactorGraph(CARDS, [ek.Factor([0, 1, 2], np.ones(CARDS))], names=["a", "b", "c"])
 X = np.array([[0, 2, 3], [1, 0, 1], [0, 1, 2], [1, 2, 0]])
@@ -200,13 +189,3 @@ def test_mistakes_in_rows():
         read(X[:0])
     with pytest.raises(ek.CircuitError, match="'z'"):
         read(X, ["z"], TARGET.compile()[0])
-
-
-def test_equal_rows_have_equal_entries():
-    nan = np.nan
-    rows = np.array([[1, nan, 0], [0, 1, 0], [1, nan, 0], [nan, nan, 0], [0, nan, 0]])
-    samples = ek.collapsed_bbis(TARGET, rows, weights="raw")
-    np.testing.assert_array_equal(samples.rows, rows)
-    np.testing.assert_array_equal(samples.gram[0], samples.gram[2])
-    kernel = ek.CollapsedSteinKernel(TARGET.compile()[0])
-    np.testing.assert_allclose(samples.gram, kernel(rows), atol=1e-14)

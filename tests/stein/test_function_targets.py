@@ -30,10 +30,11 @@ def test_weights_are_those_of_the_model(model, rng):
                 np.testing.assert_allclose(a, b)
 
 
+@pytest.mark.parametrize("null", ["signs", "gibbs"])
 @pytest.mark.parametrize("operator", ["shift", "gibbs"])
-def test_discrepancies_and_tests(operator):
+def test_discrepancies_and_tests(operator, null):
     X = ek.gibbs(GRID, 200, burn_in=200, thin=20, rng=0)
-    options = {"operator": operator, "null": "signs", "rng": 0}
+    options = {"operator": operator, "null": null, "n_null": 59, "rng": 0}
     ours, theirs = (ek.kdsd_test(X, t, **options) for t in (FUNCTION, GRID))
     assert ours.statistic == pytest.approx(theirs.statistic, rel=1e-10)
     np.testing.assert_allclose(ours.null, theirs.null, rtol=1e-9, atol=1e-10)

@@ -3,7 +3,6 @@
 import tracemalloc
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import expectedkernels as ek
