@@ -1,5 +1,6 @@
 """Expected kernels of circuits over real variables, against quadrature and closed forms."""
 
+from copy import copy
 from itertools import pairwise, product
 from math import exp, inf, log, pi, sqrt
 
@@ -154,51 +155,34 @@ def test_delta_of_continuous_distributions_is_zero():
 
 
 def mixed(rng):
-    """A mixture over a real, a discrete and a real variable, in units."""
+    """A mixture over a real, a discrete and a real variable, and its real part given each state."""
+    real, tables = Mixture(rng, 3, 2), rng.dirichlet(np.ones(3), size=3)
     parts = [
-        ek.Product(
-            [
-                ek.Product([ek.Gaussian(0, rng.normal(), rng.gamma(2.0)), ek.Categorical(1, t)]),
-                ek.Gaussian(2, rng.normal(), rng.gamma(2.0)),
-            ]
-        )
-        for t in rng.dirichlet(np.ones(3), size=3)
+        ek.Product([ek.Product([ek.Gaussian(0, *x), ek.Categorical(1, t)]), ek.Gaussian(2, *y)])
+        for (x, y), t in zip(np.stack([real.means, real.variances], axis=2), tables, strict=True)
     ]
-    return ek.Sum(parts, rng.dirichlet(np.ones(3)))
-
-
-def mixed_naive(p, q, function):
-    """The expected kernel of two such mixtures."""
-    total = 0.0
-    for (w, a), (u, b) in product(*(zip(x.weights, x.inputs, strict=True) for x in (p, q))):
-        (x, s), y = a.inputs[0].inputs, a.inputs[1]
-        (x2, s2), y2 = b.inputs[0].inputs, b.inputs[1]
-        table = [[function(i - j) for j in range(3)] for i in range(3)]
-        factor = expectation(function, x.mean - x2.mean, x.variance + x2.variance)
-        factor *= expectation(function, y.mean - y2.mean, y.variance + y2.variance)
-        total += w * u * factor * (s.probs @ np.array(table) @ s2.probs)
-    return total
+    given_states = [copy(real) for _ in range(3)]
+    for mixture, share in zip(given_states, tables.T, strict=True):
+        mixture.weights = real.weights * share
+    return ek.Sum(parts, real.weights), given_states
 
 
 def test_mixed_variables(shape):
     k, function = shape
     rng = np.random.default_rng(7)
-    p, q = mixed(rng), mixed(rng)
-    assert_close(ek.expected_kernel(p, q, k), mixed_naive(p, q, function))
+    (p, p_given), (q, q_given) = mixed(rng), mixed(rng)
+    terms = np.array(
+        [
+            [function(i - j) * naive(a, b, function) for j, b in enumerate(q_given)]
+            for i, a in enumerate(p_given)
+        ]
+    )
+    assert_close(ek.expected_kernel(p, q, k), terms.sum())
     circuit, other = ek.Circuit.from_units(p), ek.Circuit.from_units(q)
     assert circuit.cardinalities == (None, 3, None)
     # what the evidence on the discrete variable leaves is a mixture again
-    weights = [
-        float(w * unit.inputs[0].inputs[1].probs[2])
-        for w, unit in zip(p.weights, p.inputs, strict=True)
-    ]
-    parts = [
-        ek.Product([ek.Product([unit.inputs[0].inputs[0], ek.Indicator(1, 2, 3)]), unit.inputs[1]])
-        for unit in p.inputs
-    ]
-    given = ek.Sum(parts, np.array(weights) / sum(weights))
+    expected = terms[2].sum() / p_given[2].weights.sum()
     E = np.array([[np.nan, 2.0, np.nan]])
-    expected = mixed_naive(given, q, function)
     for rows in (E, np.tile(E, (40, 1))):
         actual = ek.expected_kernel(circuit, other, k, evidence_p=rows)
         assert_close(actual, np.full(len(rows), expected))

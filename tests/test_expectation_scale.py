@@ -119,7 +119,9 @@ def test_parts_that_favour_opposite_halves(shape, n, low):
     parts[0, half, 1] = parts[1, ~half, 1] = parts[0, ~half, 0] = parts[1, half, 0] = low
     vtree, k, logs = VTREES[shape](n), ek.RBF(0.3), np.log([0.3, 0.7])
     p = ek.mixture(
-        [ek.factorized(part, vtree, normalized=False) for part in parts], [0.3, 0.7], normalized=False
+        [ek.factorized(part, vtree, normalized=False) for part in parts],
+        [0.3, 0.7],
+        normalized=False,
     )
     X = np.stack([np.zeros(n), np.ones(n), half * 1.0, 1.0 - half, np.where(half, 1.0, np.nan)])
     known = np.where(np.isnan(X)[:, :, None], 1.0, X[:, :, None] == np.arange(2))

@@ -7,6 +7,7 @@ import pickle
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import expectedkernels as ek
@@ -79,33 +80,23 @@ def rows(name):
 CIRCUITS = ("compiled", "dense", "named", "normals", "sparse", "square")
 
 
+def unpickled(name):
+    return pickle.loads((SAVED / f"{name}.pkl").read_bytes())
+
+
+@pytest.mark.parametrize("load", [lambda name: ek.load(SAVED / f"{name}.npz"), unpickled])
 @pytest.mark.parametrize("name", CIRCUITS)
-def test_circuits_in_the_native_format_load(name):
-    check_circuit(ek.load(SAVED / f"{name}.npz"), name)
+def test_circuits_in_the_native_format_and_pickled_load(name, load):
+    given = rows(name)
+    given = pd.DataFrame(given) if name == "named" else given
+    found = load(name).log_likelihood(given)
+    np.testing.assert_allclose(found, ANSWERS[name]["log_likelihood"], rtol=1e-12)
 
 
 def test_circuits_with_negative_weights_load():
     signed, dense = (ek.load(SAVED / f"{name}.npz") for name in ("signed", "dense"))
     found = ek.expected_kernel(signed, dense, ek.RBF(0.1))
     np.testing.assert_allclose(found, ANSWERS["signed"]["values"], rtol=1e-12)
-
-
-@pytest.mark.parametrize("name", CIRCUITS)
-def test_pickled_circuits_load(name):
-    check_circuit(unpickled(name), name)
-
-
-def check_circuit(circuit, name):
-    if name == "named":
-        found = [circuit.log_likelihood(row) for row in rows(name)]
-        found = np.ravel(found)
-    else:
-        found = circuit.log_likelihood(rows(name))
-    np.testing.assert_allclose(found, ANSWERS[name]["log_likelihood"], rtol=1e-12)
-
-
-def unpickled(name):
-    return pickle.loads((SAVED / f"{name}.pkl").read_bytes())
 
 
 def test_pickled_kernels_networks_and_samples_load():
@@ -116,16 +107,16 @@ def test_pickled_kernels_networks_and_samples_load():
     np.testing.assert_array_equal(unpickled("samples").weights, ANSWERS["samples"]["weights"])
 
 
-def test_pickled_estimators_load_or_name_the_versions():
-    with pytest.raises(ImportError, match=rf"of expectedkernels 0.2.0 .* version {ek.__version__}"):
-        unpickled("ridge")
-
-
-def test_estimators_in_skops_files_load_or_name_the_versions():
+def from_skops():
     skops = pytest.importorskip("skops.io")
     path = SAVED / "ridge.skops"
+    return skops.load(path, trusted=skops.get_untrusted_types(file=path))
+
+
+@pytest.mark.parametrize("load", [lambda: unpickled("ridge"), from_skops])
+def test_estimators_name_the_versions(load):
     with pytest.raises(ImportError, match=rf"of expectedkernels 0.2.0 .* version {ek.__version__}"):
-        skops.load(path, trusted=skops.get_untrusted_types(file=path))
+        load()
 
 
 NEAR = [[1.0, 0.5], [0.5, 1.0]]

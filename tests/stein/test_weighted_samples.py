@@ -393,7 +393,7 @@ def test_a_proposal_that_visits_both_modes_keeps_their_masses():
         ([np.nan] * 12, {}, "log-weights: numbers, or -inf"),
         ([-np.inf] * 12, {}, "but not for all"),
         ([0.0] * 12, {"weights": "raw"}, "Got weights='raw'. Leave out log_weights"),
-        ([0.0] * 12, {"signed": True}, "weights='signed' are"),
+        ([0.0] * 12, {"signed": True}, "Got weights='signed'. Leave out log_weights"),
     ],
 )
 def test_mistakes_are_told(logs, options, match):
