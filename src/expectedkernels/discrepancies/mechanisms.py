@@ -211,10 +211,9 @@ class Effect:
 
 def _ancestors(network: BayesianNetwork, variables: Sequence[int]) -> list[int]:
     """Some variables and all that come before them."""
-    found, todo = set(variables), list(variables)
-    while todo:
-        new = set(network.parents[todo.pop()]) - found
-        found, todo = found | new, [*todo, *new]
+    found = list(dict.fromkeys(variables))
+    for v in found:  # grows
+        found += [u for u in network.parents[v] if u not in found]
     return sorted(found)
 
 

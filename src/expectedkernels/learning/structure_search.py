@@ -193,7 +193,7 @@ class Logical:
             below = dict.fromkeys(self.input_of[edge] for unit in sums for edge in self.edges[unit])
             products = [u for u in below if (self.seen[u] & states).bit_count() > 1]
 
-    def _present(self, unit: int, variable: int) -> list[int]:
+    def present(self, unit: int, variable: int) -> list[int]:
         """The states of a variable that are left below a unit."""
         bits = (self.seen[unit] & self.states[variable]) >> self.first[variable]
         return [state for state in range(self.cardinalities[variable]) if bits >> state & 1]
@@ -201,7 +201,7 @@ class Logical:
     def _product_copies(
         self, unit: int, node: int, variable: int, copies: dict[int, dict[int, int]]
     ) -> dict[int, int]:
-        below, new, present = (self.left[unit], self.right[unit]), {}, self._present(unit, variable)
+        below, new, present = (self.left[unit], self.right[unit]), {}, self.present(unit, variable)
         for state in present[::-1] if self.cardinalities[variable] == 2 else present:
             pair = (copies[x][state] if x in copies else x for x in below)
             new[state] = self.add_product(node, *pair)
@@ -217,9 +217,9 @@ class Logical:
         level.edges += old
         level.moved += moved
         if not self._is_decision(unit):
-            return {state: first + state for state in self._present(unit, variable)}
+            return {state: first + state for state in self.present(unit, variable)}
         new = {}
-        for state in self._present(unit, variable):
+        for state in self.present(unit, variable):
             kept, inputs = [], []
             for row, edge in enumerate(old):
                 below = self.input_of[edge]

@@ -193,9 +193,10 @@ class IncompleteSearch:
         self.beta = beta
         self.totals = np.maximum(weights.sum(axis=1), np.finfo(np.float64).tiny).tolist()
         self._theta = np.ones(len(self.circuit.sum_of))
-        for edges, weights_at in zip(start, map(_dense, blocks), strict=True):
-            if edges is not None and weights_at is not None:
-                self._theta[edges] = weights_at
+        for edges, block in zip(start, blocks, strict=True):
+            if edges is not None and block.numbers is not None:
+                numbers = block.numbers
+                self._theta[edges] = numbers.toarray() if sparse.issparse(numbers) else numbers
         schema = Schema(tuple(tree.cardinalities))
         self._sets = [Data(schema, X[w > 0], w[w > 0]) for w in weights]
         self.rows = self._sets[0].held
@@ -259,11 +260,6 @@ class IncompleteSearch:
         return em.em(state, **options, pseudocount=beta, progress=False)
 
 
-def _dense(block: Any) -> Any:
-    """The numbers of a block as a matrix, None if it has none."""
-    return block.numbers.toarray() if sparse.issparse(block.numbers) else block.numbers
-
-
 def _inherit(circuit: Logical, done: Split, theta: FloatArray) -> None:
     """Give the edges of a split the weights for which the distribution stays the same.
 
@@ -297,8 +293,7 @@ def _mass(circuit: Logical, unit: int, variable: int, mass: dict[int, Any]) -> A
     if unit in mass:
         return mass[unit]
     only = np.zeros(circuit.cardinalities[variable])
-    bits = (circuit.seen[unit] & circuit.states[variable]) >> circuit.first[variable]
-    only[bits.bit_length() - 1] = 1.0
+    only[circuit.present(unit, variable)] = 1.0
     return only
 
 

@@ -184,11 +184,11 @@ class Potential:
         found: dict[tuple[int, ...], list[Scaled]] = {}
         constant = 0.0
         for scope, table in factors:
-            axes = sorted(scope)
-            kept = tuple(v for v in axes if cards[v] > 1)
-            numbers, top = scaled(np.asarray(table, dtype=np.float64))
+            order = sorted(range(len(scope)), key=scope.__getitem__)
+            kept = tuple([scope[i] for i in order if cards[scope[i]] > 1])
+            data = np.asarray(table, dtype=np.float64).transpose(order)
+            numbers, top = scaled(data.reshape([cards[v] for v in kept]))
             constant += top
-            numbers = numbers.placed(scope, axes).shaped([cards[v] for v in kept])
             found.setdefault(kept, []).append(numbers)
         found.pop((), None)
         tables = {}
@@ -429,8 +429,9 @@ def inverse(x: Any) -> Any:
 def solved(table: Scaled, maximise: bool = False) -> Solved:
     """The table of a stage and its message: sums over the states of its variable, or maxima."""
     kept: Any = table
-    if maximise:
-        kept, totals = _largest(table.data)
+    if maximise:  # the first place of the largest, in few bytes
+        kept = table.data.argmax(axis=0).astype(np.min_scalar_type(len(table.data)))
+        totals = table.data.max(axis=0)
     elif table.is_log:
         highest = table.data.max(axis=0)
         highest = np.where(highest > -np.inf, highest, 0.0)
@@ -616,16 +617,6 @@ def most_probable_states(plan: MessagePlan, weights: Weights) -> Any:
     for stage, now in zip(reversed(plan.stages), reversed(found), strict=True):
         states[stage.variable] = now.table[tuple(states[u] for u in stage.context)]
     return states.astype(np.float64)
-
-
-def _largest(table: Any) -> tuple[Any, Any]:
-    """The first place of the largest entry along the first axis, in few bytes, and that entry."""
-    best = np.array(table[0])
-    choice = np.zeros(best.shape, dtype=np.min_scalar_type(len(table)))
-    for state in range(1, len(table)):
-        choice[table[state] > best] = state
-        np.maximum(best, table[state], out=best)
-    return choice, best
 
 
 SMALL_MESSAGE = LOWEST / 4
