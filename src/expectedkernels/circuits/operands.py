@@ -502,7 +502,7 @@ def _size_in(form: str, circuit: Circuit, evidence: Evidence) -> dict[str | None
     if operand.is_signed:
         return {}
     some = slice(None, None, max(1, evidence.n_rows // SAMPLE))
-    key = "reach", int(4 * evidence.openness)
+    key = "reach", int(4 * evidence.missing_fraction)
     reach = operand.cached(key, lambda: mean_reach(circuit, evidence.rows(some)))
     units, products, terms = np.asarray(found.count) * reach
     set_up = -(-evidence.n_rows // CONDITIONALS) * vtree.n_nodes * CONDITION_COST

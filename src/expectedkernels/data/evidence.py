@@ -135,7 +135,7 @@ class Column:
         return self.values[: np.count_nonzero(~(missing if missing.ndim == 1 else missing[:, 0]))]
 
     @property
-    def openness(self) -> float:
+    def missing_fraction(self) -> float:
         """The share of states, or of components, that statements leave on average."""
         if self.weights is not None:
             return float(np.mean(self.weights > 0))
@@ -206,11 +206,11 @@ class Evidence:
         return Evidence(self.domains, columns=columns)
 
     @cached_property
-    def openness(self) -> float:
+    def missing_fraction(self) -> float:
         """How much the rows leave open, from zero (complete) to one (nothing observed)."""
         if self.values is not None:
             return float(np.isnan(self.values).mean())
-        return float(np.mean([column.openness for column in self._columns.values()]))
+        return float(np.mean([column.missing_fraction for column in self._columns.values()]))
 
     def patterns(self, vtree: Vtree, few: int = FEW_ROWS) -> Patterns:
         """The distinct restrictions of the rows to every vtree node, kept for the next time.

@@ -765,7 +765,7 @@ def kdsd_test(
     null : "auto", "model", "gibbs" or "signs"
         How samples under the hypothesis come about. "model": independent ones of the target, if it
         is a circuit, compiles to one, or is a function of at most 2^18 states. "gibbs": Gibbs
-        chains that lead from the samples to a hub and back, for all other targets. Both keep
+        chains that lead from the samples to a root and back, for all other targets. Both keep
         the level exactly for independent samples of any size, and so do the Langevin chains that
         take their place over the reals ("auto"). "signs": random signs (wild
         bootstrap), for the samples of a Markov chain; the level holds for many samples. "auto":
@@ -826,14 +826,14 @@ def kdsd_test(
     checks.check_count("kdsd_test", "n_null", n_null, 1, error=DataError)
     null, d, generator = _checked_null(null, change, refit), points.shape[1], null_generator(rng)
     default: Any = lambda scale: ExpHamming(None if scale == 1.0 else scale / d)  # noqa: E731
-    hub = points
+    root = points
     if real:
         if null not in ("auto", "signs"):
             what = "A density over the reals is tested by Langevin chains, null='auto', or by signs"
             raise DataError(f"{what}. Got null={null!r}, which 'refit' needs as well.")
         if null == "auto":  # the default kernel is that of what all samples have in common
-            hub = langevin.langevin_sweeps(found, points[None], generator, reverse=True)[0]
-        default = partial(langevin.median_kernel, found, hub)
+            root = langevin.langevin_sweeps(found, points[None], generator, reverse=True)[0]
+        default = partial(langevin.median_kernel, found, root)
     kernels = kernels_of(k, default)
 
     def steins(model: Any) -> list[Any]:
@@ -850,7 +850,7 @@ def kdsd_test(
             signs = steins(found), points, n_null, 0.5 if change is None else change
             kind, values = null, _signed_statistics(*signs, generator)
     elif real:
-        chains = langevin.langevin_sweeps(found, np.tile(hub, (n_null, 1, 1)), generator)
+        chains = langevin.langevin_sweeps(found, np.tile(root, (n_null, 1, 1)), generator)
         kind, samples = "langevin", np.concatenate([points[None], chains])
         values = statistic(steins(found), samples)
     else:

@@ -31,7 +31,7 @@ from expectedkernels.engine.operations import TensorLevels, Workspace, in_double
 from expectedkernels.engine.passes import EdgeCounts, count, up
 from expectedkernels.engine.scaled import safe_log
 from expectedkernels.learning import minibatch, training_data
-from expectedkernels.learning.minibatch import CAPTURED, Batch, Card, Trained, circuit_of, stepped
+from expectedkernels.learning.minibatch import CAPTURED, Batch, Trained, circuit_of, stepped
 from expectedkernels.learning.training_data import VALID, Data, Result, Rows, Step, shares, used_up
 
 NEEDED = "EM needs at least one row of data"
@@ -598,7 +598,7 @@ def epochs(
         size = n_rows if size is None and in_memory else size
         per_pass = 1 if size is None else sum(-(-rows // size) for rows in sizes)
         every = chain(np.linspace(*steps, n * per_pass).tolist(), repeat(steps[1]))
-        card = None
+        cuda = None
         for i in range(n):
             total, weight, counts = 0.0, 0.0, None
             for name, rows in data.chunks():
@@ -609,11 +609,11 @@ def epochs(
                     if size is None:
                         logs, counts = layer_counts(trained, rows, counts)
                     else:
-                        if card is None or not in_memory:
+                        if cuda is None or not in_memory:
                             many = in_memory or len(rows.weights) >= CAPTURED * size
-                            card = minibatch.card_of(trained, rows, size) if many else None
+                            cuda = minibatch.cuda_steps(trained, rows, size) if many else None
                         options = size, every, beta / n_rows, generator
-                        trained, logs = _pass(trained, rows, card, *options)
+                        trained, logs = _pass(trained, rows, cuda, *options)
                 total += logs
                 weight += float(rows.weights.sum())
             if counts is not None:
@@ -624,7 +624,7 @@ def epochs(
 def _pass(
     trained: Trained,
     data: Rows,
-    card: Card | None,
+    cuda: minibatch.CudaSteps | None,
     size: int,
     steps: Iterator[float],
     beta: float,
@@ -635,8 +635,8 @@ def _pass(
     order = np.arange(n_rows) if size >= n_rows else generator.permutation(n_rows)
     several = (order[i : i + size] for i in range(0, n_rows, size))
     batches = [Batch(rows, beta * len(rows), next(steps)) for rows in several]
-    if card is not None:
-        trained, total, batches = card.run(trained, batches)
+    if cuda is not None:
+        trained, total, batches = cuda.run(trained, batches)
     for rows, own_beta, step in batches:
         evidence = data.evidence if size >= n_rows else data.evidence.rows(rows)
         batch = Rows(evidence, data.weights[rows], data.numbers[rows], len(rows))

@@ -175,7 +175,7 @@ class Batch(NamedTuple):
     step: float
 
 
-class Card:
+class CudaSteps:
     """Data on a GPU, and steps of EM there.
 
     All weights lie in one list: those of stacks, side by side where units have the same number of
@@ -237,15 +237,15 @@ class Card:
         flat, like = self.joined(levels), self.levels.like
         rows = as_like(np.concatenate([batch.rows for batch in batches]), self.states)
         given = as_like(np.array([batch[1:] for batch in batches]), like).to(like.dtype)
-        told, at = [], 0
+        results, at = [], 0
         for batch, (beta, step) in zip(batches, given, strict=True):
             n = len(batch.rows)
             key = n, batch.beta > 0
             inputs = rows[at : at + n], beta, step, flat
             found, _ = replayed(self.captured, key, (self.trained,), self._step, inputs)
             flat, at = found[0], at + n
-            told.append(found[1])
-        sums, good = to_numpy(namespace(like).stack(told)).T
+            results.append(found[1])
+        sums, good = to_numpy(namespace(like).stack(results)).T
         left = [batch for batch, is_good in zip(batches, good, strict=True) if not is_good]
         levels = self.levels_of(flat)
         return replace(trained, levels=levels), float(sums[good > 0].sum()), left
@@ -291,7 +291,7 @@ class Card:
         return after
 
 
-def card_of(trained: Trained, data: Rows, size: int) -> Card | None:
+def cuda_steps(trained: Trained, data: Rows, size: int) -> CudaSteps | None:
     """The states of rows where the weights are.
 
     None if that is no GPU, there is no memory for them, or rows say other things than states.
@@ -312,4 +312,4 @@ def card_of(trained: Trained, data: Rows, size: int) -> Card | None:
     _ = levels.last_entries, levels.edge_entries, levels.room, levels.known_ranges
     xp = namespace(like)
     states = xp.concat([xp.astype(part, xp.int32) for part in parts], axis=1)
-    return Card(trained, states, sent_weights(data.weights, like))
+    return CudaSteps(trained, states, sent_weights(data.weights, like))

@@ -436,7 +436,7 @@ def by_contexts(vtree: Vtree, stages: MessagePlan, max_bytes: int) -> tuple[Circ
         log_z += found.top
         if log_z == -np.inf:
             raise checks.PropertyError(messages.NO_DISTRIBUTION)
-        shares.append(replace(stage, factors=(found.conditional.tightened(),)))
+        shares.append(replace(stage, factors=(found.conditional.with_largest_bound(),)))
     tables = Tensors(MessagePlan(tuple(shares), 0.0, is_normalized=True), max_bytes)
     cards = {stage.variable: stage.shape[0] for stage in shares}
     schema = Schema(tuple(map(cards.get, range(len(cards)))))

@@ -70,7 +70,7 @@ class Scaled(NamedTuple):
         data = np.asarray(spread(self.data, scope, axes), order="C")
         return Scaled(data, self.low, self.is_log)
 
-    def tightened(self) -> Scaled:
+    def with_largest_bound(self) -> Scaled:
         """The same numbers with the largest lower bound."""
         if self.is_log:
             return scaled_logs(self.data)
@@ -126,7 +126,7 @@ def product(parts: Sequence[Scaled], shape: Sequence[int]) -> Scaled:
         return Scaled(np.ones(shape), 0.0)
     low = sum([part.low for part in parts])
     if low < LOWEST:
-        parts = [part.tightened() for part in parts]
+        parts = [part.with_largest_bound() for part in parts]
         low = sum([part.low for part in parts])
     in_logs = low < LOWEST or True in [part.is_log for part in parts]
     arrays = [part.logs if in_logs else part.data for part in parts]
