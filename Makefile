@@ -71,8 +71,8 @@ $(VENV)/.test: pyproject.toml .ci/constraints.txt | $(VENV)/.created
 	$(PIP) --no-deps 'libcirkit>=0.3' 'spflow>=1.1' fast_pytorch_kmeans
 	@touch $@
 
-$(VENV)/.docs: $(VENV)/.test
-	$(PIP) --editable '.[docs]'
+$(VENV)/.docs: pyproject.toml .ci/constraints.txt | $(VENV)/.created
+	$(PIP) --constraint .ci/constraints.txt --editable '.[docs]'
 	@touch $@
 
 $(VENV)/.coverage: $(VENV)/.test
