@@ -148,23 +148,6 @@ def test_parts_that_favour_opposite_halves(shape, n, low):
         assert_close(actual, np.tile(given, copies), np.abs(values).max())
 
 
-@pytest.mark.parametrize("gamma", [10.0, 500.0, 1e5])
-def test_kernels_that_differ_by_thousands_of_nats(gamma):
-    # tables of a kernel whose own entries do not fit together into floats
-    p, q = (
-        ek.factorized([[0.0, 0.0, 0.0, 1.0], [1.0, 0.0]]),
-        ek.factorized([[1.0, 0, 0, 0], [0, 1.0]]),
-    )
-    assert_close(ek.expected_kernel(p, q, ek.RBF(gamma), log=True), -10.0 * gamma)
-    spread = ek.factorized([[0.25] * 4, [0.5, 0.5]])
-    expected = special.logsumexp([-gamma * (d**2 + 1) for d in range(4)], b=1 / 8)
-    expected = np.logaddexp(expected, special.logsumexp([-gamma * d**2 for d in range(4)], b=1 / 8))
-    assert_logs_close(ek.expected_kernel(p, spread, ek.RBF(gamma), log=True), expected)
-    both = ek.RBF(gamma) + ek.RBF(2 * gamma)
-    expected = np.logaddexp(-10.0 * gamma, -20.0 * gamma)
-    assert_close(ek.expected_kernel(p, q, both, log=True), expected)
-
-
 @settings(max_examples=60)
 @given(st.data(), domains(max_worlds=64), rngs, st.sampled_from([20, 150]))
 def test_numbers_of_all_sizes(data, cards, rng, digits):

@@ -152,13 +152,6 @@ def test_gaussian_mixtures_have_the_right_density(seed):
     assert abs(p.log_partition()) < 1e-12
 
 
-def test_gaussian_mixtures_of_one_variable_take_vectors():
-    p = gaussian_mixture([0.4, 0.6], [0.0, 3.0], [1.0, 0.25])
-    assert p.n_variables == 1
-    expected = 0.4 * norm.pdf(1.0) + 0.6 * norm.pdf(1.0, 3.0, 0.5)
-    assert_close(np.exp(p.log_likelihood([[1.0]])), np.array([expected]))
-
-
 @pytest.mark.parametrize("density", [None, 0.1, 0.5, 1.0])
 @given(seeds)
 def test_random_circuits_are_distributions(density, seed):

@@ -253,20 +253,6 @@ def test_condensing_is_right_where_it_would_not_be_chosen(monkeypatch):
     check_many_rows(p, with_holes(p.sample(1200, rng=1), 0.5), p.sample(40, rng=2))
 
 
-def test_conditionals_on_both_sides_and_equal_rows():
-    p = chain(12)
-    E = with_holes(p.sample(300, rng=1), 0.7)
-    E = np.concatenate([E, E[::-1]])
-    gram = ek.expected_kernel(p, p, ek.ExpHamming(), evidence_p=E, evidence_q=E)
-    assert_close(gram, gram.T)
-    assert_close(gram, gram[::-1, ::-1])
-    assert_close(
-        gram[:5, :5],
-        ek.expected_kernel(p, p, ek.ExpHamming(), evidence_p=E[:5], evidence_q=E[:5]),
-    )
-    assert np.linalg.eigvalsh(gram).min() > -1e-10 * len(E)
-
-
 def real_circuit():
     """Normals, intervals, points and states side by side."""
     first = Real(np.array([[0.2, 0.5, 0.3], [0.6, 0.0, 0.4]]), np.array([0.0, 2.0, 1.0]),

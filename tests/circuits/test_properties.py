@@ -163,25 +163,6 @@ def test_reasons_for_determinism(root, holds, reason):
         raise ValueError(verdict.reason)
 
 
-def test_determinism_of_merged_separated_and_enumerated_inputs():
-    # each of these becomes one product with one weight in a minimised circuit
-    twice = ek.Product([x(0), x(1)])
-    equal = [ek.Product([x(0), x(1)]) for _ in range(2)]
-    for root in (mix(twice, twice), mix(*equal), mix(mix(twice, pair(0, 1)), twice)):
-        assert ek.properties(root).deterministic.holds is False
-    assert (
-        "has two inputs that are not zero" in ek.properties(mix(twice, twice)).deterministic.reason
-    )
-    assert ek.properties(ek.Circuit.from_units(mix(twice, twice))).deterministic
-    # no single variable separates all three, but each pair is separated by one
-    root = mix(
-        ek.Product([x(0, 0, 3), x(1), x(2, 0)]),
-        ek.Product([x(0, 1, 3), x(1, 0), x(2)]),
-        ek.Product([ek.Categorical(0, [1, 1, 1]), x(1, 1), x(2, 1)]),
-    )
-    assert ek.properties(root).deterministic
-
-
 def equal_bits(a, b, rest):
     """x_a = x_b for one input and x_a != x_b for the other, which no one variable shows."""
     rest = [x(v) for v in rest]
@@ -423,26 +404,6 @@ def test_reasons_and_what_normals_and_conditionals_keep():
         )
     )
     assert deterministic(p.condition({1: 0.3}))
-
-
-@pytest.mark.parametrize(
-    ("p", "holds"),
-    [
-        (ek.factorized([[0.5, 0.5]] * 3), True),
-        (ek.gaussian_mixture([1.0], [[0.0, 1.0]], [[1.0, 1.0]]), True),
-        (ek.gaussian_mixture([0.5, 0.5], [0.0, 1.0], [1.0, 1.0]), False),
-        (
-            ek.gaussian_mixture([0.5, 0.5], [[0.0, 1.0]] * 2, [[1.0, 1.0]] * 2),
-            True,
-        ),  # one component
-        (ek.gaussian_mixture([0.5, 0.5], [[0.0, 1.0], [9.0, 9.0]], [[1.0, 1.0]] * 2), False),
-        (ek.hmm([0.5, 0.5], np.full((2, 2), 0.5), np.eye(2), length=4), True),
-        (ek.hmm([0.5, 0.5], np.full((2, 2), 0.5), np.full((2, 2), 0.5), length=4), True),
-        (ek.hmm([0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [0.1, 0.9]], length=4), False),
-    ],
-)
-def test_cases(p, holds):
-    assert deterministic(p).holds is holds
 
 
 @pytest.mark.parametrize(("points", "holds"), [((0.0, 1.0), True), ((1.0, 1.0), False)])

@@ -6,7 +6,6 @@ from hypothesis import given, strategies as st
 from scipy import sparse
 
 import expectedkernels as ek
-from assertions import assert_close
 from circuit_oracles import joint, random_blocks, random_domain
 from oracles import Inner, Real, Table
 from strategies import with_swaps
@@ -341,51 +340,6 @@ def test_no_unit_is_equal_to_another_or_useless(seed):
                 assert len(np.unique(weights, axis=0)) == block.n_units
 
 
-@given(seeds)
-def test_minimising_twice_changes_nothing(seed):
-    vtree, blocks = drawn_blocks(seed, zeros=0.4)
-    once = ek.Circuit.from_blocks(vtree, blocks)
-    twice = ek.Circuit.from_blocks(vtree, once.blocks)
-    assert twice.n_units == once.n_units
-    assert twice.n_edges == once.n_edges
-
-
-def test_equal_units_become_one_from_the_leaves_up():
-    table = Table(np.array([[0.2, 0.8], [0.2, 0.8], [0.5, 0.5]]))
-    # the first two products, and with them the two sums, are equal once tables are merged
-    weights = np.array([[0.5, 0.0, 0.5], [0.0, 0.5, 0.5]])
-    block = Inner(3, 2, np.arange(3), np.arange(3), weights)
-    vtree = ek.Vtree.from_nested(((0, 1), 2))
-    top = Inner(2, 1, np.array([0, 1]), np.array([0, 0]), np.array([[0.3, 0.7]]))
-    p = ek.Circuit.from_blocks(vtree, [table, table, block, Table(np.array([[0.1, 0.9]])), top])
-    assert [b.n_units for b in p.blocks] == [2, 2, 1, 1, 1]
-    assert p.blocks[2].n_products == 2
-    assert p.blocks[-1].csr.toarray().tolist() == [[1.0]]
-
-
-def test_equal_products_of_one_sum_add_their_weights():
-    table = Table(np.array([[0.2, 0.8], [0.2, 0.8]]))
-    root = Inner(2, 1, np.arange(2), np.arange(2), np.array([[0.25, 0.5]]))
-    p = ek.Circuit.from_blocks(PAIR, [table, table, root])
-    assert p.blocks[-1].csr.toarray().tolist() == [[0.75]]
-    cancelled = Inner(2, 1, np.arange(2), np.arange(2), np.array([[0.5, -0.5]]))
-    q = ek.Circuit.from_blocks(PAIR, [table, table, cancelled])
-    assert q.log_partition() == -np.inf
-
-
-def test_equal_and_zero_roots_keep_their_places():
-    table = Table(np.array([[0.2, 0.8], [0.0, 0.0]]))
-    root = Inner(2, 4, np.arange(2), np.zeros(2, int), np.array([[1, 0], [0, 1], [1, 1], [2, 0]]))
-    p = ek.Circuit.from_blocks(PAIR, [table, Table(np.array([[0.5, 0.5]])), root])
-    assert p.n_roots == 4
-    assert_close(np.exp(p.log_partition()), np.array([1.0, 0.0, 1.0, 2.0]))
-    unweighted = Inner(3, 3, np.array([0, 1, 0]), np.zeros(3, int), None)
-    p = ek.Circuit.from_blocks(PAIR, [table, Table(np.array([[0.5, 0.5]])), unweighted])
-    assert p.n_roots == 3
-    assert_close(np.exp(p.log_partition()), np.array([1.0, 0.0, 1.0]))
-    assert p.blocks[-1].n_products == 1
-
-
 @pytest.mark.parametrize("roots", [1, 3])
 @pytest.mark.parametrize("nested", [0, (0, 1), ((0, 1), (2, 3))])
 def test_circuits_that_are_zero_everywhere(nested, roots):
@@ -424,12 +378,3 @@ def test_equal_normal_components_become_one():
     block, place = normal.merged()
     assert (block.n_units, len(block.mean)) == (1, 1)
     assert place.tolist() == [0, 0, -1]
-
-
-def test_stacking_a_circuit_on_itself_shares_everything():
-    rng = np.random.default_rng(0)
-    vtree, cards = ek.Vtree.balanced(6), [2] * 6
-    p = ek.Circuit.from_blocks(vtree, random_blocks(rng, vtree, cards))
-    both = ek.algebra.stack([p, p])
-    assert both.n_roots == 2
-    assert sum(b.n_units for b in both.blocks[:-1]) == sum(b.n_units for b in p.blocks[:-1])

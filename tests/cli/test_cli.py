@@ -190,15 +190,14 @@ def test_info_of_a_circuit_that_is_not_structured(tmp_path):
     [
         (["learn", "absent.csv", "-o", "c.npz"], "absent.csv: No such file or directory"),
         (["learn", "ragged.csv", "-o", "c.npz"], "ragged.csv, line 2: expected 2 cells, found 3"),
-        (["learn", "good.csv", "-o", "absent/c.npz"], "The folder to write to does not exist"),
         (["learn", "good.csv", "-o", "folder.npz"], "Is a folder"),
         (
             ["learn", "good.csv", "-o", "c.npz", "--valid", "wide.csv"],
             "wide.csv must have the same columns as good.csv. Got '0', '1', '2' and '0', '1'.",
         ),
         (
-            ["learn", "named.csv", "-o", "c.npz", "--valid", "others.csv"],
-            "others.csv must have the same columns as named.csv. Got 'a', 'c' and 'a', 'b'.",
+            ["learn", "twice.csv", "-o", "c.npz"],
+            "names of columns must be distinct, found 'a' twice",
         ),
         (["learn", "empty.csv", "-o", "c.npz"], "Column 1 of empty.csv has no values"),
         (["compile", "words.csv", "-o", "c.npz"], "words.csv, line 1: expected"),
@@ -206,7 +205,6 @@ def test_info_of_a_circuit_that_is_not_structured(tmp_path):
         (["info", "words.csv"], "expected a file that ends in .npz, .psdd, .jpc or .spn"),
         (["info", "words.npz"], "words.npz: expected a circuit written by save()"),
         (["info", "words.psdd"], "words.psdd, line 1: expected the header line 'psdd ...'"),
-        (["info", "absent.jpc"], "absent.jpc: No such file or directory"),
     ],
 )
 def test_bad_files_give_a_message_and_no_traceback(tmp_path, monkeypatch, arguments, message):
@@ -216,8 +214,7 @@ def test_bad_files_give_a_message_and_no_traceback(tmp_path, monkeypatch, argume
     (tmp_path / "good.csv").write_text("0,1\n1,0\n")
     (tmp_path / "ragged.csv").write_text("0,1\n1,0,1\n")
     (tmp_path / "wide.csv").write_text("0,1,1\n")
-    (tmp_path / "named.csv").write_text("a,b\n0,1\n")
-    (tmp_path / "others.csv").write_text("a,c\n0,1\n")
+    (tmp_path / "twice.csv").write_text("a,a\n1,2\n")
     (tmp_path / "empty.csv").write_text("0,\n1,\n")
     (tmp_path / "cut.uai").write_text("MARKOV 2 2 2 1 2 0")
     (tmp_path / "folder.npz").mkdir()

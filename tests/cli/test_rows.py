@@ -134,7 +134,6 @@ def test_words_that_were_not_learned_are_missing_and_said(folder):
             "--proba and --set are for classes, and 'age' holds numbers",
         ),
         (["--target", "age"], "lacks columns of patients.csv: 'pressure'"),
-        (["--target", "pressure", "-o", "absent/p.csv"], "The folder to write to does not exist"),
     ],
 )
 def test_wrong_questions_get_a_line(folder, options, message):

@@ -8,8 +8,6 @@ from expectedkernels.arrays import Place
 from expectedkernels.engine.blocks import (
     DENSE_BELOW,
     Inner,
-    at_nodes,
-    from_leaves,
     from_root,
     inner,
 )
@@ -40,14 +38,6 @@ def test_blocks_keep_their_meaning(seed):
         assert block.n_units == (n_products if given_weights is None else n_units)
         expected = by_definition(left, right, None if given_weights is None else weights, A, B)
         np.testing.assert_allclose(evaluate(block, A, B), expected, rtol=1e-12, atol=1e-14)
-
-
-def test_identity_inputs_are_not_stored():
-    block = inner([0, 1, 2], [0, 1, 2], None, 3, 4)
-    assert block.left is None
-    assert block.right.tolist() == [0, 1, 2]  # unit 3 is not taken
-    assert block.index("left").tolist() == [0, 1, 2]
-    assert inner([0, 2, 1], [0, 1, 2], None, 3, 3).left.tolist() == [0, 2, 1]
 
 
 @pytest.mark.parametrize("form", [sparse.csr_array, sparse.coo_array])
@@ -85,27 +75,6 @@ def test_sparse_form_has_no_stored_zeros_and_sorted_indices(xp):
     csr = Inner(3, 2, None, None, messy).csr
     assert csr.indices.tolist() == [1, 2]
     np.testing.assert_array_equal(Inner(2, 2, None, None, None).csr.toarray(), np.eye(2))
-
-
-def test_inputs_are_written_out_on_the_host(xp):
-    block = Inner(2, 2, Place(xp).move(np.array([1, 0])), None, None)
-    assert isinstance(block.index("left"), np.ndarray)
-    assert block.index("left").tolist() == [1, 0]
-    assert block.index("right").tolist() == [0, 1]
-
-
-@pytest.mark.parametrize("vtree", VTREES, ids=str)
-def test_leaves_are_told_their_variables(vtree):
-    found = at_nodes(vtree, lambda node, variable: (node, variable), lambda node: (node, -1))
-    assert found == list(enumerate(vtree.variable.tolist()))
-    alone = at_nodes(vtree, None, lambda node: node)
-    assert alone == [None if vtree.is_leaf(i) else i for i in range(vtree.n_nodes)]
-
-
-@pytest.mark.parametrize("vtree", VTREES, ids=str)
-def test_what_is_found_below_goes_up(vtree):
-    scopes = from_leaves(vtree, lambda _, variable: [variable], lambda _, a, b: a + b)
-    assert scopes == [vtree.scope(node).tolist() for node in range(vtree.n_nodes)]
 
 
 @pytest.mark.parametrize("vtree", VTREES, ids=str)

@@ -4,7 +4,7 @@ from hypothesis import given, settings, strategies as st
 
 import expectedkernels as ek
 from assertions import assert_close, assert_logs_close
-from strategies import delta_twin, kernels, points, rate_twin, rngs
+from strategies import kernels, points, rate_twin, rngs
 
 RATES = [0.3, 2.0, [0.5, 0.0, 1.5]]
 
@@ -30,15 +30,6 @@ def test_kernels_with_rates(name, gamma):
     assert_gram(twin, rng.normal(size=(4, 3)), rng.normal(size=(5, 3)))
     X, Y = (points(rng, (3, 3, 3), n) for n in (6, 4))
     assert_gram(twin, X, Y)
-
-
-def test_hamming_and_delta():
-    X = np.array([[0, 0, 1, 2], [0, 1, 1, 0]])
-    assert_close(ek.ExpHamming()(X), np.exp(-np.array([[0, 2], [2, 0]]) / 4))
-    assert ek.ExpHamming().gamma is None
-    X, Y = (points(np.random.default_rng(0), (2, 3), n) for n in (7, 5))
-    assert_gram(delta_twin(), X, Y)
-    np.testing.assert_array_equal(ek.Delta()([[0.5], [0.5]]), np.ones((2, 2)))
 
 
 @settings(max_examples=40)
