@@ -86,7 +86,7 @@ def marginalize(f: Circuit, variables: VariablesLike) -> Circuit:
     f = host_for(f, "marginalize")
     sizes = log_up(f, None).values
     if np.abs(sizes[np.isfinite(sizes)]).max(initial=0.0) < FAR:
-        found = Circuit.from_blocks(*_projected(f, kept)).with_schema(f.schema.subset(kept))
+        result = Circuit.from_blocks(*_projected(f, kept)).with_schema(f.schema.subset(kept))
     else:  # sums of some units leave the range of doubles, those of normalised ones do not
         units = minimize(f.vtree, f.blocks)
         logs = [log_sizes(block.flat[0]) for block in units]
@@ -99,10 +99,10 @@ def marginalize(f: Circuit, variables: VariablesLike) -> Circuit:
             roots = np.exp(totals)
         require_range(roots, len(roots), roots, *MARGINAL)
         normalised = Circuit.from_blocks(f.vtree, blocks).with_schema(f.schema)
-        found = with_root_weights(
+        result = with_root_weights(
             marginalize(normalised, sorted(gone)), np.diag(roots), MARGINAL[0]
         )
-    return replace(found, nonnegative=f.nonnegative)
+    return replace(result, nonnegative=f.nonnegative)
 
 
 def _projected(f: Circuit, kept: list[int]) -> tuple[Vtree, list[Input | Inner]]:
@@ -232,7 +232,7 @@ def _common_edges(one: Any, other: Any, pairs: Pairs, alive: Any) -> tuple[Any, 
     pair, edge = inputs.runs(one.indptr[units], sizes)
     starts, counts = other.indptr[partners[pair]], np.diff(other.indptr)[partners[pair]]
     ends = np.cumsum(counts)
-    found = [(np.zeros(0, dtype=np.intp),) * 3]
+    edges = [(np.zeros(0, dtype=np.intp),) * 3]
     begin = kept = 0
     while begin < len(pair):
         reached = ends[begin] - counts[begin] + CHUNK
@@ -241,11 +241,11 @@ def _common_edges(one: Any, other: Any, pairs: Pairs, alive: Any) -> tuple[Any, 
         row += begin
         keep = np.flatnonzero(alive(one.indices[edge[row]], other.indices[partner]))
         row = row[keep]
-        found.append((pair[row], edge[row], partner[keep]))
+        edges.append((pair[row], edge[row], partner[keep]))
         kept += len(row)
         require_memory(80.0 * kept, PRODUCT, FEWER_UNITS)  # with the products made of them
         begin = stop
-    first, second, third = map(np.concatenate, zip(*found, strict=True))
+    first, second, third = map(np.concatenate, zip(*edges, strict=True))
     return first, second, third
 
 
@@ -476,11 +476,11 @@ def _power(f: Circuit, alpha: float, what: str) -> Circuit:
 
     def powers(numbers: Any, factor: Any = 1.0) -> Any:
         with np.errstate(over="ignore", under="ignore"):
-            found = np.where(numbers != 0, np.where(numbers != 0, numbers, 1.0) ** alpha, 0.0)
-            found = found * factor
+            result = np.where(numbers != 0, np.where(numbers != 0, numbers, 1.0) ** alpha, 0.0)
+            result = result * factor
         used = np.count_nonzero(numbers)
-        require_range(found, used, found, f"The power {alpha:g}", advice)
-        return found
+        require_range(result, used, result, f"The power {alpha:g}", advice)
+        return result
 
     def leaf(node: int, variable: int) -> Input:
         block = f.input(variable)
@@ -536,8 +536,8 @@ def logarithm(f: Circuit) -> Circuit:
 
     def leaf(node: int, variable: int) -> Any:
         numbers = np.asarray(f.input(variable).numbers)
-        seen = numbers > 0
-        return Table(np.concatenate([seen, np.log(np.where(seen, numbers, 1.0))]))
+        positive = numbers > 0
+        return Table(np.concatenate([positive, np.log(np.where(positive, numbers, 1.0))]))
 
     def inner_at(node: int) -> Any:
         block: Any = f.blocks[node]

@@ -486,9 +486,9 @@ def distinct_pairs(first: Any, second: Any, shape: tuple[int, int]) -> tuple[tup
     if n_keys > FLAGS * len(keys) + 1024:
         distinct, place = np.unique(keys, return_inverse=True)
     else:
-        seen = np.zeros(n_keys, dtype=np.bool_)
-        seen[keys] = True
-        distinct, place = np.flatnonzero(seen), (np.cumsum(seen) - 1)[keys]
+        flags = np.zeros(n_keys, dtype=np.bool_)
+        flags[keys] = True
+        distinct, place = np.flatnonzero(flags), (np.cumsum(flags) - 1)[keys]
     return np.divmod(distinct, max(1, shape[1])), place.reshape(-1)
 
 
@@ -570,8 +570,8 @@ def content_keys(Z: Any) -> tuple[Any, Any]:
     """
     ranks = [np.zeros(len(Z), dtype=np.uint32) for _ in Z.T]  # 0 where a value is missing
     for x, own in zip(Z.T, ranks, strict=True):
-        seen = ~np.isnan(x)
-        own[seen] = np.unique(x[seen], return_inverse=True)[1].reshape(-1) + 1
+        observed = ~np.isnan(x)
+        own[observed] = np.unique(x[observed], return_inverse=True)[1].reshape(-1) + 1
     columns = np.zeros(Z.shape[1], dtype=np.uint64)
     for _ in range(ROUNDS):  # rows are told apart by columns, and these by rows
         rows = np.zeros(len(Z), dtype=np.uint64)

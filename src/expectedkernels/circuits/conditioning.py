@@ -98,10 +98,10 @@ def _sent(circuit: Circuit, levels: TensorLevels, evidence: Evidence | None) -> 
     if evidence is None:
         ones = like.new_ones((levels.n_atoms, 1))
         return Atoms(ones if real else States(states, levels.n_atoms))
-    found = _general(circuit, evidence, levels.room)
-    parts: list[Any] = [found.values, found.scale, found.raised]
+    leaf_values = _general(circuit, evidence, levels.room)
+    parts: list[Any] = [leaf_values.values, leaf_values.scale, leaf_values.raised]
     parts = [None if x is None else as_like(x.reshape(len(x), -1), like) for x in parts]
-    return Atoms(parts[0].to(like.dtype), parts[1], found.low, parts[2])
+    return Atoms(parts[0].to(like.dtype), parts[1], leaf_values.low, parts[2])
 
 
 def _general(circuit: Circuit, evidence: Evidence, room: float) -> Atoms:
@@ -214,8 +214,8 @@ def atom_logs(circuit: Circuit, evidence: Evidence, modes: bool = False) -> Any:
         column = evidence.column_of_values(variable)
         if column is not None:
             block = circuit.input(variable)
-            found = block.log_modes(column) if modes else block.log_weights(column)
-            logs[first:stop] = found[:, column.codes]
+            column_logs = block.log_modes(column) if modes else block.log_weights(column)
+            logs[first:stop] = column_logs[:, column.codes]
     return logs
 
 
@@ -250,8 +250,8 @@ def normalized_blocks(
         below = left[1][a] + right[1][b]
         return scaled(node, logs[node] + below[blocks[node].columns])
 
-    found = from_leaves(vtree, lambda node, _: scaled(node, logs[node]), inner)
-    return [block for block, _ in found], found[-1][1]
+    result = from_leaves(vtree, lambda node, _: scaled(node, logs[node]), inner)
+    return [block for block, _ in result], result[-1][1]
 
 
 Blocks = tuple[Input | Inner, ...]
@@ -294,19 +294,19 @@ def all_values(
     Those of raised values are right for what flows through the root unless they must be `exact`.
     """
     if levels is not None:
-        found = passes.up(levels, observed(circuit, levels, evidence), work, values_only=exact)
-        if not found.has_raised or (not exact and certain(found).all()):
-            return found
+        forward = passes.up(levels, observed(circuit, levels, evidence), work, values_only=exact)
+        if not forward.has_raised or (not exact and certain(forward).all()):
+            return forward
     return log_up(circuit, evidence)
 
 
-def certain(found: Up) -> Any:
+def certain(forward: Up) -> Any:
     """Which rows are right although small values were raised: little flows through these."""
-    values = found.values[found.levels.roots]
+    values = forward.values[forward.levels.roots]
     if len(values) > 1:
         return np.zeros(values.shape[1:] or 1, dtype=np.bool_)
     # a sum is zero only if all its terms are
-    return np.atleast_1d(to_numpy(passes.down(found).trusted | (values[0] == 0)))
+    return np.atleast_1d(to_numpy(passes.down(forward).trusted | (values[0] == 0)))
 
 
 def flat_edges(circuit: Circuit) -> Flat:
@@ -330,7 +330,7 @@ def _flat(levels: Levels) -> Flat:
 
 
 @dataclass(frozen=True, eq=False)
-class Reached:
+class ActiveEdges:
     """The edges that take part given rows of evidence.
 
     Attributes
@@ -368,7 +368,7 @@ class Reached:
         return places * self.n_rows + rows
 
 
-def reached_edges(circuit: Circuit, evidence: Evidence, alike: bool = True) -> Reached:
+def active_edges(circuit: Circuit, evidence: Evidence, alike: bool = True) -> ActiveEdges:
     """The edges that take part given rows of evidence that are possible.
 
     An input unit of a real variable that is observed has one edge, to the observed value. Rows that
@@ -377,13 +377,13 @@ def reached_edges(circuit: Circuit, evidence: Evidence, alike: bool = True) -> R
     patterns = evidence.patterns(circuit.vtree, *(() if alike else (evidence.n_rows,)))
     first = None if patterns.is_uniform else patterns.first_rows(circuit.vtree)
     values = all_values(circuit, levels_of(circuit), evidence, exact=True)
-    found = reached_in(circuit, values, first)
-    return _at_points(circuit, evidence, found) if None in circuit.cardinalities else found
+    active = active_edges_in(circuit, values, first)
+    return _at_points(circuit, evidence, active) if None in circuit.cardinalities else active
 
 
-def _at_points(circuit: Circuit, evidence: Evidence, found: Reached) -> Reached:
+def _at_points(circuit: Circuit, evidence: Evidence, active: ActiveEdges) -> ActiveEdges:
     """The same with edges to observed values in the place of those to components."""
-    level, n = circuit.levels.levels[0], len(found.keys)
+    level, n = circuit.levels.levels[0], len(active.keys)
     seen: list[Any] = [()] * len(level.nodes)
     value = np.full((len(level.nodes), evidence.n_rows), -1)
     for leaf, (variable, _, _) in enumerate(circuit.atom_slices):
@@ -391,19 +391,19 @@ def _at_points(circuit: Circuit, evidence: Evidence, found: Reached) -> Reached:
             column = evidence.column(variable)
             seen[leaf] = column.seen
             value[leaf] = np.where(column.codes < len(seen[leaf]), column.codes, -1)
-    leaf_of = circuit.levels.atom_numbers[0][found.keys]
-    value = value[leaf_of, found.rows[:n]]
+    leaf_of = circuit.levels.atom_numbers[0][active.keys]
+    value = value[leaf_of, active.rows[:n]]
     starts, sizes = _atom_starts(level, seen)[leaf_of], np.diff(level.product_starts)[leaf_of]
-    atom = found.keys - level.product_starts[leaf_of]
+    atom = active.keys - level.product_starts[leaf_of]
     keys = starts + np.where(value < 0, atom, sizes + value)
-    units = found.numbered(flat_edges(circuit).units[found.edges])[:n]
-    kept = np.ones(len(found.edges), dtype=np.bool_)
+    units = active.numbered(flat_edges(circuit).units[active.edges])[:n]
+    kept = np.ones(len(active.edges), dtype=np.bool_)
     kept[1:n] = (value[1:] < 0) | (units[1:] != units[:-1])
-    shares = found.shares.copy()
+    shares = active.shares.copy()
     shares[:n][value >= 0] = 1.0
-    edges, rows, shares = (x[kept] for x in (found.edges, found.rows, shares))
+    edges, rows, shares = (x[kept] for x in (active.edges, active.rows, shares))
     keys = keys[kept[:n]]
-    return replace(found, edges=edges, rows=rows, shares=shares, keys=keys, seen=seen)
+    return replace(active, edges=edges, rows=rows, shares=shares, keys=keys, seen=seen)
 
 
 def _atom_starts(level: Level, seen: Any) -> Any:
@@ -412,20 +412,20 @@ def _atom_starts(level: Level, seen: Any) -> Any:
     return np.concatenate([[0], np.cumsum(np.diff(level.product_starts) + more)])
 
 
-def reached_in(circuit: Circuit, found: Up | LogValues, first: Any = None) -> Reached:
+def active_edges_in(circuit: Circuit, forward: Up | LogValues, first: Any = None) -> ActiveEdges:
     """The edges that take part, and their shares in their units."""
     flat, levels = flat_edges(circuit), circuit.levels
-    if isinstance(found, LogValues):
-        positive, atoms = found.values > -inf, found.atoms > -inf
+    if isinstance(forward, LogValues):
+        positive, atoms = forward.values > -inf, forward.atoms > -inf
     else:
-        positive, atoms = found.values > 0, found.atoms.values > 0
+        positive, atoms = forward.values > 0, forward.atoms.values > 0
     n_rows = positive.shape[1] if positive.ndim > 1 else 1
-    reached = np.zeros_like(positive)
-    reached[(levels.n_units - 1, *(() if first is None else (first[-1],)))] = True
+    used = np.zeros_like(positive)
+    used[(levels.n_units - 1, *(() if first is None else (first[-1],)))] = True
     parts: list[Any] = []
     for number in range(len(levels.levels) - 1, -1, -1):
         own = slice(flat.starts[number], flat.starts[number + 1])
-        alive = reached.take(flat.units[own], axis=0)
+        alive = used.take(flat.units[own], axis=0)
         inputs = flat.inputs[:, own]
         if number:
             alive &= positive.take(inputs[0], axis=0)
@@ -435,54 +435,54 @@ def reached_in(circuit: Circuit, found: Up | LogValues, first: Any = None) -> Re
         edge, *row = np.nonzero(alive)
         if number:
             below = inputs[:, edge]
-            reached[(below, *(row if first is None else [first[flat.nodes[below], row[0]]]))] = True
+            used[(below, *(row if first is None else [first[flat.nodes[below], row[0]]]))] = True
         parts.append((edge + own.start, *row))
     edges, *row = (np.concatenate(x[::-1]) for x in zip(*parts, strict=True))
     rows = row[0] if row else np.zeros_like(edges)
     if n_rows > 1:
         order = np.argsort(flat.units[edges] * n_rows + rows, kind="stable")
         edges, rows = edges[order], rows[order]
-    shares = _shares(flat, found, edges, rows)
+    shares = _shares(flat, forward, edges, rows)
     kept = shares >= TINY
     exact = bool(kept.all())
     if not exact:
         edges, rows, shares = edges[kept], rows[kept], shares[kept]
     n = int(np.searchsorted(flat.units[edges], levels.levels[0].stop))
-    return Reached(edges, rows, shares, flat.products[edges[:n]], n_rows, exact, first)
+    return ActiveEdges(edges, rows, shares, flat.products[edges[:n]], n_rows, exact, first)
 
 
-def _shares(flat: Flat, found: Up | LogValues, edges: Any, rows: Any) -> Any:
+def _shares(flat: Flat, forward: Up | LogValues, edges: Any, rows: Any) -> Any:
     """The shares of edges in their units; those of a unit and row lie together."""
     n = np.count_nonzero(edges < flat.starts[1])
     (left, right), units = flat.inputs.take(edges[n:], axis=1), flat.units.take(edges)
     lowest, weights = (flat.products[edges[:n]], rows[:n]), flat.weights.take(edges)
     starts = np.flatnonzero(np.diff(units, prepend=-1) | np.diff(rows, prepend=-1))
-    if isinstance(found, LogValues):
-        others = found.values[left, rows[n:]] + found.values[right, rows[n:]]
-        logs = np.concatenate([found.atoms[lowest], others]) + np.log(weights)
+    if isinstance(forward, LogValues):
+        others = forward.values[left, rows[n:]] + forward.values[right, rows[n:]]
+        logs = np.concatenate([forward.atoms[lowest], others]) + np.log(weights)
         return run_shares(logs, np.append(starts, len(logs)))[0]
-    values, atoms = (x.reshape(len(x), -1) for x in (found.values, found.atoms.values))
+    values, atoms = (x.reshape(len(x), -1) for x in (forward.values, forward.atoms.values))
     terms = np.concatenate([atoms[lowest], values[left, rows[n:]] * values[right, rows[n:]]])
     terms *= weights
     terms /= np.repeat(np.add.reduceat(terms, starts), np.diff(starts, append=len(terms)))
     return terms
 
 
-def conditional_blocks(circuit: Circuit, reached: Reached) -> tuple[Blocks, Any]:
+def conditional_blocks(circuit: Circuit, active: ActiveEdges) -> tuple[Blocks, Any]:
     """The blocks of conditionals with one root each, and the root of every row.
 
     Distinct units are numbered through. The key of a product is the number of its left unit times
     that of all units of all rows, plus the number of its right one.
     """
     flat, levels = flat_edges(circuit), circuit.levels
-    n_rows, kept, shares = reached.n_rows, reached.edges, reached.shares
+    n_rows, kept, shares = active.n_rows, active.edges, active.shares
     every = levels.n_units * n_rows
-    units = reached.numbered(flat.units.take(kept))
+    units = active.numbered(flat.units.take(kept))
     changes = np.concatenate([[True], units[1:] != units[:-1]])
     begins = np.append(np.flatnonzero(changes), len(units))
     numbers = np.zeros(every, dtype=np.intp)
     inputs = flat.inputs.take(kept, axis=1)
-    inputs = reached.numbered(inputs, flat.nodes[inputs])
+    inputs = active.numbered(inputs, flat.nodes[inputs])
     limits = [*(level.start * n_rows for level in levels.levels), every]
     cuts = np.searchsorted(units, limits).tolist()
     row_cuts = np.searchsorted(begins, cuts).tolist()
@@ -493,7 +493,7 @@ def conditional_blocks(circuit: Circuit, reached: Reached) -> tuple[Blocks, Any]
     for number, level in enumerate(levels.levels):
         a, b = row_cuts[number : number + 2]
         start, stop = cuts[number : number + 2]
-        keys, share, starts = reached.keys, shares[start:stop], begins[a : b + 1] - start
+        keys, share, starts = active.keys, shares[start:stop], begins[a : b + 1] - start
         if number:
             left, right = numbers.take(inputs[:, start:stop])
             keys = left * every + right
@@ -515,12 +515,12 @@ def conditional_blocks(circuit: Circuit, reached: Reached) -> tuple[Blocks, Any]
             own = starts, keys, share
             made = _inner_blocks(vtree, level, node, ends, own, firsts, counts, every)
         else:
-            made = _input_blocks(circuit, node, ends, (starts, keys, share), reached.seen)
+            made = _input_blocks(circuit, node, ends, (starts, keys, share), active.seen)
         for i, block in zip(level.nodes.tolist(), made, strict=True):
             blocks[i] = block
         first += len(some)
     roots = numbers[every - n_rows :] - firsts[-1]
-    return tuple(blocks), roots if reached.first is None else roots[reached.first[-1]]
+    return tuple(blocks), roots if active.first is None else roots[active.first[-1]]
 
 
 def _without_copies(keys: Any, shares: Any, starts: Any, n: int) -> tuple[Any, Any, Any]:
@@ -539,12 +539,12 @@ def _input_blocks(circuit: Circuit, node: Any, ends: Any, edges: Any, seen: Any)
     offset = begins[node] + (np.arange(len(node)) - ends[node]) * widths[node] - first_atom[node]
     flat = np.zeros(begins[-1])
     flat[np.repeat(offset, np.diff(starts)) + keys] = shares
-    cuts, made = begins.tolist(), []
+    cuts, blocks = begins.tolist(), []
     for i, (variable, _, _) in enumerate(circuit.atom_slices):
         block: Any = circuit.input(variable)
         numbers = flat[cuts[i] : cuts[i + 1]].reshape(-1, widths[i])
-        made.append(block.with_points(numbers, () if seen is None else seen[i]))
-    return made
+        blocks.append(block.with_points(numbers, () if seen is None else seen[i]))
+    return blocks
 
 
 def _inner_blocks(
@@ -568,12 +568,12 @@ def _inner_blocks(
     cuts = np.searchsorted(node, np.arange(len(level.nodes) + 1)).tolist()
     stops, units = starts[ends].tolist(), ends.tolist()
     n_left, n_right = (count[child].tolist() for child in children)
-    made = []
+    blocks = []
     for i in range(len(level.nodes)):
         products, some = slice(cuts[i], cuts[i + 1]), slice(stops[i], stops[i + 1])
         own = rows[some] - units[i], columns[some] - cuts[i], shares[some]
         n_units = units[i + 1] - units[i]
-        made.append(
+        blocks.append(
             inner_of_edges(left[products], right[products], own, n_units, n_left[i], n_right[i])
         )
-    return made
+    return blocks

@@ -121,8 +121,8 @@ class Unit:
         >>> ek.Product([ek.Categorical(0, [0.2, 0.3, 0.5]), ek.Gaussian(1, 0.0, 1.0)]).cardinalities
         (3, None)
         """
-        found = Graph(self).cardinalities
-        return tuple(found.get(v) for v in range(self.n_variables))
+        result = Graph(self).cardinalities
+        return tuple(result.get(v) for v in range(self.n_variables))
 
     def log_likelihood(self, X: RowsLike) -> Array:
         """The log of the unit's value at every row; NaN entries are marginalised out.
@@ -274,9 +274,9 @@ class Unit:
 
     def _repr_html_(self) -> str:
         graph = Graph(self)
-        found = {"units": len(graph.units), "edges": sum(map(len, graph.inputs))}
+        result = {"units": len(graph.units), "edges": sum(map(len, graph.inputs))}
         few = len(graph.units) <= FEW
-        return overview(repr(self), found, svg(graph_layout(graph)) if few else "")
+        return overview(repr(self), result, svg(graph_layout(graph)) if few else "")
 
 
 @public
@@ -423,10 +423,10 @@ class Graph:
     @cached_property
     def cardinalities(self) -> dict[int, int | None]:
         """The number of states of every variable in the scope, None for real variables."""
-        found: dict[int, int | None] = {}
+        result: dict[int, int | None] = {}
         for leaf in self.units:
             if isinstance(leaf, Leaf):
-                card = found.setdefault(leaf.variable, leaf.cardinality)
+                card = result.setdefault(leaf.variable, leaf.cardinality)
                 if card != leaf.cardinality:
                     first, second = (
                         "real" if c is None else f"discrete with {c} states"
@@ -436,7 +436,7 @@ class Graph:
                         f"All input units of variable {leaf.variable} must have the same domain. "
                         f"Found one that is {first} and one that is {second}."
                     )
-        return found
+        return result
 
     def describe(self, i: int) -> str:
         """A unit in words: its kind, its number and its scope."""
@@ -457,12 +457,12 @@ class Graph:
         for i, unit in enumerate(self.units):
             if unit.kind != "product":
                 continue
-            seen = 0
+            covered = 0
             for j in self.inputs[i]:
-                if seen & self.masks[j]:
-                    shared = show(seen & self.masks[j])
+                if covered & self.masks[j]:
+                    shared = show(covered & self.masks[j])
                     return f"{self.describe(i)} has inputs that share variables {shared}"
-                seen |= self.masks[j]
+                covered |= self.masks[j]
         return None
 
     def has_negative(self) -> str | None:
@@ -519,19 +519,19 @@ def union(masks: Iterable[int]) -> int:
     >>> union([1, 4, 5])
     5
     """
-    found = 0
+    result = 0
     for mask in masks:
-        if mask != found:  # inputs of a smooth sum share one integer
-            found = found | mask if found else mask
-    return found
+        if mask != result:  # inputs of a smooth sum share one integer
+            result = result | mask if result else mask
+    return result
 
 
 def _checked_inputs(inputs: Sequence[Unit], owner: str) -> tuple[Unit, ...]:
     units = tuple(inputs) if isinstance(inputs, Iterable) else ()
     wrong = [unit for unit in units if not isinstance(unit, Unit)]
     if wrong or not units:
-        found = f"{wrong[0]!r} among them" if wrong else repr(inputs)
-        raise CircuitError(f"A {owner} needs at least one input, in a list of units. Got {found}.")
+        got = f"{wrong[0]!r} among them" if wrong else repr(inputs)
+        raise CircuitError(f"A {owner} needs at least one input, in a list of units. Got {got}.")
     return units
 
 

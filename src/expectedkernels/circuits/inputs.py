@@ -70,13 +70,13 @@ def weighted_units(block: Any, weights: Any, what: str, advice: str) -> Any:
     matrix = block.csr if matrix is None else matrix
     n_used, sizes = 0, np.zeros(0)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        found = weights @ matrix
+        result = weights @ matrix
         if (weights.data != 1.0).any():  # what is passed on keeps its digits, however small it is
             sizes = abs(weights) @ abs(matrix)
             used = (weights != 0).astype(np.int64) @ (matrix != 0).astype(np.int64)
             n_used = (used > 0).sum()
-    require_range(found.data if sparse.issparse(found) else found, n_used, sizes, what, advice)
-    return block.with_numbers(found)
+    require_range(result.data if sparse.issparse(result) else result, n_used, sizes, what, advice)
+    return block.with_numbers(result)
 
 
 @np.errstate(divide="ignore")
@@ -499,9 +499,9 @@ class Real(Family):
         if column.logs is not None:
             return column.logs.T
         missing = np.isnan(column.values)
-        found = self.log_density(np.where(missing, 0.0, column.values))
-        xp = namespace(found)
-        return xp.where(as_like(missing[:, None], found), xp.zeros_like(found), found).T
+        logs = self.log_density(np.where(missing, 0.0, column.values))
+        xp = namespace(logs)
+        return xp.where(as_like(missing[:, None], logs), xp.zeros_like(logs), logs).T
 
     def log_modes(self, column: Any) -> Any:
         """The logs of the densities, (components, statements), the largest ones if not observed."""
@@ -515,9 +515,9 @@ class Real(Family):
         variance = shares @ self.spread + (shares * away).sum(axis=1)
         if evidence is not None:
             column = evidence.column(variable)
-            seen = column.values[column.codes]
-            mean = np.where(np.isnan(seen), mean, seen)
-            variance = np.where(np.isnan(seen), variance, 0.0)
+            observed = column.values[column.codes]
+            mean = np.where(np.isnan(observed), mean, observed)
+            variance = np.where(np.isnan(observed), variance, 0.0)
         return np.stack([mean, variance], axis=1)
 
     @property

@@ -153,7 +153,7 @@ class CircuitOperand:
         circuit, evidence = self.model, self.given
         if evidence is None or self.form != "conditionals":
             return circuit, evidence, None, None
-        reached = conditioning.reached_edges(circuit, evidence)
+        reached = conditioning.active_edges(circuit, evidence)
         if not reached.is_exact:
             return circuit, evidence, None, conditioning.log_up(circuit, evidence).values[-1]
         blocks, roots = conditioning.conditional_blocks(circuit, reached)
@@ -409,7 +409,7 @@ def joint_cost(a: AxisSize, b: AxisSize, width: int = 1) -> float:
 def mean_reach(circuit: Circuit, evidence: Evidence) -> Any:
     """The mean numbers of units, products and terms that a conditional needs, (3, nodes)."""
     flat, levels = conditioning.flat_edges(circuit), circuit.levels
-    reached = conditioning.reached_edges(circuit, evidence)
+    reached = conditioning.active_edges(circuit, evidence)
     units, products = flat.units[reached.edges], flat.products[reached.edges]
     node = flat.nodes[units]
     distinct = [np.unique(reached.numbered(x), return_index=True)[1] for x in (units, products)]

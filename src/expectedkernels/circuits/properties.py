@@ -51,18 +51,18 @@ def _on_blocks(graph: Graph) -> Verdict | None:
     Weights and values that are not zero are taken for one, so that numbers of blocks count the
     inputs of sums that were merged there.
     """
-    made: list[Unit] = []
+    new: list[Unit] = []
     try:
         for unit, inputs in zip(graph.units, graph.inputs, strict=True):
-            below = [made[j] for j in inputs]
+            below = [new[j] for j in inputs]
             if isinstance(unit, Sum):
-                made.append(Sum(below, unit.weights != 0))
+                new.append(Sum(below, unit.weights != 0))
             elif isinstance(unit, units.Leaf):
                 discrete = unit.cardinality is not None
-                made.append(units.Categorical(unit.variable, unit.probs != 0) if discrete else unit)  # type: ignore[attr-defined]
+                new.append(units.Categorical(unit.variable, unit.probs != 0) if discrete else unit)  # type: ignore[attr-defined]
             else:
-                made.append(units.Product(below))
-        vtree, blocks = circuit_blocks(made[-1], smooth=True)
+                new.append(units.Product(below))
+        vtree, blocks = circuit_blocks(new[-1], smooth=True)
         for mask, block in zip(node_masks(vtree), merge_equal(vtree, blocks), strict=True):
             if (block.flat[0] > 1.0).any():
                 reason = f"a sum unit over variables {show(mask)} has two inputs that are not zero"
@@ -301,18 +301,18 @@ Splits = dict[int, dict[frozenset[int], str]]
 
 
 def _splits(p: Circuit | Graph, name: str = "") -> Splits:
-    found: Splits = {}
+    splits: Splits = {}
     if isinstance(p, Circuit):
         masks, vtree = node_masks(p.vtree), p.vtree
         for node in np.flatnonzero(vtree.variable < 0).tolist():
             split = frozenset((masks[vtree.left[node]], masks[vtree.right[node]]))
-            found[masks[node]] = {split: name}
-        return found
+            splits[masks[node]] = {split: name}
+        return splits
     for i, unit in enumerate(p.units):
         if unit.kind == "product" and len(unit.inputs) > 1:
             split = frozenset(p.masks[j] for j in p.inputs[i])
-            found.setdefault(p.masks[i], {}).setdefault(split, f"product unit #{i}")
-    return found
+            splits.setdefault(p.masks[i], {}).setdefault(split, f"product unit #{i}")
+    return splits
 
 
 def _first_difference(one: Splits, other: Splits, first: str, second: str) -> str | None:

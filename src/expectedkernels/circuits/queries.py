@@ -66,8 +66,8 @@ def level_logs(circuit: Circuit, evidence: Evidence | None) -> tuple[Any, Any]:
     work = operations.Workspace(levels.like)
 
     def run(atoms: Atoms) -> tuple[Any, Any]:
-        found = passes.up(levels, atoms, work, values_only=True)
-        return found.log_roots, found.raised_mark
+        forward = passes.up(levels, atoms, work, values_only=True)
+        return forward.log_roots, forward.raised_mark
 
     for rows, some in evidence_chunks(levels, evidence, DEFAULT_MAX_BYTES, values_only=True):
         atoms = conditioning.observed(circuit.host, levels, some)
@@ -108,8 +108,8 @@ def normal_mixture_logs(circuit: Circuit, evidence: Evidence | None) -> Any:
 
 def _log_density(X: Any, weights: Any, means: Any, variances: Any) -> Any:
     """The log-densities of what rows show, (rows,), for components with logs of weights."""
-    seen = ~np.isnan(X)
-    complete = bool(seen.all())
+    observed = ~np.isnan(X)
+    complete = bool(observed.all())
     sizes, rates = -0.5 * np.log(2.0 * np.pi * variances), -0.5 / variances
     logs, away = np.empty((len(weights), len(X))), np.empty_like(X)
     with np.errstate(over="ignore"):  # the log-density of a remote value is -inf
@@ -119,8 +119,8 @@ def _log_density(X: Any, weights: Any, means: Any, variances: Any) -> Any:
             if complete:
                 logs[k] = away @ rates[k] + (weights[k] + sizes[k].sum())
             else:
-                away[~seen] = 0.0
-                logs[k] = away @ rates[k] + seen @ sizes[k] + weights[k]
+                away[~observed] = 0.0
+                logs[k] = away @ rates[k] + observed @ sizes[k] + weights[k]
     return log_sum_exp(logs, 0)[0]
 
 
@@ -198,12 +198,12 @@ def _swept_logs(circuit: Circuit, evidence: Any) -> tuple[Any, Any]:
     """
     side = CircuitOperand(circuit, evidence)
     joint, n = JointPass((side,), LIKELIHOODS), side.n_rows or 1
-    found = None if n > 1 and joint.n_bytes > DEFAULT_MAX_BYTES else joint.values()
-    if found is None:
+    result = None if n > 1 and joint.n_bytes > DEFAULT_MAX_BYTES else joint.values()
+    if result is None:
         halves = (_swept_logs(circuit, evidence.rows(half)) for half in spans(n, (n + 1) // 2))
         logs, sign = map(circuit.xp.concat, zip(*halves, strict=True))
         return logs, sign
-    logs, sign = (x.reshape(circuit.n_roots, -1).T for x in found.logs())
+    logs, sign = (x.reshape(circuit.n_roots, -1).T for x in result.logs())
     rows = None if joint.by_layers else side.row_index
     if rows is not None:
         logs, sign = (x[as_like(rows, x)] for x in (logs, sign))
@@ -291,15 +291,15 @@ def conditioned(circuit: Circuit, evidence: Evidence | None) -> Circuit:
     """The circuit given one row of evidence (or none), with every unit scaled to sum to one."""
     if circuit.n_roots > 1 or None in circuit.cardinalities or circuit.levels.signed:
         units = conditional_units(circuit, evidence)
-        found = type(circuit).from_blocks(circuit.vtree, units).with_schema(circuit.schema)
-        return replace(found, nonnegative=circuit.nonnegative)
+        result = type(circuit).from_blocks(circuit.vtree, units).with_schema(circuit.schema)
+        return replace(result, nonnegative=circuit.nonnegative)
     values = conditioning.all_values(circuit, levels_of(circuit), evidence, exact=True)
     refuse_impossible(np.atleast_1d(values.possible), evidence is not None, NO_SUM)
-    reached = conditioning.reached_in(circuit, values)
+    active = conditioning.active_edges_in(circuit, values)
     return circuit.deferred(
         circuit.vtree,
         circuit.schema,
-        lambda: conditioning.conditional_blocks(circuit, reached)[0],
+        lambda: conditioning.conditional_blocks(circuit, active)[0],
     )
 
 
@@ -316,9 +316,9 @@ def conditional_units(circuit: Circuit, evidence: Evidence | None) -> list[Input
             node = circuit.vtree.leaf(variable)
             blocks[node], more = blocks[node].given(evidence.column(variable))
             logs[node] = log_sizes(blocks[node].flat[0]) + more
-    found, totals = normalized_units(circuit, blocks, logs)
+    result, totals = normalized_units(circuit, blocks, logs)
     refuse_impossible(np.array([(totals > -inf).all()]), evidence is not None, NO_SUM)
-    return found
+    return result
 
 
 def normalized_units(
@@ -328,19 +328,19 @@ def normalized_units(
 
     Raises if that is negative.
     """
-    found, totals = conditioning.normalized_blocks(circuit.vtree, blocks, logs)
-    if any((block.flat[0] < 0).any() for block in found):
-        logs, sign = log_values(type(circuit)(circuit.vtree, tuple(found)), None)
+    result, totals = conditioning.normalized_blocks(circuit.vtree, blocks, logs)
+    if any((block.flat[0] < 0).any() for block in result):
+        logs, sign = log_values(type(circuit)(circuit.vtree, tuple(result)), None)
         _refuse_negative(sign)
         rest: Any = logs[0]
-        numbers, starts = found[-1].flat
+        numbers, starts = result[-1].flat
         with np.errstate(over="ignore", invalid="ignore"):
             scaled = numbers * np.repeat(np.exp(-rest), np.diff(starts))
         if (rest > -inf).all():
             advice = "the terms of its sums cancel"
             require_range(scaled, 0, np.zeros(0), "The normalised circuit", advice)
-        found[-1], totals = found[-1].refilled(scaled), totals + rest
-    return found, totals
+        result[-1], totals = result[-1].refilled(scaled), totals + rest
+    return result, totals
 
 
 def negative_node(circuit: Circuit) -> int | None:
@@ -592,24 +592,24 @@ def atom_shares(circuit: Circuit, evidence: Evidence | None, exact: bool = False
 
     def run(atoms: Atoms) -> tuple[Any, Any, Any]:
         """What is found, rows where it is right, and possible ones."""
-        found = passes.up(levels, atoms, work)
-        below = passes.down(found, exact, work)
+        forward = passes.up(levels, atoms, work)
+        below = passes.down(forward, exact, work)
         with np.errstate(invalid="ignore", over="ignore"):  # rows that are not trusted
             if exact:
-                roots, xp = found.log_roots[0], circuit.xp
-                scale = xp.zeros_like(roots) if found.scale is None else found.scale
+                roots, xp = forward.log_roots[0], circuit.xp
+                scale = xp.zeros_like(roots) if forward.scale is None else forward.scale
                 terms = operations.double_logs(below.atoms)
                 terms += xp.where(roots > -inf, roots, scale)
             else:
-                terms = operations.normalised(levels, operations.times_atoms(found, below.atoms))
-        return terms.reshape(levels.n_atoms, -1).T, below.trusted, found.possible
+                terms = operations.normalised(levels, operations.times_atoms(forward, below.atoms))
+        return terms.reshape(levels.n_atoms, -1).T, below.trusted, forward.possible
 
     for _, some in evidence_chunks(levels, evidence):
-        found = _captured(levels, f"atoms {exact}", conditioning.observed(host, levels, some), run)
+        out = _captured(levels, f"atoms {exact}", conditioning.observed(host, levels, some), run)
         # other results are in memory that the next pass uses again
-        parts.append(found[0] if exact else np.array(to_numpy(found[0]), dtype=np.float64))
-        trusted.append(to_numpy(found[1]).reshape(-1))
-        possible.append(to_numpy(found[2]).reshape(-1))
+        parts.append(out[0] if exact else np.array(to_numpy(out[0]), dtype=np.float64))
+        trusted.append(to_numpy(out[1]).reshape(-1))
+        possible.append(to_numpy(out[2]).reshape(-1))
     if not exact:
         refuse_impossible(np.concatenate(possible), evidence is not None)
     result = parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts)
@@ -625,11 +625,11 @@ def _log_at_atoms(circuit: Circuit, evidence: Evidence | None, exact: bool) -> A
     levels, n = circuit.levels, 1 if evidence is None else evidence.n_rows
     result, possible = np.empty((n, levels.n_atoms)), np.ones(n, dtype=np.bool_)
     for rows in spans(n, max(1, passes.chunk_rows(levels) // conditioning.COPIES)):
-        found = conditioning.log_up(circuit, None if evidence is None else evidence.rows(rows))
-        possible[rows] = found.possible
-        terms = passes.down_over(conditioning.LOGS, levels, found.weights, found.values)
+        forward = conditioning.log_up(circuit, None if evidence is None else evidence.rows(rows))
+        possible[rows] = forward.possible
+        terms = passes.down_over(conditioning.LOGS, levels, forward.weights, forward.values)
         if not exact:
-            terms = run_shares(found.atoms + terms, levels.levels[0].product_starts)[0]
+            terms = run_shares(forward.atoms + terms, levels.levels[0].product_starts)[0]
         result[rows] = terms.T
     if not exact:
         refuse_impossible(possible, evidence is not None)
@@ -810,14 +810,14 @@ def _write_samples(
             rows = slice(first + some.start, first + some.stop)
             whole = evidence is None or rows.stop - rows.start == n_rows
             given = evidence if whole else evidence.rows(rows)  # type: ignore[union-attr]
-            found = conditioning.all_values(circuit, levels, given, work)
-            possible[rows] = to_numpy(found.possible)
+            forward = conditioning.all_values(circuit, levels, given, work)
+            possible[rows] = to_numpy(forward.possible)
             refuse_impossible(possible, evidence is not None)
             start, stop = max(part.start, rows.start * n), min(part.stop, rows.stop * n)
             row_of = np.arange(start, stop) // n - rows.start
             own = [x[:, start - part.start : stop - part.start] for x in noise]
-            choose = partial(_drawn_edges, found, row_of, own[0])
-            chosen = descend(found.levels, stop - start, choose)
+            choose = partial(_drawn_edges, forward, row_of, own[0])
+            chosen = descend(forward.levels, stop - start, choose)
             _write(circuit, given, chosen, own[1:], row_of, out[start:stop])
 
 
@@ -840,24 +840,24 @@ def _noises(circuit: Circuit, generator: Any, n: int) -> Iterator[tuple[slice, l
         yield part, noise
 
 
-def _drawn_edges(found: Up | LogValues, row_of: Any, noise: Any, choice: Choice) -> Any:
+def _drawn_edges(forward: Up | LogValues, row_of: Any, noise: Any, choice: Choice) -> Any:
     """Edges drawn with probabilities in proportion to what they add to their units."""
     edges, units, number = choice.edges, choice.flat, choice.number
-    numbers = as_like(noise[choice.nodes, choice.rows].reshape(-1), found.levels.like)
-    if isinstance(found, Up) and found.values.shape[1:] in ((), (1,)):
-        terms = found.product_values(number).reshape(-1)[edges.products]
+    numbers = as_like(noise[choice.nodes, choice.rows].reshape(-1), forward.levels.like)
+    if isinstance(forward, Up) and forward.values.shape[1:] in ((), (1,)):
+        terms = forward.product_values(number).reshape(-1)[edges.products]
         return draw_alike(edges, units, edges.weights * terms, numbers)
-    rows = as_like(np.tile(row_of[choice.rows], len(choice.nodes)), found.levels.like)
-    inputs = found.product_values(number)
-    if isinstance(found, LogValues):
-        logs, totals = found.weights[number], np.ones(len(rows))
-        sums = _at(found.values, choice.level.start + units, rows)
+    rows = as_like(np.tile(row_of[choice.rows], len(choice.nodes)), forward.levels.like)
+    inputs = forward.product_values(number)
+    if isinstance(forward, LogValues):
+        logs, totals = forward.weights[number], np.ones(len(rows))
+        sums = _at(forward.values, choice.level.start + units, rows)
     else:
-        totals = _at(found.sums(number), units, rows)
+        totals = _at(forward.sums(number), units, rows)
 
     def scores(places: Any, at: Any) -> Any:
         terms = _at(inputs, edges.products[at], rows[places])
-        if isinstance(found, LogValues):
+        if isinstance(forward, LogValues):
             return np.exp(terms + logs[at] - sums[places])
         return edges.weights[at] * terms
 
@@ -877,6 +877,6 @@ def _write(
         values = block.drawn(out[:, variable].astype(np.intp), *random)
         if evidence is not None:
             column = evidence.column(variable)
-            seen = column.values[column.codes[rows]]
-            values = np.where(np.isnan(seen), values, seen)
+            observed = column.values[column.codes[rows]]
+            values = np.where(np.isnan(observed), values, observed)
         out[:, variable] = values

@@ -166,8 +166,8 @@ def _conflict(graph: Graph, families: list[Family], scope: int) -> str:
         split = show_split(mask & scope for mask in parts if mask & scope)
         return i, f"product unit #{i} splits into {split}"
 
-    found = {masks[i] for factors, _ in families for i in factors}
-    for mask in sorted(found, key=lambda mask: (-mask.bit_count(), mask)):
+    masks_of_factors = {masks[i] for factors, _ in families for i in factors}
+    for mask in sorted(masks_of_factors, key=lambda mask: (-mask.bit_count(), mask)):
         for other in largest:
             if mask & other and mask & ~other:
                 (_, first), (_, second) = sorted(map(product, (mask, other)))

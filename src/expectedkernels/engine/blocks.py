@@ -47,11 +47,11 @@ def from_leaves(
     >>> from_leaves(Vtree.balanced(3), lambda _, variable: 1, lambda _, left, right: left + right)
     [1, 1, 1, 2, 3]
     """
-    found: list[T] = []
+    values: list[T] = []
     children = zip(vtree.left.tolist(), vtree.right.tolist(), strict=True)
     for node, (v, (a, b)) in enumerate(zip(vtree.variable.tolist(), children, strict=True)):
-        found.append(leaf(node, v) if v >= 0 else inner(node, found[a], found[b]))
-    return found
+        values.append(leaf(node, v) if v >= 0 else inner(node, values[a], values[b]))
+    return values
 
 
 def from_root(
@@ -73,17 +73,17 @@ def from_root(
     [1, 2, 2, 1, 0]
     """
     handed: list[Any] = [None] * vtree.n_nodes
-    found: list[Any] = [None] * vtree.n_nodes
+    values: list[Any] = [None] * vtree.n_nodes
     handed[vtree.root] = given
     variables, lefts, rights = (x.tolist() for x in (vtree.variable, vtree.left, vtree.right))
     for node in range(vtree.root, -1, -1):
         mine, handed[node] = handed[node], None
         if variables[node] >= 0:
-            found[node] = leaf(node, variables[node], mine)
+            values[node] = leaf(node, variables[node], mine)
         else:
             a, b = lefts[node], rights[node]
-            found[node], handed[a], handed[b] = inner(node, mine)
-    return found
+            values[node], handed[a], handed[b] = inner(node, mine)
+    return values
 
 
 Array = Any

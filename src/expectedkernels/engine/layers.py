@@ -395,7 +395,7 @@ class Levels:
         Given the logs of the smallest atoms of every leaf. Every node has its own bounds: those of
         its children added up, and of its weights. Sums of signed values have no lower bound.
         """
-        vtree, room, found = self.vtree, self.room, []
+        vtree, room, ranges = self.vtree, self.room, []
         low, high = np.zeros((2, vtree.n_nodes))
         low[self.host.levels[0].nodes], high[self.host.levels[0].nodes] = low_atoms, high_atoms
         below, above, spread = self._bounds
@@ -413,8 +413,8 @@ class Levels:
                 least = np.asarray(least + lift)
                 is_raised = bool(least.min() < -room)
                 low[nodes], high[nodes] = np.maximum(least, -room), lift
-            found.append((bool(is_divided), is_raised))
-        return found
+            ranges.append((bool(is_divided), is_raised))
+        return ranges
 
     def with_weights(self, numbers: Sequence[tuple[Any, Any]], floor: float | None) -> Any:
         """The layers with other weights: those of stacks and of edges for every layer.
@@ -423,30 +423,30 @@ class Levels:
         that alone. What the circuit's matrices say of the old weights stays as it is.
         """
         pairs = zip(self.levels, numbers, strict=True)
-        made = tuple(level.with_weights(stacks, edges) for level, (stacks, edges) in pairs)
-        found = replace(self, levels=made, floor=floor)
+        layers = tuple(level.with_weights(stacks, edges) for level, (stacks, edges) in pairs)
+        result = replace(self, levels=layers, floor=floor)
         kept = ["last_entries", "edge_entries", "atom_numbers", "leaf_variables", "leaf_states"]
-        if self.floor == floor is not None and self.is_single == found.is_single:
+        if self.floor == floor is not None and self.is_single == result.is_single:
             kept += ["room", "known_ranges"]
-        vars(found).update({name: vars(self)[name] for name in kept if name in vars(self)})
-        return found
+        vars(result).update({name: vars(self)[name] for name in kept if name in vars(self)})
+        return result
 
     def by_stack(self, numbers: Sequence[Any]) -> list[tuple[list[Any], Any]]:
         """Numbers of nodes, as their weights are stored, as those of stacks and edges of layers."""
-        found = []
+        result = []
         for level in self.levels:
             own = [numbers[node].reshape(-1) for node in level.nodes[level.n_passed_nodes :]]
             flat = np.concatenate([np.zeros(1), *own])
             stacks = [flat[stack.stored].reshape(stack.weights.shape) for stack in level.stacks]
-            found.append((stacks, flat[level.edges.stored]))
-        return found
+            result.append((stacks, flat[level.edges.stored]))
+        return result
 
     def by_node(self, numbers: Sequence[tuple[Sequence[Any], Any]]) -> list[Any]:
         """The same the other way round; None where nodes have no weights.
 
         A matrix for dense weights, one number per stored entry for sparse ones.
         """
-        found: list[Any] = [None] * self.vtree.n_nodes
+        result: list[Any] = [None] * self.vtree.n_nodes
         for level, (stacks, edges) in zip(self.levels, numbers, strict=True):
             nodes = level.nodes[level.n_passed_nodes :].tolist()
             shapes = [stored_numbers(self.matrices[node]).shape for node in nodes]
@@ -456,8 +456,8 @@ class Levels:
                 flat[stack.stored] = to_numpy(own).reshape(-1)
             flat[level.edges.stored] = to_numpy(edges)
             for node, shape, start, stop in zip(nodes, shapes, ends, ends[1:], strict=False):
-                found[node] = flat[start:stop].reshape(shape)
-        return found
+                result[node] = flat[start:stop].reshape(shape)
+        return result
 
 
 def stored_numbers(matrix: Any) -> Any:
@@ -503,13 +503,13 @@ def circuit_levels(vtree: Vtree, blocks: Sequence[Any], bounds: Any) -> Levels:
     heights, starts = vtree.height, np.zeros(vtree.n_nodes, dtype=np.intp)
     order = np.argsort(heights, kind="stable")
     cuts = np.searchsorted(heights[order], np.arange(int(heights.max()) + 2))
-    made: list[Level] = []
+    layers: list[Level] = []
     for height, (a, b) in enumerate(pairwise(cuts.tolist())):
         kinds = {node: kind_of(matrices[node], node) for node in order[a:b].tolist()}
         nodes = sorted(kinds, key=lambda node: (kinds[node], node))
         shapes = np.array([(blocks[node].n_units, blocks[node].width) for node in nodes])
         ends = np.concatenate([np.zeros((1, 2), dtype=np.intp), np.cumsum(shapes, axis=0)])
-        first = made[-1].stop if made else 0
+        first = layers[-1].stop if layers else 0
         starts[nodes] = first + ends[:-1, 0]
         inputs = None
         if height:
@@ -533,8 +533,8 @@ def circuit_levels(vtree: Vtree, blocks: Sequence[Any], bounds: Any) -> Levels:
         edges = _edges(single, ends[at:-1, 1] - ends[at, 1], stored)
         stop, passed = first + int(ends[-1, 0]), int(ends[n_passed, 0])
         places = (np.asarray(nodes), first, stop, ends[:, 0], ends[:, 1], inputs, passed)
-        made.append(Level(*places, tuple(stacks), edges))
-    return Levels(vtree, tuple(made), starts, bounds, matrices)
+        layers.append(Level(*places, tuple(stacks), edges))
+    return Levels(vtree, tuple(layers), starts, bounds, matrices)
 
 
 def _edges(own: list[Any], first: IntArray, stored: int) -> Edges:

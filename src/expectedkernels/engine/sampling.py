@@ -129,9 +129,9 @@ def draw_edges(edges: Edges, units: Any, scores: Scores, totals: Any, uniform: A
     chosen = at.copy()
     waiting, sums = np.arange(len(units)), np.zeros(len(units))
     while len(waiting):
-        found = scores(waiting, at)
-        sums += found
-        taken = np.flatnonzero(found > 0)
+        terms = scores(waiting, at)
+        sums += terms
+        taken = np.flatnonzero(terms > 0)
         chosen[waiting[taken]] = at[taken]
         short = np.flatnonzero((sums <= goals) & (at + 1 < end))
         waiting, at, end = waiting[short], at[short] + 1, end[short]
@@ -155,8 +155,8 @@ def _search(shares: Any, begins: Any, ends: Any, units: Any, uniform: Any) -> An
     edge = xp.cumsum(shares, 0, dtype=xp.float64)
     before = edge[begins - 1] * (begins > 0)
     total = edge[ends - 1] - before
-    found = xp.searchsorted(edge, before[units] + uniform * total[units], side="right")
+    positions = xp.searchsorted(edge, before[units] + uniform * total[units], side="right")
     # rounding may step over the last share that is positive
     positive = xp.nonzero(shares > 0)[0]
     last = positive[xp.searchsorted(positive, ends) - 1]
-    return xp.minimum(found, last[units])
+    return xp.minimum(positions, last[units])

@@ -64,8 +64,8 @@ def sample_rows(target: Any, samples: Any, *, least: int = 1, check: bool = True
 
 def schema_of(target: Any) -> Schema:
     """The names and states of a target; of one that has none, its cardinalities."""
-    found: Schema = getattr(target, "schema", None) or Schema(tuple(target.cardinalities))
-    return found
+    result: Schema = getattr(target, "schema", None) or Schema(tuple(target.cardinalities))
+    return result
 
 
 def sample_weights(samples: Any) -> Any:
@@ -206,9 +206,9 @@ class Empirical:
         """The distribution with points in the codes and the order of given variables."""
         if self.frame is None:
             return self
-        found = Empirical(schema.read_frame(self.frame), self.weights)
-        found.schema = schema
-        return found
+        result = Empirical(schema.read_frame(self.frame), self.weights)
+        result.schema = schema
+        return result
 
     def counted(self) -> Empirical:
         """The same distribution without the points of weight zero, whose values do not matter.
@@ -227,10 +227,10 @@ class Empirical:
 
     def _some(self, used: Any, weights: Any) -> Empirical:
         """Some of the points, with other weights."""
-        found = copy(self)
-        found.X, found.numbers = self.X[used], self.numbers[used]
-        found.weights, found.frame = weights, None
-        return found
+        result = copy(self)
+        result.X, result.numbers = self.X[used], self.numbers[used]
+        result.weights, result.frame = weights, None
+        return result
 
     def merged(self) -> Empirical:
         """The same distribution with equal points put together.
@@ -402,15 +402,15 @@ def categorical_variables(*distributions: Any, categorical_features: Any = None)
     circuits, points = _circuits_and_points(distributions)
     schemas = [x.schema for x in distributions if getattr(x, "schema", None) is not None]
     n = schemas[0].n_variables if schemas else points[0].shape[1]
-    found = np.zeros(n, dtype=np.bool_)
+    codes = np.zeros(n, dtype=np.bool_)
     if schemas:
-        found[:] = [card is not None for card in schemas[0].cardinalities]
+        codes[:] = [card is not None for card in schemas[0].cardinalities]
     if categorical_features is None:
         for column, values in enumerate(() if schemas else np.concatenate(points).T):
             values = values[~np.isnan(values)]  # few distinct whole numbers look like codes
             if (np.isfinite(values) & (values == np.floor(values))).all():
-                found[column] = len(np.unique(values)) <= min(MOST_STATES, max(2, len(values) / 2))
-        return found
+                codes[column] = len(np.unique(values)) <= min(MOST_STATES, max(2, len(values) / 2))
+        return codes
     if circuits:
         raise DataError(
             "The 'categorical_features' parameter is for tables, and a circuit says itself which "
@@ -418,14 +418,14 @@ def categorical_variables(*distributions: Any, categorical_features: Any = None)
         )
     names = schemas[0].names if schemas else None
     chosen = tables.column_numbers(categorical_features, names, n, "categorical_features")
-    other = np.setdiff1d(np.flatnonzero(found), chosen)
+    other = np.setdiff1d(np.flatnonzero(codes), chosen)
     if len(other):
         raise DataError(
             f"The column {schemas[0].name(int(other[0]))!r} holds labels, and so is categorical. "
             "Name it in categorical_features, or turn it into numbers."
         )
-    found[chosen] = True
-    return found
+    codes[chosen] = True
+    return codes
 
 
 def refuse_features(categorical_features: Any) -> None:

@@ -17,7 +17,7 @@ from expectedkernels import arrays, checks
 from expectedkernels.checks import CircuitError, DataError, check_count, check_real, progress_bar
 from expectedkernels.circuits.build import blocks_beside, mixture, with_root_weights
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.conditioning import chunks, flat_edges, reached_edges
+from expectedkernels.circuits.conditioning import active_edges, chunks, flat_edges
 from expectedkernels.circuits.queries import deterministic, log_values
 from expectedkernels.data.evidence import as_evidence
 from expectedkernels.data.schema import Schema
@@ -707,7 +707,7 @@ class _ByUses:
         self.structure, self.beta, self.flat = structure, beta, flat_edges(structure)
         evidence, units, found = as_evidence(X, structure.cardinalities), self.flat.units, []
         for part in chunks(structure.levels, len(X), arrays.DEFAULT_MAX_BYTES):
-            used = reached_edges(structure, evidence.rows(part), alike=False)
+            used = active_edges(structure, evidence.rows(part), alike=False)
             found.append((used.rows + part.start, used.edges))
         row, edge = (np.concatenate(each) for each in zip(*found, strict=True))
         kept = (np.bincount(units)[units] > 1)[edge]  # edges that are alone have the weight one
