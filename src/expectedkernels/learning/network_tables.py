@@ -218,29 +218,26 @@ def family_sums(model: Model, evidence: Evidence, max_bytes: int, first: int = 0
     yield slice(first, first + n), found
 
 
-def expected_counts(parts: Any, tables: Any, weights: Any, numbers: Any) -> Totals:
-    """The totals of weighted rows, in parts with their sums; raises if a row is impossible."""
+def expected_counts(model: Model, max_bytes: int, parts: Any, tables: Any, rows: Rows) -> Any:
+    """The totals of a chunk of rows, which may be in parts with their sums; None if it has none.
+
+    Raises if a row is impossible.
+    """
     found = []
+    if len(rows.weights):
+        parts = parts or family_sums(model, rows.evidence, max_bytes)
     for some, sums in parts:
         logs = sums.forward(tables)
         if logs.min() == -inf:
-            row, why = numbers[some][logs.argmin()], "the tables have probability zero"
+            row, why = rows.numbers[some][logs.argmin()], "the tables have probability zero"
             advice = 'Give start="data", or a network without these zeros'
             raise DataError(f"Row {row} of X is impossible: {why} for what it says. {advice}.")
-        found.append((float(weights[some] @ logs), sums.backward(weights[some])))
-    return reduce(_added, found)
+        found.append((float(rows.weights[some] @ logs), sums.backward(rows.weights[some])))
+    return reduce(_added, found) if found else None
 
 
 def _added(a: Totals, b: Totals) -> Totals:
     return a[0] + b[0], [x + y for x, y in zip(a[1], b[1], strict=True)]
-
-
-def _chunk_counts(model: Model, max_bytes: int, parts: Any, tables: Any, rows: Rows) -> Any:
-    """The totals of a chunk of rows, which may be in parts; None if it has none."""
-    if not len(rows.weights):
-        return None
-    parts = parts or family_sums(model, rows.evidence, max_bytes)
-    return expected_counts(parts, tables, rows.weights, rows.numbers)
 
 
 def _complete_counts(model: Model, rows: Rows) -> Totals:
@@ -374,7 +371,9 @@ def learn_tables(
     data = Data(network.schema, X, sample_weight, "learn_tables needs at least one row of data")
     (n_rows, weight, *_), model = data.totals, model_of(network)
     parts = [] if data.X is not None else [*family_sums(model, data.held.evidence, max_bytes)]
-    empty = [] if directed else [*family_sums(model, as_evidence({}, network.schema), max_bytes)]
+    nothing = Rows(as_evidence({}, network.schema), np.ones(1), np.zeros(1), 1)
+    empty = [] if directed else [*family_sums(model, nothing.evidence, max_bytes)]
+    count = partial(expected_counts, model, max_bytes)
     if directed and start == "data":
         _, seen = data.summed(partial(_complete_counts, model), _added)
     first, generator = [factor.table for factor in network.factors], arrays.as_generator(rng)
@@ -397,17 +396,17 @@ def learn_tables(
 
     def steps(tables: list[Any]) -> Iterator[Step]:
         for _ in range(iterations):
-            count = partial(_chunk_counts, model, max_bytes, parts, tables)
-            total, counts = data.summed(count, _added) or training_data.used_up()
+            found = data.summed(partial(count, parts, tables), _added)
+            total, counts = found or training_data.used_up()
             if not directed:
-                total -= weight * expected_counts(empty, tables, np.ones(1), np.zeros(1))[0]
+                total -= weight * count(empty, tables, nothing)[0]
             tables = list(tables)
             for k, (n, own) in enumerate(zip(counts, alpha, strict=True)):
                 if directed:
                     total += float(xlogy(own, tables[k]).sum())
                     tables[k] = tables[k] if k in kept else shares(n + own, 0.0, old=tables[k])
                 elif n.ndim:  # one by one: updates of all factors at once may diverge
-                    _, now = expected_counts(empty, tables, np.ones(1), np.zeros(1))
+                    _, now = count(empty, tables, nothing)
                     table = tables[k] * n * inverse(now[k])
                     tables[k] = table / table.max()
             yield Step(tables, total / weight)

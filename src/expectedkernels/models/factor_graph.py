@@ -204,8 +204,7 @@ class FactorGraph:
     @cached_property
     def potential(self) -> Potential:
         """The product of all factors as logarithms, equal scopes multiplied."""
-        factors = [(factor.scope, factor.table) for factor in self.factors]
-        return Potential.of(self.cardinalities, factors)
+        return Potential.of(self.cardinalities, [(x.scope, x.table) for x in self.factors])
 
     @cached_property
     def graph(self) -> tuple[frozenset[int], ...]:
