@@ -78,12 +78,10 @@ def grid(i):
     return at, share
 
 
-@pytest.mark.parametrize("atoms", [range(4), [0, 2], [2], [0]])
-def test_triples_of_real_atoms_against_sums_over_nodes(atoms):
-    points = np.array([0.4, -1.0, 2.0])
-    at = InputComponents(None, points, np.zeros(3))
-    found = triples(0.7, ATOMS.taken(list(atoms)), at, at)
-    for (i, atom), j, k in product(enumerate(atoms), range(3), range(3)):
-        x, share = grid(atom)
-        parts = [np.exp(-0.7 * (x - points[n]) ** 2) for n in (j, k)]
+def test_triples_of_real_atoms_against_sums_over_nodes():
+    found = triples(0.7, ATOMS, ATOMS, ATOMS)
+    grids = [grid(i) for i in range(4)]
+    for i, j, k in product(range(4), repeat=3):
+        x, share = grids[i]
+        parts = [np.exp(-0.7 * (x[:, None] - y) ** 2) @ s for y, s in (grids[j], grids[k])]
         assert found[i, j, k] == pytest.approx(share @ (parts[0] * parts[1]), rel=1e-11)

@@ -67,9 +67,11 @@ def test_pairs_of_intervals(rate, a, b):
 
 
 @pytest.mark.parametrize("rate", [0.01, 1.0, 3e4])
-def test_triples(rate):
+@pytest.mark.parametrize("landmarks", ["points", "intervals"])
+def test_triples(rate, landmarks):
     low, high = np.array([0.0, 1.0, 0.5]), np.array([1.0, 1.0, 0.75])
-    u, a = intervals(low, high), at(0.2, 0.9)
+    u, ends = intervals(low, high), np.array([0.2, 0.9])
+    a = at(*ends) if landmarks == "points" else intervals(ends, ends + 0.4)
     got = on_atoms(np.array([rate]), u, a, a)
     for i in range(3):
         for j in range(2):
@@ -109,13 +111,13 @@ def test_normals_and_zero_rates():
 
     both = dblquad(lambda y, x: density(x, u) * density(y, a) * k(x, y), -9, 9, -9, 9)[0]
     np.testing.assert_allclose(on_atoms(np.array([rate]), u, a), [[both]], rtol=1e-7)
-    three = quad(lambda x: density(x, u) * k(x, 0.6) * k(x, -0.4), -9, 9)[0]
-    found = on_atoms(np.array([rate]), u, at(0.6), at(-0.4))
-    np.testing.assert_allclose(found, [[[three]]], rtol=1e-7)
+    three = dblquad(lambda y, x: density(x, u) * density(y, a) * k(x, y) * k(x, -0.4), -9, 9, -9, 9)
+    np.testing.assert_allclose(
+        on_atoms(np.array([rate]), u, a, at(-0.4)), [[[three[0]]]], rtol=1e-7
+    )
     pieces = interval(0.0, 1.0)
     np.testing.assert_array_equal(on_atoms(np.zeros(1), pieces, pieces), [[1.0]])
-    found = on_atoms(np.zeros(1), pieces, at(0.5), at(2.0))
-    np.testing.assert_allclose(found, [[[1.0]]], rtol=1e-15)
+    np.testing.assert_array_equal(on_atoms(np.zeros(1), pieces, pieces, pieces), [[[1.0]]])
 
 
 def test_wide_intervals():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import ceil, inf, log, pi
+from math import ceil, inf, log, pi, sqrt
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from expectedkernels import arrays
 from expectedkernels.arrays import as_like, detach, has_gradient, namespace, to_numpy
 from expectedkernels.checks import KernelError, Verdict
-from expectedkernels.circuits.inputs import log_box, log_boxes, panel_rule
+from expectedkernels.circuits.inputs import PANEL, log_box, log_boxes, panel_rule
 from expectedkernels.circuits.operands import InputComponents
 
 RULE = np.polynomial.legendre.leggauss(12)
@@ -307,10 +307,9 @@ def _log_laplace_on_host(mean: Any, variance: Any, rate: float) -> tuple[Any, ..
 
 
 def triples(rate: float, x: InputComponents, y: InputComponents, z: InputComponents) -> Any:
-    r"""The numbers E exp(-gamma (x - y)^2 - gamma (x - z)^2) for components x and points y and z.
+    """The numbers E exp(-gamma (x - y)^2 - gamma (x - z)^2) for triples of real atoms.
 
-    The exponent is that of a pair, :math:`-2 \gamma (x - (y + z) / 2)^2 - \gamma (y - z)^2 / 2`. An
-    interval of x is cut into panels with nodes, which makes one batch of matrix products of
+    An interval of x is cut into panels with nodes, which makes one batch of matrix products of
     what would be one closed form for every entry.
 
     Examples
@@ -322,18 +321,69 @@ def triples(rate: float, x: InputComponents, y: InputComponents, z: InputCompone
     >>> triples(1.0, zero, one, one).round(6).tolist()
     [[[0.135335]]]
     """
+    if rate == 0.0:
+        return np.ones((x.n, y.n, z.n))
     half = half_of(x)
+    low, high = x.mean - half, x.mean + half
     panels = panels_of(2.0 * rate, -half, half)
-    if x.variance.any() or panels > MOST_PANELS:
-        m, n = y.mean[:, None], z.mean
-        middle = InputComponents(None, (0.5 * (m + n)).ravel(), np.zeros(y.n * z.n))
-        logs = log_pairs(2.0 * rate, x, middle).reshape(x.n, y.n, z.n)
-        with np.errstate(over="ignore"):  # the log of a remote value is -inf
-            return np.exp(logs - 0.5 * rate * (m - n) ** 2)
+    points = not (half_of(y).any() or half_of(z).any())
+    if x.variance.any() or (points and panels > MOST_PANELS):
+        return np.exp(_log_square(rate, x, y, z))
     nodes, shares = x.mean[:, None], np.ones(1)
     if half.any():
-        nodes, shares = rule(x.mean - half, x.mean + half, panels)
+        nodes, shares = rule(low, high, min(panels, 16 * MOST_PANELS))
     at = InputComponents(None, nodes.ravel(), np.zeros(nodes.size))
     first = np.exp(log_pairs(rate, at, y)).reshape(*nodes.shape, -1)
     second = first if z is y else np.exp(log_pairs(rate, at, z)).reshape(*nodes.shape, -1)
     return np.swapaxes(first * shares[:, None], 1, 2) @ second
+
+
+def _log_square(rate: float, x: InputComponents, y: InputComponents, z: InputComponents) -> Any:
+    """The Gaussian part; intervals of the second and third argument become nodes."""
+    if rate == 0.0:
+        return np.zeros((x.n, y.n, z.n))
+    (y, shares), (z, other_shares) = (_nodes(rate, atoms) for atoms in (y, z))
+    logs = _log_normal(rate, x, y, z)
+    if len(shares) == len(other_shares) == 1:
+        return logs
+    shape = (x.n, -1, len(shares), z.n // len(other_shares), len(other_shares))
+    logs = logs.reshape(shape)
+    top = logs.max(axis=(2, 4), keepdims=True)
+    top = np.where(top > -np.inf, top, 0.0)
+    with np.errstate(divide="ignore"):
+        means = np.einsum("xypzq,p,q->xyz", np.exp(logs - top), shares, other_shares)
+        return np.log(means) + top[:, :, 0, :, 0]
+
+
+def _log_normal(rate: float, x: InputComponents, y: InputComponents, z: InputComponents) -> Any:
+    """The same where the second and third argument are normals or points."""
+    # points shrink nothing: what follows is smaller then
+    shrink, other = (
+        1.0 + 2.0 * rate * (atoms.variance if atoms.variance.any() else np.zeros(1))
+        for atoms in (y, z)
+    )
+    shrink = shrink[:, None]
+    r, q = rate / shrink, rate / other
+    total = r + q
+    m, n = y.mean[:, None], z.mean[None, :]
+    spread = 1.0 + 2.0 * total * x.variance[:, None, None]
+    root = np.sqrt(total / spread)
+    with np.errstate(over="ignore"):  # the log of a remote value is -inf
+        logs = -0.5 * np.log(shrink * other) - r * q / total * (m - n) ** 2
+        away = root * (x.mean[:, None, None] - (r * m + q * n) / total)
+        logs = logs - 0.5 * np.log(spread)
+        if x.half is None:
+            return logs - away**2
+        return logs + log_box(away, root * x.half[:, None, None])
+
+
+def _nodes(rate: float, atoms: InputComponents) -> tuple[InputComponents, Any]:
+    """The atoms with nodes for their intervals, as many for each, and the shares of the nodes."""
+    half = half_of(atoms)
+    if not half.any():
+        return atoms, np.ones(1)
+    panels = max(1, ceil(2.0 * sqrt(rate) * float(half.max()) / PANEL))
+    inside, shares = panel_rule(panels)
+    mean = (atoms.mean[:, None] + half[:, None] * inside).ravel()
+    spread = InputComponents(None, mean, np.repeat(atoms.variance, len(inside)))
+    return spread, shares

@@ -281,7 +281,7 @@ def gaussian(rates: Sequence[Any], components: Sequence[int] | None = None) -> T
 
 
 def on_atoms(rates: Any, *atoms: InputComponents) -> Any:
-    """The numbers E k(x, y) for all pairs of atoms, or E k(x, y) k(x, z) with points y and z.
+    """The numbers E k(x, y) for all pairs of atoms, or E k(x, y) k(x, z) for all triples.
 
     Parameters
     ----------
