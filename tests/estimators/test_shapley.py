@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.gaussian_process.kernels import RBF
 from sklearn.svm import SVR
 
 import expectedkernels as ek
@@ -33,16 +32,23 @@ def dependent(seed, units=3):
     return rng, ek.random_circuit(ek.Vtree.random(4, rng), units, rng, cardinalities=CARDS)
 
 
-def worth_of(circuit, f):
-    """The function from rows and known columns to E[f | these], over all worlds."""
+def worth_of(circuit, f, row, players, known=()):
+    """E[f | what a set of players and the columns known from the start show], over all worlds."""
     points = worlds(CARDS)
     share, values = values_at(circuit, points)[:, 0], f(points)
 
-    def worth(row, known):
-        possible = share * (points[:, known] == row[known]).all(axis=1)
+    def worth(shown):
+        columns = [*known, *(c for i in sorted(shown) for c in players[i])]
+        columns = [c for c in columns if not np.isnan(row[c])]
+        possible = share * (points[:, columns] == row[columns]).all(axis=1)
         return possible @ values / possible.sum()
 
     return worth
+
+
+def with_gaps(rng, n, share=0.2):
+    X = states(n, rng)
+    return np.where(rng.random(X.shape) < share, NAN, X)
 
 
 def over_orders(v, players):
@@ -66,78 +72,33 @@ def over_subsets_of_others(v, players, i, j):
     return total / len(orders)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_values_are_means_over_all_orders_of_expectations_over_all_worlds(seed):
+PLAYERS = [None, [[0, 3], 1], [3, [1, 2]]]
+"""Players with several columns; and columns that are known from the start."""
+
+
+@pytest.mark.parametrize("players", PLAYERS, ids=str)
+@pytest.mark.parametrize("seed", range(3))
+def test_values_are_means_over_all_orders_of_expectations_over_all_worlds(seed, players):
     rng, circuit = dependent(seed)
     model = fitted(rng, circuit, alpha=0.1)
-    X = states(3, rng)
-    found = ek.shapley_values(model, X, interactions=True)
-    worth = worth_of(circuit, model.predict)
-    for row, values, pairs in zip(X, found.values, found.interactions, strict=True):
-        v = lambda S, row=row: worth(row, sorted(S))  # noqa: E731
-        expected = over_orders(v, range(4))
-        np.testing.assert_allclose(values, [expected[i] for i in range(4)], atol=1e-12)
-        for i, j in combinations(range(4), 2):
-            index = over_subsets_of_others(v, range(4), i, j)
-            np.testing.assert_allclose([pairs[i, j], pairs[j, i]], index, atol=1e-12)
-        assert not pairs[range(4), range(4)].any()
-    np.testing.assert_allclose(found.predictions, model.predict(X), atol=1e-12)
-    nothing = model.predict(np.full((1, 4), NAN))[0]
-    np.testing.assert_allclose(found.base_values, nothing, atol=1e-12)
-    assert found.base_value == pytest.approx(nothing, abs=1e-12)
-
-
-def test_players_with_several_columns_and_columns_known_from_the_start():
-    rng, circuit = dependent(7)
-    model = fitted(rng, circuit, alpha=0.1)
-    X = states(5, rng)
-    found = ek.shapley_values(model, X, players=[[0, 3], 1])
-    worth = worth_of(circuit, model.predict)
+    X = with_gaps(rng, 5)
+    found = ek.shapley_values(model, X, players, interactions=True)
+    columns = [np.atleast_1d(p).tolist() for p in players or range(4)]
+    known = sorted(set(range(4)) - {c for player in columns for c in player})
     for i, row in enumerate(X):
-        who = {"pair": [0, 3], "one": [1]}
-        v = lambda S, row=row, who=who: worth(row, [2, *(c for p in S for c in who[p])])  # noqa: E731
-        expected = over_orders(v, list(who))
-        np.testing.assert_allclose(found.values[i], list(expected.values()), atol=1e-12)
+        v, n = worth_of(circuit, model.predict, row, columns, known), range(len(columns))
+        values, pairs = found.values[i], found.interactions[i]
+        np.testing.assert_allclose(values, list(over_orders(v, n).values()), atol=1e-12)
+        for a, b in combinations(n, 2):
+            index = over_subsets_of_others(v, n, a, b)
+            np.testing.assert_allclose([pairs[a, b], pairs[b, a]], index, atol=1e-12)
+        assert not pairs[n, n].any()
+        assert not values[[np.isnan(row[c]).all() for c in columns]].any()
         np.testing.assert_allclose(found.base_values[i], v(frozenset()), atol=1e-12)
-    assert found.names == ["0+3", 1]
-    assert found.data[:, 0].tolist() == [None] * 5
-    assert found.data[:, 1].tolist() == X[:, 1].tolist()
-
-
-def test_what_is_missing_contributes_nothing_and_the_others_play_without_it():
-    rng, circuit = dependent(8)
-    model = fitted(rng, circuit, alpha=0.1)
-    X = states(6, rng)
-    X[[0, 1, 2], [1, 3, 1]] = NAN
-    X[4] = NAN
-    found = ek.shapley_values(model, X)
-    assert (found.values[np.isnan(X)] == 0.0).all()
-    worth = worth_of(circuit, model.predict)
-    for i, row in enumerate(X):
-        shown = np.flatnonzero(~np.isnan(row)).tolist()
-        v = lambda S, row=row: worth(row, sorted(S))  # noqa: E731
-        expected = over_orders(v, shown)
-        np.testing.assert_allclose(found.values[i, shown], list(expected.values()), atol=1e-12)
     np.testing.assert_allclose(found.predictions, model.predict(X), atol=1e-12)
-
-
-def test_a_column_that_says_nothing_contributes_nothing():
-    rng = np.random.default_rng(0)
-    circuit = ek.factorized([rng.dirichlet(np.ones(c)) for c in CARDS])
-    kernel = RBF([1.0, 1.0, 1e12, 1.0])
-    model = fitted(
-        rng,
-        circuit,
-        ek.ExpectedGaussianProcessRegressor,
-        kernel=kernel,
-        optimizer=None,
-        alpha=0.1,
-        standardize=False,
-    )
-    for method in ("exact", "permutations", "independent"):
-        found = ek.shapley_values(model, states(4, rng), method=method)
-        np.testing.assert_allclose(found.values[:, 2], 0.0, atol=1e-13)
-        assert (np.abs(found.values[:, 0]) > 1e-3).any()
+    assert found.names == ["+".join(map(str, c)) if len(c) > 1 else c[0] for c in columns]
+    wanted = [[None if len(c) > 1 or np.isnan(x[c[0]]) else x[c[0]] for c in columns] for x in X]
+    assert [[None if x != x else x for x in row] for row in found.data.tolist()] == wanted
 
 
 @pytest.mark.parametrize("method", ["exact", "permutations", "independent"])
@@ -197,15 +158,6 @@ def test_independent_values_of_normal_densities_are_those_of_their_marginals(den
     np.testing.assert_allclose(found.base_values, exact.base_values, rtol=1e-9)
 
 
-def test_functions_of_classes_are_explained():
-    X = frame()
-    model = ek.ExpectedKernelClassifier().fit(X, np.digitize(X["weight"], [0.0, 1.0]))
-    found = ek.shapley_values(model, X[:3])
-    total = found.values.sum(axis=1) + found.base_values
-    np.testing.assert_allclose(total, model.decision_function(X[:3]), atol=1e-12)
-    np.testing.assert_allclose(found.values.sum(axis=2), 0.0, atol=1e-10)  # they sum to one
-
-
 def test_permutations_are_unbiased_and_know_their_errors():
     rng, circuit = dependent(5)
     model = fitted(rng, circuit, alpha=0.1)
@@ -243,30 +195,19 @@ def test_coalitions_in_parts_have_the_values_of_pairs():
     np.testing.assert_allclose(found.values, X * X.sum(axis=1, keepdims=True), atol=1e-10)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_independent_columns_are_exact_under_a_product_density(seed):
-    rng = np.random.default_rng(seed)
-    circuit = ek.factorized([rng.dirichlet(np.ones(c)) for c in CARDS])
-    model = fitted(rng, circuit, alpha=0.1)
-    X = states(6, rng)
-    X[rng.random(X.shape) < 0.2] = NAN
-    for players in (None, [[0, 3], 1], [3, [1, 2]]):
-        exact = ek.shapley_values(model, X, players)
-        found = ek.shapley_values(model, X, players, method="independent")
-        for name in ("values", "base_values", "predictions"):
-            np.testing.assert_allclose(getattr(found, name), getattr(exact, name), atol=1e-12)
-
-
-def test_independent_values_of_dependent_columns_are_those_of_their_marginals():
+@pytest.mark.parametrize("players", PLAYERS, ids=str)
+def test_independent_values_of_dependent_columns_are_those_of_their_marginals(players):
     rng, circuit = dependent(9)
-    model = fitted(rng, circuit, alpha=0.1)
-    X = states(3, rng)
     product = ek.factorized([np.asarray(table) for table in circuit.marginals()])
-    found = ek.shapley_values(model, X, method="independent")
-    worth = worth_of(product, model.predict)
-    for row, values in zip(X, found.values, strict=True):
-        v = lambda S, row=row: worth(row, sorted(S))  # noqa: E731
-        np.testing.assert_allclose(values, list(over_orders(v, range(4)).values()), atol=1e-12)
+    X, seed = with_gaps(rng, 6), int(rng.integers(2**31))
+    found, exact = (
+        ek.shapley_values(
+            fitted(np.random.default_rng(seed), p, gamma=0.5, alpha=0.1), X, players, method=method
+        )
+        for p, method in ((circuit, "independent"), (product, "exact"))
+    )
+    for name in ("values", "base_values", "predictions"):
+        np.testing.assert_allclose(getattr(found, name), getattr(exact, name), atol=1e-12)
 
 
 def test_independent_values_of_normals_bits_and_many_columns():
@@ -297,12 +238,6 @@ def test_many_players_are_estimated_and_few_are_not():
         ek.shapley_values(model, X[1:3], interactions=True)
 
 
-def test_too_many_players_for_all_subsets_are_refused():
-    X = np.zeros((1, 21))
-    with pytest.raises(ek.SizeError, match="21 players, more than 20"):
-        ek.shapley_values(lambda Z: np.zeros(len(Z)), X, method="exact")
-
-
 def frame(n=60, seed=0):
     rng = np.random.default_rng(seed)
     sex = rng.choice(["f", "m"], size=n)
@@ -321,6 +256,11 @@ def test_data_frames_have_names_and_categories_and_classes_have_pairs():
     assert found.data[:, 0].tolist() == [X["sex"][0], None, X["sex"][2], X["sex"][3]]
     total = found.values.sum(axis=1) + found.base_values
     np.testing.assert_allclose(total, model._expected(model._read(X[:4]), False), atol=1e-10)
+    squares = ek.ExpectedKernelClassifier().fit(X, y)
+    shares = ek.shapley_values(squares, X[:4])
+    total = shares.values.sum(axis=1) + shares.base_values
+    np.testing.assert_allclose(total, squares.decision_function(X[:4]), atol=1e-12)
+    np.testing.assert_allclose(shares.values.sum(axis=2), 0.0, atol=1e-10)  # they sum to one
     two = ek.ExpectedSVC().fit(X, y == "big")
     assert ek.shapley_values(two, X[:4]).values.shape == (4, 3)
 
@@ -350,6 +290,10 @@ def test_functions_are_models_too():
     np.testing.assert_allclose(found.values.sum(axis=1) + found.base_values, svr.predict(X))
 
 
+IMPOSSIBLE = ek.ExpectedKernelRidge(density=ek.factorized([[1.0, 0.0], [0.5, 0.5]]))
+IMPOSSIBLE.fit([[0.0, 0.0], [0.0, 1.0]], [0.0, 1.0])
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -363,19 +307,14 @@ def test_functions_are_models_too():
         ({"method": "kernel"}, "'method' parameter of shapley_values must be 'auto'"),
         ({"n_permutations": 8}, r"'n_permutations' parameter .* in the range \[32, inf\)"),
         ({"method": "independent"}, "needs a fitted estimator.*Got a function"),
+        ({"X": np.zeros((1, 21)), "method": "exact"}, "21 players, more than 20"),
+        ({"model": IMPOSSIBLE, "X": [[0, 0], [0, 1], [1, 1]]}, "row 2 has probability zero"),
     ],
 )
 def test_mistakes_are_named(change, message):
     arguments = {"model": lambda Z: np.nan_to_num(Z).sum(axis=1), "X": [[1.0, 2.0]], **change}
     with pytest.raises(ValueError, match=message):
         ek.shapley_values(**arguments)
-
-
-def test_rows_that_are_impossible_are_named():
-    circuit = ek.factorized([[1.0, 0.0], [0.5, 0.5]])
-    model = ek.ExpectedKernelRidge(density=circuit).fit(worlds([2, 2])[:2], [0.0, 1.0])
-    with pytest.raises(ek.EvidenceError, match="row 2 has probability zero"):
-        ek.shapley_values(model, [[0.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
 
 
 def test_explanations_of_shap(monkeypatch):
