@@ -5,8 +5,6 @@ import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 from scipy.sparse import csr_array
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -81,14 +79,6 @@ def test_a_single_column(real):
     draws = model.predict(np.concatenate(filled.sample([[NAN]], 3000)))
     np.testing.assert_allclose(mean[0], draws.mean(), atol=0.1)
     np.testing.assert_allclose(std[0], draws.std(), rtol=0.1)
-
-
-def test_points_of_a_single_column_may_come_in_any_order():
-    circuit = ek.factorized([[0.2, 0.3, 0.5]])
-    X = np.array([[2.0], [0.0], [1.0]])
-    model = GaussianProcessRegressor(RBF(0.7, "fixed"), alpha=0.1).fit(X, [1.0, -1.0, 4.0])
-    got = ek.expected_prediction(model, circuit, [[NAN]])
-    np.testing.assert_allclose(got, [0.2, 0.3, 0.5] @ model.predict([[0.0], [1.0], [2.0]]))
 
 
 def test_a_single_row():
@@ -214,17 +204,6 @@ def test_models_that_were_fitted_to_data_frames():
         np.testing.assert_array_equal(ek.expected_prediction(model, circuit, missing), expected)
 
 
-def test_landmarks_without_any_complete_row():
-    X = np.random.default_rng(0).normal(size=(30, 3))
-    X[np.arange(30), np.arange(30) % 3] = NAN
-    features = ek.ExpectedKernelFeatures(5, gamma=0.5, standardize=False, random_state=0).fit(X)
-    assert np.isnan(features.landmarks_).any(axis=1).all()
-    gamma = 0.5 * features.columns_.scale**2
-    rows, landmarks = map(features.columns_.standardise, (X, features.landmarks_))
-    expected = features.density_.gram(gamma, rows, landmarks)
-    np.testing.assert_allclose(features.transform(X), expected)
-
-
 def test_columns_without_a_value_in_fit_do_not_count():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 3))
@@ -236,19 +215,9 @@ def test_columns_without_a_value_in_fit_do_not_count():
         np.testing.assert_allclose(found, np.full(3, found[0]), rtol=1e-12)
 
 
-@pytest.mark.parametrize("density", ["gaussian", "kernel", "auto"])
-def test_remote_rows_have_no_spread(density):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(40, 3))
-    machine = ek.ExpectedKernelRidge(alpha=0.1, density=density).fit(X, X.sum(axis=1))
-    mean, std = machine.predict([[1e4, np.nan, 0.0]], return_std=True)
-    assert np.isfinite(mean).all()
-    assert std.tolist() == [0.0]
-
-
 @pytest.mark.parametrize("standardize", [True, False])
 @pytest.mark.parametrize("density", ["auto", "chow_liu", "gaussian_mixture"])
-@pytest.mark.parametrize("far", [1e80, 1e160, -1e308])
+@pytest.mark.parametrize("far", [1e4, 1e80, 1e160, -1e308])
 def test_absurd_rows_have_the_limit_and_leave_others_alone(density, standardize, far):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(50, 3))

@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 
 import expectedkernels as ek
 from expectedkernels import DataError
+from machines import MACHINES, answers, target
 
 NAN = np.nan
 RATE = 0.7
@@ -117,24 +118,10 @@ def test_deviations_are_those_of_the_function_of_a_mask(density, way):
     assert (model.predict(A.dropna(), return_std=True)[1] == 0).all()
 
 
-MACHINES = [
-    ek.ExpectedSVR(),
-    ek.ExpectedKernelRidge(),
-    ek.ExpectedGaussianProcessRegressor(optimizer=None),
-    ek.ExpectedSVC(),
-    ek.ExpectedKernelClassifier(),
-]
-
-
-def answers(model, test):
-    """What a machine says of rows."""
-    return model.decision_function(test) if hasattr(model, "classes_") else model.predict(test)
-
-
-@pytest.mark.parametrize("model", MACHINES, ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("model", MACHINES.values(), ids=MACHINES)
 def test_no_rate_is_no_mask_kernel_and_columns_have_no_order(model):
     (A, y), (test, _) = table(), table(20, 1)
-    y = (y > 0).astype(int) if "Cl" in type(model).__name__ or "SVC" in str(model) else y
+    y = target(model, y, [0.0])
     plain = clone(model).fit(A, y)
     zero = clone(model).set_params(mask_kernel=0).fit(A, y)
     np.testing.assert_allclose(answers(zero, test), answers(plain, test), rtol=1e-12)
@@ -146,13 +133,11 @@ def test_no_rate_is_no_mask_kernel_and_columns_have_no_order(model):
     np.testing.assert_allclose(found, answers(masked, test), rtol=1e-7)
 
 
-@pytest.mark.parametrize("model", MACHINES, ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("model", MACHINES.values(), ids=MACHINES)
 def test_auto_finds_masks_that_tell_something_and_no_others(model):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(150, 3))
-    y = X[:, 0] + 0.3 * rng.normal(size=150)
-    if "Cl" in type(model).__name__ or "SVC" in str(model):
-        y = y > 0
+    y = target(model, X[:, 0] + 0.3 * rng.normal(size=150), [0.0])
     model = clone(model).set_params(mask_kernel="auto", density="gaussian")
     holes = np.where(rng.random(X.shape) < 0.3, NAN, X)
     assert clone(model).fit(holes, y).mask_rate_ == 0.0
@@ -187,18 +172,6 @@ def test_several_targets_and_weights_of_rows():
     K, L = both(weighted, A, test)
     by_hand = KernelRidge(alpha=0.2, kernel="precomputed").fit(K, y, sample_weight=weights)
     np.testing.assert_allclose(weighted.predict(test), by_hand.predict(L), rtol=1e-8)
-
-
-def test_rates_in_fit_to_complete_rows():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(50, 2))
-    y = X.sum(axis=1)
-    plain = ek.ExpectedKernelRidge(density="gaussian").fit(X, y)
-    masked = clone(plain).set_params(mask_kernel=RATE).fit(X, y)
-    np.testing.assert_allclose(masked.predict(X), plain.predict(X), rtol=1e-9)
-    row = [[0.5, NAN]]
-    share = (masked.predict(row) - y.mean()) / (plain.predict(row) - y.mean())
-    np.testing.assert_allclose(share, np.exp(-RATE))
 
 
 def test_units_of_columns_do_not_change_the_choice():

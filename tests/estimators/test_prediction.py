@@ -1,5 +1,7 @@
 """Expected predictions of fitted models of any kind against enumeration of completions."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -184,16 +186,6 @@ def test_machines_with_other_kernels_are_asked_at_completions(model):
     np.testing.assert_allclose(expected_prediction(model, PAIR, [[0.0, np.nan]]), wanted)
 
 
-def test_models_that_are_not_supported():
-    model = SVR(kernel="precomputed").fit([[1.0]], [1.0])
-    with pytest.raises(ek.KernelError, match=r"supported for SVR.*'precomputed'"):
-        expected_prediction(model, PAIR, [[0.0, np.nan]])
-    with pytest.raises(ek.DataError, match=r"with predict or predict_proba.*Got 'model'"):
-        expected_prediction("model", PAIR, [[0.0, np.nan]])
-    with pytest.raises(NotFittedError):
-        expected_prediction(SVR(), PAIR, [[0.0, np.nan]])
-
-
 @pytest.mark.parametrize(
     ("circuit", "X", "options", "error", "message"),
     [
@@ -204,6 +196,8 @@ def test_models_that_are_not_supported():
         (PAIR, [[np.nan, 0.5]], {}, ek.DataError, "Got 0.5 in row 0"),
         (PAIR, [[np.inf, 0]], {}, ValueError, "contains infinity"),
         (PAIR, [["a", 0]], {}, ek.DataError, "Column 0 holds text, 'a' in row 0.*as for the model"),
+        (PAIR, [[0, 1]], {"n_completions": 0}, ek.DataError, "'n_completions' parameter"),
+        (PAIR, [[0, 1]], {"std_tol": -1.0}, ek.DataError, "'std_tol' parameter"),
         (PAIR, [[0, 1]], {"groups": [0]}, ek.DataError, "one entry per variable.*Got 1"),
         (PAIR, [[0, 1]], {"groups": [0, 0]}, ek.DataError, "every column in 0..1 once"),
         (
@@ -234,7 +228,6 @@ RNG = np.random.default_rng(0)
 X = P.sample(300, rng=1)
 Y = X[:, 0] + X[:, 1] * X[:, 2] - X[:, 3]
 HOLES = np.where(RNG.random((12, D)) < 0.6, np.nan, X[:12])
-FOREST = RandomForestRegressor(10, random_state=0).fit(X, Y)
 
 
 def exact(f, rows):
@@ -248,59 +241,54 @@ def exact(f, rows):
     return np.array(found)
 
 
-def test_all_completions_are_exact():
-    wanted = exact(FOREST.predict, HOLES)
-    mean, std = ek.expected_prediction(FOREST, P, HOLES, return_std=True, n_completions=2**D)
-    assert_close(mean, wanted, scale=1.0)
-    squares = exact(lambda Z: FOREST.predict(Z) ** 2, HOLES)
-    np.testing.assert_allclose(std, np.sqrt(np.maximum(squares - wanted**2, 0.0)), atol=1e-7)
+FOREST = RandomForestRegressor(10, random_state=0).fit(X, Y)
+FRAME = partial(pd.DataFrame, columns=list("abcdefgh"))
+
+
+@pytest.mark.parametrize(
+    ("model", "method"),
+    [
+        (FOREST, "predict"),
+        (HistGradientBoostingClassifier(max_iter=5).fit(X, X[:, 0] + X[:, 1]), "predict_proba"),
+        (
+            make_pipeline(StandardScaler(), LogisticRegression()).fit(X, X[:, 0] + X[:, 1]),
+            "predict_proba",
+        ),
+        (RidgeClassifier().fit(FRAME(X), X[:, 0]), "decision_function"),
+        (Perceptron().fit(X, X[:, 0]), "decision_function"),
+    ],
+    ids=lambda x: x if isinstance(x, str) else type(x).__name__,
+)
+def test_all_completions_are_exact(model, method):
+    framed = FRAME if hasattr(model, "feature_names_in_") else np.asarray
+    f = lambda Z: getattr(model, method)(framed(Z))  # noqa: E731
+    rows = np.vstack([HOLES, X[:3], HOLES[:2]])
+    wanted, squares = exact(f, rows), exact(lambda Z: f(Z) ** 2, rows)
+    mean, std = expected_prediction(model, P, framed(rows), return_std=True, n_completions=2**D)
+    scale = 1.0 + np.abs(f(EVERY)).max()
+    assert_close(mean, wanted, scale=scale)
+    deviations = np.sqrt(np.maximum(squares - wanted**2, 0.0))
+    np.testing.assert_allclose(std, deviations, atol=1e-7 * scale)
+    few = expected_prediction(model, P, framed(rows))
+    own = f(X[:3])  # of complete rows the answer itself, but for sums in another order
+    np.testing.assert_allclose(few[12:15], own, rtol=0.0 if model is FOREST else 1e-13)
+    assert expected_prediction(FOREST, P, np.empty((0, D))).shape == (0,)
 
 
 def test_few_completions_are_close_and_closer_than_draws():
     wanted = exact(FOREST.predict, HOLES)
-    mean = ek.expected_prediction(FOREST, P, HOLES, n_completions=10)
+    mean = expected_prediction(FOREST, P, HOLES, n_completions=10)
     imputer = ek.CircuitImputer(density=P).fit(X)
     drawn = np.mean([FOREST.predict(Z) for Z in imputer.sample(HOLES, 10, 0)], axis=0)
     errors = [np.sqrt(np.mean((a - wanted) ** 2)) for a in (mean, drawn)]
     assert errors[0] < errors[1] / 3
 
 
-def test_complete_rows_get_the_answer_itself():
-    both = np.vstack([X[:3], HOLES[:2], X[3:5]])
-    found = ek.expected_prediction(FOREST, P, both)
-    np.testing.assert_array_equal(found[[0, 1, 2, 5, 6]], FOREST.predict(X[:5]))
-    assert ek.expected_prediction(FOREST, P, np.empty((0, D))).shape == (0,)
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        HistGradientBoostingClassifier(max_iter=5),
-        make_pipeline(StandardScaler(), LogisticRegression()),
-    ],
-)
-def test_classifiers_say_probabilities(model):
-    model.fit(X, X[:, 0] + X[:, 1])
-    found = ek.expected_prediction(model, P, HOLES, n_completions=2**D)
-    assert_close(found, exact(model.predict_proba, HOLES), scale=1.0)
-    assert_close(found.sum(axis=1), np.ones(len(HOLES)))
-
-
-def test_decision_functions_and_names_of_columns():
-    frame = pd.DataFrame(X, columns=list("abcdefgh"))
-    model = RidgeClassifier().fit(frame, X[:, 0])
-    rows = pd.DataFrame(HOLES, columns=list("abcdefgh"))
-    found = ek.expected_prediction(model, P, rows, n_completions=2**D)
-    plain = RidgeClassifier().fit(X, X[:, 0])
-    assert_close(found, exact(plain.decision_function, HOLES), scale=1.0)
-    assert ek.expected_prediction(Perceptron().fit(X, X[:, 0]), P, HOLES).shape == (12,)
-
-
 def test_unnormalised_circuits_and_real_columns():
     circuit = ek.gaussian_mixture([0.4, 0.6], [[0.0, 0.0], [3.0, 1.0]], [[1.0, 1.0], [0.5, 2.0]])
     nan = np.nan
     rows = [[nan, 0.5], [1.0, nan], [nan, nan]]
-    mean = ek.expected_prediction(lambda Z: Z.sum(axis=1), circuit, rows, n_completions=30)
+    mean = expected_prediction(lambda Z: Z.sum(axis=1), circuit, rows, n_completions=30)
     given = [circuit.marginals(row)[i][0] for row, i in ((rows[0], 0), (rows[1], 1))]
     wanted = [given[0] + 0.5, given[1] + 1.0, 0.6 * 3.0 + 0.6]
     np.testing.assert_allclose(mean, wanted, atol=0.05)
@@ -312,14 +300,15 @@ class Labeller(ClassifierMixin, BaseEstimator):
 
 
 @pytest.mark.parametrize(
-    ("model", "options", "match"),
+    ("model", "error", "match"),
     [
-        (Labeller(), {}, "Averages of labels mean nothing"),
-        (RandomForestRegressor, {}, "of a fitted model with predict"),
-        (FOREST, {"n_completions": 0}, "'n_completions' parameter"),
-        (FOREST, {"std_tol": -1.0}, "'std_tol' parameter"),
+        (SVR(kernel="precomputed").fit([[1.0]], [1.0]), ek.KernelError, "for SVR.*'precomputed'"),
+        ("model", ek.DataError, r"with predict or predict_proba.*Got 'model'"),
+        (SVR(), NotFittedError, "not fitted yet"),
+        (Labeller(), ek.DataError, "Averages of labels mean nothing"),
+        (RandomForestRegressor, ek.DataError, "of a fitted model with predict"),
     ],
 )
-def test_mistakes_are_told(model, options, match):
-    with pytest.raises(ek.DataError, match=match):
-        ek.expected_prediction(model, P, HOLES, **options)
+def test_models_that_are_not_supported(model, error, match):
+    with pytest.raises(error, match=match):
+        expected_prediction(model, PAIR, [[0.0, np.nan]])

@@ -11,6 +11,7 @@ from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import rbf_kernel
 
 import expectedkernels as ek
+from completions import mean_and_deviation
 from expectedkernels.estimators import kernel_models
 from expectedkernels.estimators.base import leave_one_out
 from expectedkernels.estimators.kernel_models import (
@@ -48,13 +49,6 @@ def test_probabilities_with_holes(n_classes):
     np.testing.assert_allclose(unknown, 1.0 / n_classes, atol=0.1)
 
 
-def test_a_class_of_one_row_has_no_probability():
-    X = np.random.default_rng(0).normal(size=(20, 2))
-    model = ek.ExpectedSVC(density="chow_liu").fit(X, np.arange(20) == 3)
-    with pytest.raises(ek.DataError, match=r"At least 2 rows of every class are needed, .*Got 1\."):
-        model.predict_proba(X)
-
-
 @pytest.mark.parametrize("sizes", [(1200, 2), (600, 600, 3), (400, 400, 300, 2)])
 def test_a_rare_class_among_many_rows_has_probabilities(sizes):
     rng = np.random.default_rng(0)
@@ -68,7 +62,7 @@ def test_a_rare_class_among_many_rows_has_probabilities(sizes):
     assert p[rare, -1].min() > np.quantile(p[~rare, -1], 0.99)
 
 
-def test_a_class_without_weight_is_refused():
+def test_a_class_without_weight_or_of_one_row_is_refused():
     rng = np.random.default_rng(0)
     y = np.repeat(["a", "b", "c"], 10)
     X = rng.normal(size=(30, 2))
@@ -80,6 +74,9 @@ def test_a_class_without_weight_is_refused():
     few = np.where((y != "b") | (np.arange(30) < 12), 1.0, 0.0)  # two rows of "b" are left
     p = ek.ExpectedSVC(density="gaussian").fit(X, y, sample_weight=few).predict_proba(X)
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    one = ek.ExpectedSVC(density="chow_liu").fit(X, np.arange(30) == 3)
+    with pytest.raises(ek.DataError, match=r"At least 2 rows of every class are needed, .*Got 1\."):
+        one.predict_proba(X)
 
 
 def test_rows_of_weight_zero_do_not_count_in_calibration():
@@ -124,19 +121,10 @@ def test_two_classes_have_one_decision_function():
     np.testing.assert_allclose(values, p[:, 1] - p[:, 0], rtol=1e-9)
     assert std[0] > 0 == std[1]
     assert model.gamma_ == pytest.approx(1 / 3)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"alpha": 0.0}, "The 'alpha' parameter of ExpectedKernelClassifier must be"),
-        ({"gamma": "median"}, "The 'gamma' parameter of ExpectedKernelClassifier must be"),
-    ],
-)
-def test_parameters_are_checked(wrong, message):
-    X, y = codes(10)
-    with pytest.raises(ValueError, match=message):
-        ek.ExpectedKernelClassifier(**wrong).fit(X, y)
+    for wrong in ({"alpha": 0.0}, {"gamma": "median"}):
+        name = next(iter(wrong))
+        with pytest.raises(ValueError, match=f"'{name}' parameter of ExpectedKernel"):
+            ek.ExpectedKernelClassifier(**wrong).fit(X, y)
 
 
 def test_sigmoids_of_spread_functions_are_about_means():
@@ -177,14 +165,10 @@ def test_spreads_of_votes_are_those_over_all_completions(holed, monkeypatch):
     model = ek.ExpectedSVC(groups=[[0], [1], [2]], density="chow_liu")
     model.fit(fitted_to if holed else X, y)
     rows = np.array([[0, NAN, 1], [NAN, NAN, 2], [NAN, NAN, NAN], [2, 1, 0]])
-    worlds = np.array(list(itertools.product(range(3), repeat=3)), dtype=float)
-    share, votes = np.exp(model.circuit_.log_likelihood(worlds)), model.decision_function(worlds)
     values, std = model.decision_function(rows, return_std=True)
     np.testing.assert_array_equal(values, model.decision_function(rows))
     for row, found in zip(rows, std, strict=True):
-        p = share * ((worlds == row) | np.isnan(row)).all(axis=1)
-        p /= p.sum()
-        exact = np.sqrt(p @ (votes - p @ votes) ** 2)
+        exact = mean_and_deviation(model.decision_function, model, row)[1]
         np.testing.assert_allclose(found, exact, rtol=0.06, atol=1e-6)
     assert (std[3] == 0).all()
 
@@ -211,16 +195,12 @@ def test_probabilities_are_averages_over_all_completions(holes):
         alpha=0.3, gamma=0.2, density="chow_liu", groups=[[0], [1], [2]]
     ).fit(X, y)
     rows = np.array([[0, NAN, 1], [NAN, NAN, 2], [NAN, NAN, NAN], [2, 1, NAN]])
-    worlds = np.array(list(itertools.product(range(3), repeat=3)), dtype=float)
-    share = np.exp(model.circuit_.log_likelihood(worlds))
-    values = model.decision_function(worlds)
-    np.testing.assert_allclose(values.sum(axis=1), 1.0, rtol=1e-9)
     mean, std = model.decision_function(rows, return_std=True)
     for i, row in enumerate(rows):
-        agree = ((worlds == row) | np.isnan(row)).all(axis=1)
-        p = share * agree / (share @ agree)
-        np.testing.assert_allclose(mean[i], p @ values, rtol=1e-9)
-        np.testing.assert_allclose(std[i], np.sqrt(p @ (values - p @ values) ** 2), rtol=1e-6)
+        wanted = mean_and_deviation(model.decision_function, model, row)
+        np.testing.assert_allclose(mean[i], wanted[0], rtol=1e-9)
+        np.testing.assert_allclose(std[i], wanted[1], rtol=1e-6)
+    np.testing.assert_allclose(mean.sum(axis=1), 1.0, rtol=1e-9)
     np.testing.assert_allclose(model.predict_proba(rows), as_probabilities(mean), rtol=1e-12)
     np.testing.assert_array_equal(model.predict(rows), NAMES[mean.argmax(axis=1)])
 

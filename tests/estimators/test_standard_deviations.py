@@ -72,20 +72,6 @@ def _at(model, rows, tolerance):
     return model.predict(rows, return_std=True, std_tol=tolerance)[1]
 
 
-def test_no_tolerance_is_exact_and_few_points_are():
-    X, y = table(120)
-    model = ek.ExpectedSVR(C=10.0, density="chow_liu").fit(X[:90, :6], y[:90])
-    rows = X[90:, :6].copy()
-    rows[:, [0, 2]] = NAN
-    exact = model.predict(rows, return_std=True, std_tol=0)[1]
-    np.testing.assert_array_equal(model.predict(rows, return_std=True)[1], exact)
-    density, f = model.density_, model._machine.expansion
-    read = density.rows(model._read(rows))
-    mean = density.mean(f, read, model._resources)
-    plain = np.sqrt(density.plain_variance(f, read, mean, model._resources)[0])[:, 0]
-    np.testing.assert_array_equal(exact, plain)
-
-
 def test_several_outputs_and_threads():
     X, _ = table()
     y = np.column_stack([X[:, 0] + X[:, 3], np.sin(X[:, 1])])

@@ -9,20 +9,6 @@ import pytest
 import expectedkernels as ek
 from studies.base import Curve, plot_panels
 
-
-def test_panels_have_curves_bands_and_one_legend():
-    ours, before = Curve([1, 2], [3.0, 4.0], [0.1, 0.2]), Curve([1, 2], [5.0, 6.0])
-    axes = plot_panels({"one": {"ours": ours, "before": before}, "two": {"ours": ours}})
-    lines = axes[0].get_lines()
-    np.testing.assert_allclose(lines[0].get_ydata(), [3.0, 4.0])
-    np.testing.assert_allclose(lines[1].get_ydata(), [5.0, 6.0])
-    assert lines[1].get_linestyle() == "--"
-    assert len(axes[0].collections) == 1  # no band around what has no deviations
-    assert lines[0].get_color() == axes[1].get_lines()[0].get_color()
-    (legend,) = axes[0].figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["ours", "before"]
-
-
 LONG = [f"measurement number {i} of the first visit, in some unit" for i in range(12)]
 
 
