@@ -86,7 +86,7 @@ class ExpectedKernelClassifier(ClassifierMixin, PredictionSets, LeastSquares):  
     Parameters
     ----------
     alpha : float or "auto"
-        Regularization strength.
+        Regularization strength: larger values give smoother functions, for noisier targets.
     gamma : float, "scale" or "auto"
         That of the kernel ``exp(-gamma |x - x'|^2)``; "scale" as in scikit-learn's SVC.
 
@@ -444,8 +444,9 @@ class ExpectedKernelRidge(Regressor, LeastSquares):
     Parameters
     ----------
     alpha : float or "auto"
-        Regularization strength. "auto" takes the value from 0.001 to 10 with the smallest squared
-        leave-one-out error (of at most 1000 rows), and gamma with it if that is None.
+        Regularization strength: larger values give smoother functions, for noisier targets.
+        "auto" takes the value from 0.001 to 10 with the smallest squared leave-one-out error (of
+        at most 1000 rows), and gamma with it if that is None. Set it to fit faster.
     gamma : {"scale", "auto"}, float or None
         The bandwidth of the kernel ``exp(-gamma |x - x'|^2)``. None with alpha="auto" is the best
         of five values around "scale", and else, like "auto", one over the number of columns, as in
