@@ -86,7 +86,7 @@ def test_most_probable_rows(dtype):
         found = q.map(X)
         assert_close(p.log_likelihood(found), p.log_likelihood(p.map(X)))
         np.testing.assert_array_equal(q.map(X[0]), found[0])
-    with pytest.raises(ek.PropertyError, match="need a deterministic circuit"):
+    with pytest.raises(ek.PropertyError, match="needs a deterministic circuit"):
         CIRCUITS["small"].to("torch").map(X)
     zero = ek.factorized([[1.0, 0.0], [0.5, 0.5]]).to("torch", dtype=dtype)
     with pytest.raises(ek.EvidenceError, match="row 0 has probability zero"):

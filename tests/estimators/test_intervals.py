@@ -118,7 +118,9 @@ def test_too_few_rows_and_wrong_arguments():
     for wrong in (0.5, [0.5, 1.0], ["a"], [NAN]):
         with pytest.raises(ek.DataError, match="must be a list of levels between 0 and 1"):
             model.predict_quantiles(X, wrong)
-    with pytest.raises(ek.DataError, match=r"must be a non-negative int\. Got -1"):
+    with pytest.raises(
+        ek.DataError, match=r"parameter of sample_predictions must be an int .* Got -1"
+    ):
         model.sample_predictions(X, -1)
     with pytest.raises(ek.CircuitError, match="The 'rng' parameter"):
         model.sample_predictions(X, 3, rng="a")
