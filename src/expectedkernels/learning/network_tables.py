@@ -381,7 +381,7 @@ def learn_tables(
         if start == "random" or (seen is not None and not seen[k].any()):
             table = generator.standard_exponential(table.shape)  # whose shares are uniform
         elif seen is not None:
-            table = seen[k] + 1.0 / table.shape[-1]
+            table = seen[k] + weight / n_rows / table.shape[-1]
         total = table.sum(axis=-1, keepdims=True) if directed else table.max()
         first[k] = first[k] if k in kept else table / total
     alive, prior = [1.0 * (table > 0) for table in first], pseudocount
