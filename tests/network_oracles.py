@@ -34,6 +34,16 @@ def random_network(rng, n=None, least=1, zeros=0.2):
     return ek.BayesianNetwork(shuffled, random_tables(rng, shuffled, cards, zeros))
 
 
+def natural(network, actions):
+    """The joint distribution when others see a variable in a state, by definition."""
+    points = worlds(network.cardinalities).astype(int)
+    values = np.ones(len(points))
+    for v, (above, table) in enumerate(zip(network.parents, network.cpts, strict=True)):
+        index = [np.full(len(points), actions[u]) if u in actions else points[:, u] for u in above]
+        values = values * table[(*index, points[:, v])]
+    return values
+
+
 def evidence_like(model, weights):
     """How far every row of weights of states allows every world, (rows, worlds)."""
     points = worlds(model.cardinalities).astype(int)

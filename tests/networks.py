@@ -17,6 +17,8 @@ VENTLUNG 4 INTUBATION KINKEDTUBE VENTTUBE; VENTALV 4 INTUBATION VENTLUNG; ARTCO2
 CATECHOL 2 ARTCO2 INSUFFANESTH SAO2 TPR; HR 3 CATECHOL; CO 3 HR STROKEVOLUME; BP 3 CO TPR
 """
 """Arcs of the monitoring network ALARM: variable, number of states, parents."""
+ASIA = [0.01, 0.0104, 0.5, 0.055, 0.45, 0.064828, 0.110290, 0.435971]
+"""The published probabilities that the variables of the network ASIA are yes."""
 
 
 def bif_of_pgmpy(name):

@@ -3,7 +3,9 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from factor_graphs import factor_graphs
+from circuit_oracles import log_joint
+from expectedkernels import FactorGraph
+from factor_graphs import factor_graphs, scores
 from oracles import worlds
 from strategies import circuits, kernels
 
@@ -90,6 +92,23 @@ def states_and_masses(target):
     circuit = target.compile()[0]
     X = worlds(target.cardinalities)
     return X, np.exp(circuit.log_likelihood(X))
+
+
+def joint(target):
+    """The unnormalised probabilities of all states, one axis per variable."""
+    if isinstance(target, FactorGraph):
+        return scores(target).reshape(target.cardinalities)
+    return np.exp(log_joint(target))
+
+
+def greedy(G, m):
+    """The points that Stein thinning chooses, by its definition."""
+    chosen = []
+    for _ in range(m):
+        scores = [G[j, j] / 2 + sum(G[j, s] for s in chosen) for j in range(len(G))]
+        # equal rows have equal scores up to rounding: the first
+        chosen.append(int(np.flatnonzero(scores <= min(scores) + 1e-12)[0]))
+    return chosen
 
 
 def stein_like(n, rank, rng, spread=2.0):

@@ -32,7 +32,7 @@ def test_namespace_is_that_of_the_arrays_that_are_not_numpys(array):
     assert namespace(None, np.zeros(1)) is np
 
 
-def test_arrays_travel_there_and_back(array):
+def test_arrays_travel_there_and_back(array, xp):
     back = to_numpy(array)
     assert isinstance(back, np.ndarray)
     np.testing.assert_array_equal(back, np.arange(6.0).reshape(2, 3))
@@ -40,14 +40,7 @@ def test_arrays_travel_there_and_back(array):
     assert type(again) is type(array)
     np.testing.assert_array_equal(host(again), back)
     assert as_like(array, back) is array
-
-
-def test_device_is_known(array):
-    device = device_of(array)
-    assert (device is None) == isinstance(array, np.ndarray)
-
-
-def test_targets_leave_nothing_as_it_is(xp):
+    assert (device_of(array) is None) == isinstance(array, np.ndarray)
     assert Place(xp).move(None) is None
     assert to_numpy(Place(xp).move(np.arange(3))).dtype == np.int64
 

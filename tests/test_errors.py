@@ -378,6 +378,7 @@ BITS = np.array([[0, 1], [1, 0], [1, 1]])
         lambda rng: ek.ising_grid(2, 2, rng=rng),
         lambda rng: ek.monte_carlo_expected_kernel(COINS, COINS, ek.RBF(1.0), 5, rng=rng),
         lambda rng: ek.learn_mixture(BITS, 2, rng=rng),
+        lambda rng: ek.kdsd_test(BITS, COINS, rng=rng),
     ],
 )
 def test_seeds_are_numbers(draw):

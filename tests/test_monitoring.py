@@ -10,6 +10,7 @@ import pytest
 import expectedkernels as ek
 from network_oracles import shapley
 from oracles import worlds
+from stein_oracles import conditionals_given
 
 
 def chains(n, seed, flip=0.15, columns=5):
@@ -233,8 +234,8 @@ def kernel_without(ignored, gamma=0.6):
 def conditional(p, row):
     chances = np.exp(p.log_likelihood(STATES))
     known = ~np.isnan(row)
-    chances = chances * (STATES[:, known] == row[known]).all(axis=1)
-    return chances / chances.sum(), chances.sum()
+    total = chances[(STATES[:, known] == row[known]).all(axis=1)].sum()
+    return conditionals_given(row[None], chances, CARDS)[0], total
 
 
 def squared(p, row, other):

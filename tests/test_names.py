@@ -162,7 +162,7 @@ ANSWERS = {
     "marginals": lambda p, X: sum((table**2).sum() for table in p.marginals(X)),
     "points": lambda p, X: ek.expected_kernel(p, X, K),
     "evidence": lambda p, X: ek.expected_kernel(p, p, K, evidence_p=X),
-    "witness": lambda p, X: ek.witness(p, X, K, X),
+    "witness": lambda p, X: ek.witness(p, X, X),
     "mmd": lambda p, X: ek.mmd(p, X),
     "mmd_test": lambda p, X: ek.mmd_test(X, p, n_null=1, rng=0).statistic,
     "SequentialTest": lambda p, X: ek.monitoring.SequentialTest(p, K, windows=(5,)).update(X),

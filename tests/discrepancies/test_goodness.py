@@ -16,6 +16,9 @@ def model(seed=0):
     return ek.FactorGraph(grid.cardinalities, [(f.scope, f.table + 0.3) for f in grid.factors])
 
 
+GRID = model().circuit()
+
+
 def large_function(fg):
     """A factor graph and fair bits as a function of more than 2**18 states, too many to ask all."""
     d = len(fg.cardinalities)
@@ -207,30 +210,26 @@ def test_signs_keep_the_level_of_a_target_with_rare_states():
     assert rejected / 200 <= 0.05 + 3 * 0.0155
 
 
-def test_mistakes():
-    p, _ = model().compile()
-    X = p.sample(5, rng=0)
-    with pytest.raises(ek.DataError, match="at least two samples"):
-        ek.kdsd_test([[0] * 6], p, ek.ExpHamming())
-    with pytest.raises(ek.DataError, match="'n_null' parameter"):
-        ek.kdsd_test(X, p, ek.ExpHamming(), n_null=0)
-    with pytest.raises(ek.DataError, match="'n_null' parameter"):
-        ek.kdsd_test(X, p, ek.ExpHamming(), n_null=True)
-    with pytest.raises(ek.DataError, match="'change' parameter"):
-        ek.kdsd_test(X, p, ek.ExpHamming(), change=0.7)
-    with pytest.raises(ek.DataError, match="'change' parameter"):
-        ek.kdsd_test(X, p, ek.ExpHamming(), change="seldom")
-    with pytest.raises(ek.DataError, match=r"at least 50 steps apart\. Got 5 samples"):
-        ek.kdsd_test(X, p, change=0.01)
-    with pytest.raises(ek.CircuitError, match="'rng' parameter must be a non-negative int"):
-        ek.kdsd_test(X, p, ek.ExpHamming(), rng=-1)
-    with pytest.raises(ek.DataError, match="'null' parameter of kdsd_test must be 'auto'"):
-        ek.kdsd_test(X, p, null="normal")
-    with pytest.raises(ek.DataError, match="'change' is for the random signs of dependent"):
-        ek.kdsd_test(X, p, null="model", change=0.1)
-    with pytest.raises(ek.DataError, match="'refit' parameter of a test must be a function"):
-        ek.kdsd_test(X, p, refit=p)
-    with pytest.raises(ek.DataError, match="fitted anew to simulations of the model"):
-        ek.kdsd_test(X, p, refit=ek.learn_chow_liu, null="signs")
-    with pytest.raises(ek.DataError, match=r"NaN in row 0, column 2 \(in 1 of 5 rows\)"):
-        ek.kdsd_test(np.where(np.arange(30).reshape(5, 6) == 2, np.nan, X), p)
+OTHER_NAN = np.where(np.arange(30).reshape(5, 6) == 2, np.nan, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"samples": [[0] * 6]}, "at least two samples"),
+        ({"samples": OTHER_NAN}, r"NaN in row 0, column 2 \(in 1 of 5 rows\)"),
+        ({"n_null": 0}, "'n_null' parameter"),
+        ({"n_null": True}, "'n_null' parameter"),
+        ({"change": 0.7}, "'change' parameter"),
+        ({"change": "seldom"}, "'change' parameter"),
+        ({"change": 0.01}, r"at least 50 steps apart\. Got 5 samples"),
+        ({"null": "model", "change": 0.1}, "'change' is for the random signs of dependent"),
+        ({"null": "normal"}, "'null' parameter of kdsd_test must be 'auto'"),
+        ({"refit": GRID}, "'refit' parameter of a test must be a function"),
+        ({"refit": ek.learn_chow_liu, "null": "signs"}, "fitted anew to simulations of the model"),
+    ],
+)
+def test_mistakes(options, message):
+    asked = {"samples": GRID.sample(5, rng=0), "target": GRID} | options
+    with pytest.raises(ek.DataError, match=message):
+        ek.kdsd_test(**asked)

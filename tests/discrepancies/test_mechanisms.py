@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 import expectedkernels as ek
-from network_oracles import joint, random_network, random_tables, shapley
+from network_oracles import joint, natural, random_network, random_tables, shapley
 from networks import bif_of_pgmpy
 from oracles import worlds
 from strategies import rngs
@@ -20,16 +20,6 @@ def descendants(network, v):
         more = {u for u, above in enumerate(network.parents) if found & set(above)} | found
         grown, found = more != found, more
     return found - {v}
-
-
-def natural(network, v, state):
-    """The joint distribution of a single-world network, by definition."""
-    points = worlds(network.cardinalities).astype(int)
-    values = np.ones(len(points))
-    for u, (above, table) in enumerate(zip(network.parents, network.cpts, strict=True)):
-        index = [np.full(len(points), state) if w == v else points[:, w] for w in above]
-        values = values * table[(*index, points[:, u])]
-    return values
 
 
 def outcome_tables(k, cards, outcomes):
@@ -64,7 +54,7 @@ def test_effects_are_those_of_enumeration(rng):
     gram = outcome_tables(k, cards, outcomes)
     for i, row in enumerate(rows):
         kept = np.all(np.isnan(row) | (points == row), axis=1)
-        arms = [natural(network, v, x) * kept for x in of]
+        arms = [natural(network, {v: x}) * kept for x in of]
         control, treated = (arm / arm.sum() for arm in arms)
         change = treated - control
         means = [change @ x[points[:, u]] for u, x in zip(outcomes, values, strict=True)]
@@ -312,64 +302,34 @@ def test_changes_are_shown(tmp_path):
     assert other.frame().shape == (1, 3)
 
 
+ASIA = ek.asia()
+ROWS_ALONE = "Rows alone do not say what depends on what. Give the 'network'"
+OTHER_PARENTS = r"with the same parents. 'dysp' has \('bronc', 'either'\) before and \(\) after"
+NEGATIVE = ek.TableKernel([[[1, -0.5], [-0.5, 1]]] * 8)
+
+
 @pytest.mark.parametrize(
-    ("arguments", "options", "error", "match"),
+    ("options", "error", "match"),
     [
+        ({"before": [[0]], "after": [[1]]}, ek.DataError, ROWS_ALONE),
+        ({"after": [[1]]}, ek.DataError, ROWS_ALONE),
+        ({"after": ASIA.do({"dysp": "yes"})}, ek.CircuitError, OTHER_PARENTS),
+        ({"k": NEGATIVE}, ek.KernelError, "that are not negative. Got TableKernel"),
+        ({"n_permutations": -1}, ek.CircuitError, "'n_permutations' parameter"),
+        ({"n_permutations": 9}, ek.CircuitError, "of mechanism_change must be 0 for networks"),
+        ({"values": [0, 1]}, ek.CircuitError, "None without a target"),
+        ({"target": "dysp", "k": ek.Delta()}, ek.CircuitError, "'k' .* must be None with a target"),
         (
-            ([[0]], [[1]]),
-            {},
-            ek.DataError,
-            "Rows alone do not say what depends on what. Give the 'netw",
-        ),
-        ((ek.asia(), [[1]]), {}, ek.DataError, "Rows alone do not say"),
-        (
-            (ek.asia(), ek.asia().do({"dysp": "yes"})),
-            {},
-            ek.CircuitError,
-            r"with the same parents. 'dysp' has \('bronc', 'either'\) before and \(\) after",
-        ),
-        (
-            (ek.asia(), ek.asia()),
-            {"k": ek.TableKernel([[[1, -0.5], [-0.5, 1]]] * 8)},
-            ek.KernelError,
-            "takes kernels that are not negative. Got TableKernel",
-        ),
-        (
-            (ek.asia(), ek.asia()),
-            {"n_permutations": -1},
-            ek.CircuitError,
-            "'n_permutations' parameter",
-        ),
-        (
-            (ek.asia(), ek.asia()),
-            {"n_permutations": 9},
-            ek.CircuitError,
-            "'n_permutations' parameter of mechanism_change must be 0 for networks",
-        ),
-        ((ek.asia(), ek.asia()), {"values": [0, 1]}, ek.CircuitError, "None without a target"),
-        (
-            (ek.asia(), ek.asia()),
-            {"target": "dysp", "k": ek.Delta()},
-            ek.CircuitError,
-            "'k' parameter of mechanism_change must be None with a target",
-        ),
-        (
-            ([np.ones((1, 2))] * 8, [[0.0] * 8]),
-            {"network": ek.asia()},
+            {"before": [np.ones((1, 2))] * 8, "after": [[0.0] * 8], "network": ASIA},
             ek.DataError,
             "takes rows with states. Got weights of states",
         ),
-        (
-            (ek.asia(), ek.asia()),
-            {"network": 3},
-            ek.CircuitError,
-            "'network' parameter of mechanism_ch",
-        ),
+        ({"network": 3}, ek.CircuitError, "'network' parameter of mechanism_ch"),
     ],
 )
-def test_wrong_comparisons_are_refused(arguments, options, error, match):
+def test_wrong_comparisons_are_refused(options, error, match):
     with pytest.raises(error, match=match):
-        ek.mechanism_change(*arguments, **options)
+        ek.mechanism_change(**({"before": ASIA, "after": ASIA} | options))
 
 
 def test_pairs_that_are_too_wide_are_refused():

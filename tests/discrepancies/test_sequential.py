@@ -9,6 +9,7 @@ import pytest
 import expectedkernels as ek
 from assertions import assert_close
 from oracles import distribution, worlds
+from stein_oracles import conditionals_given
 
 K = ek.ExpHamming(0.7)
 BETS = (0.05, 0.1, 0.2, 0.4, 0.7, 0.95)
@@ -29,9 +30,8 @@ def stream(n=60, missing=0.3, seed=0):
 
 def embeddings(p, X):
     """Rows as signed measures over all states: the conditionals of a model, less the model."""
-    every, joint = worlds(p.cardinalities), distribution(p).ravel()
-    given = ((X[:, None] == every) | np.isnan(X)[:, None]).all(axis=2) * joint
-    return given / given.sum(axis=1, keepdims=True) - joint, joint, every
+    joint = distribution(p)
+    return conditionals_given(X, joint, p.cardinalities) - joint, joint, worlds(p.cardinalities)
 
 
 def e_values(h, total, windows, tolerance=0.0, arl=False, largest=1.0):

@@ -5,6 +5,7 @@ from hypothesis import given, strategies as st
 import expectedkernels as ek
 from assertions import assert_logs_close
 from factor_graphs import factor_graphs, scores
+from network_oracles import random_network
 from oracles import distribution, worlds
 from strategies import rngs
 
@@ -134,18 +135,8 @@ def test_bad_evidence(evidence, message):
 
 @given(rngs, st.integers(1, 6))
 def test_bayesian_networks(rng, n):
-    cards = rng.integers(1, 4, size=n)
-    order = rng.permutation(n)
-    parents = [[]] * n
-    for i, v in enumerate(order):
-        chosen = rng.permutation(order[:i])[: rng.integers(0, 3)]
-        parents[v] = chosen.tolist()
-    cpts = []
-    for v in range(n):
-        cpts.append(rng.dirichlet(np.ones(cards[v]), size=[cards[p] for p in parents[v]]))
-    network = ek.BayesianNetwork(parents, cpts)
-    assert network.parents == tuple(map(tuple, parents))
-    assert network.cardinalities == tuple(cards.tolist())
+    network = random_network(rng, n)
+    assert network.cardinalities == tuple(table.shape[-1] for table in network.cpts)
     circuit, log_z = network.compile()
     np.testing.assert_allclose(log_z, 0.0, atol=1e-12)
     np.testing.assert_allclose(distribution(circuit), scores(network), rtol=1e-11, atol=1e-15)

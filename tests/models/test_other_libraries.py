@@ -9,6 +9,7 @@ from sklearn.mixture import GaussianMixture
 
 import expectedkernels as ek
 from assertions import assert_close
+from network_oracles import random_network
 
 
 @pytest.fixture(scope="module")
@@ -19,22 +20,17 @@ def pgmpy():
         return import_module("pgmpy.models"), *parts
 
 
-def random_network(seed, n=7):
+def named_network(seed, n=7):
     """A network with names and labels, up to three parents, all orders shuffled."""
     rng = np.random.default_rng(seed)
-    cards = rng.integers(2, 4, size=n)
-    parents = [rng.permutation(v)[: rng.integers(0, 4)].tolist() for v in range(n)]
-    cpts = [
-        rng.dirichlet(np.ones(cards[v]), size=[cards[u] for u in above])
-        for v, above in enumerate(parents)
-    ]
-    names = [f"n{i}" for i in rng.permutation(n)]
-    return ek.BayesianNetwork(parents, cpts, names, [[f"s{i}" for i in range(c)] for c in cards])
+    network = random_network(rng, n, least=2, zeros=0.0)
+    states = [[f"s{i}" for i in range(card)] for card in network.cardinalities]
+    return network.with_names([f"n{i}" for i in rng.permutation(n)], states)
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_pyagrum_networks_give_their_own_marginals(gum, seed):
-    network = random_network(seed)
+    network = named_network(seed)
     theirs = ek.models.to_pyagrum(network)
     engine = gum.LazyPropagation(theirs)
     name = network.names[-1]
@@ -50,7 +46,7 @@ def test_pyagrum_networks_give_their_own_marginals(gum, seed):
 
 @pytest.mark.parametrize("seed", range(2))
 def test_pgmpy_networks_give_their_own_marginals(pgmpy, seed):
-    network = random_network(seed)
+    network = named_network(seed)
     theirs = ek.models.to_pgmpy(network)
     assert theirs.check_model()
     name = network.names[-1]

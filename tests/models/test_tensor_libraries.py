@@ -75,6 +75,13 @@ def values(circuit, X, torch):
     return circuit(torch.as_tensor(X)).detach().numpy().ravel()
 
 
+def assert_same_in_spflow(module, X, torch, ours=None):
+    theirs = module.log_likelihood(torch.as_tensor(X)).detach().numpy().ravel()
+    for model in (ours, ek.as_model(module)):
+        if model is not None:
+            np.testing.assert_allclose(model.log_likelihood(X), theirs, rtol=0, atol=1e-10)
+
+
 @pytest.mark.parametrize("plain", [False, True])
 def test_libcirkit_gives_the_same_likelihoods_both_ways(cirkit, torch, model, plain):
     context = cirkit.PipelineContext(
@@ -150,14 +157,9 @@ def test_what_libcirkit_has_and_circuits_have_not_is_refused(cirkit, torch):
 
 
 def test_spflow_gives_the_same_likelihoods_both_ways(spflow, torch, model):
-    theirs = ek.models.to_spflow(model)
     X = model.sample(40, rng=1)
     X[np.random.default_rng(2).random(X.shape) < 0.3] = np.nan
-    expected = model.log_likelihood(X)
-    found = theirs.log_likelihood(torch.as_tensor(X)).detach().numpy().ravel()
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
-    back = ek.as_model(theirs)
-    np.testing.assert_allclose(back.log_likelihood(X), expected, rtol=0, atol=1e-10)
+    assert_same_in_spflow(ek.models.to_spflow(model), X, torch, model)
 
 
 def spflow_modules(spflow):
@@ -184,9 +186,7 @@ def test_modules_of_spflow_are_read(spflow, torch):
     X = np.random.default_rng(0).integers(0, 2, (20, 8)).astype(float)
     X[np.random.default_rng(1).random(X.shape) < 0.3] = np.nan
     for module in spflow_modules(spflow):
-        found = ek.models.from_spflow(module).log_likelihood(X)
-        theirs = module.log_likelihood(torch.as_tensor(X)).detach().numpy().ravel()
-        np.testing.assert_allclose(found, theirs, rtol=0, atol=1e-10)
+        assert_same_in_spflow(module, X, torch, ek.models.from_spflow(module))
 
 
 def test_binomial_leaves_and_random_structures_of_spflow_are_read(spflow, torch):
@@ -199,9 +199,7 @@ def test_binomial_leaves_and_random_structures_of_spflow_are_read(spflow, torch)
             [0, 1], total_count=torch.tensor(3.0), probs=torch.tensor([[[0.2]], [[0.7]]])
         )
     )
-    X = rng.integers(0, 4, (20, 2)).astype(float)
-    theirs = binomial.log_likelihood(torch.as_tensor(X)).detach().numpy().ravel()
-    np.testing.assert_allclose(ek.as_model(binomial).log_likelihood(X), theirs, atol=1e-10)
+    assert_same_in_spflow(binomial, rng.integers(0, 4, (20, 2)).astype(float), torch)
     rat = import_module("spflow.zoo.rat").RatSPN
     sizes = {"n_root_nodes": 1, "n_region_nodes": 2, "depth": 2, "outer_product": True}
 
@@ -209,9 +207,7 @@ def test_binomial_leaves_and_random_structures_of_spflow_are_read(spflow, torch)
         normal = leaves.Normal(list(range(8)), out_channels=3, num_repetitions=n)
         return rat(leaf_modules=[normal], num_repetitions=n, **sizes)
 
-    module, X = random_structure(1), rng.normal(size=(20, 8))
-    theirs = module.log_likelihood(torch.as_tensor(X)).detach().numpy().ravel()
-    np.testing.assert_allclose(ek.as_model(module).log_likelihood(X), theirs, atol=1e-10)
+    assert_same_in_spflow(random_structure(1), rng.normal(size=(20, 8)), torch)
     with pytest.raises(ek.PropertyError, match="not structured-decomposable"):
         ek.as_model(random_structure(2))
 

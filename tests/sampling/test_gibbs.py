@@ -4,18 +4,11 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from circuit_oracles import log_joint
 from factor_graphs import equal_chain, scores
 from oracles import worlds
+from stein_oracles import joint
 
 nan = np.nan
-
-
-def joint(target):
-    """The unnormalised probabilities of all states, one axis per variable."""
-    if isinstance(target, ek.FactorGraph):
-        return scores(target).reshape(target.cardinalities)
-    return np.exp(log_joint(target))
 
 
 def drawn_target(seed):

@@ -6,20 +6,14 @@ from hypothesis import given, settings, strategies as st
 from scipy.sparse.csgraph import connected_components
 
 import expectedkernels as ek
-from circuit_oracles import drawn_deterministic, drawn_distribution, log_joint
+from circuit_oracles import drawn_deterministic, drawn_distribution
 from expectedkernels.sampling import gibbs as sites
 from expectedkernels.sampling.gibbs import count_classes, sampled_model
 from factor_graphs import equal_chain, factor_graphs, scores
 from oracles import worlds
+from stein_oracles import joint
 
 seeds = st.integers(0, 2**32 - 1)
-
-
-def joint(target):
-    """The unnormalised probabilities of all states, one axis per variable."""
-    if isinstance(target, ek.FactorGraph):
-        return scores(target).reshape(target.cardinalities)
-    return np.exp(log_joint(target))
 
 
 POSITIONS = (np.arange(500) + 0.5) / 500
@@ -46,30 +40,24 @@ def assert_conditionals(model, probabilities, collapsed=()):
             assert np.abs(share - line / line.sum()).max() <= 1.01 / len(POSITIONS)
 
 
-@settings(max_examples=40)
-@given(factor_graphs(), st.sampled_from([0, 2**16]))
-def test_conditionals_of_factor_graphs(model, entries):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sites, "SITE_ENTRIES", entries)
-        assert_conditionals(sampled_model(model, (), None, "gibbs"), joint(model))
+ROUTES = {
+    "tables": {},
+    "sums": {"SITE_ENTRIES": 0},
+    "one circuit": {"TABLE_STATES": 0},
+    "circuits of parts": {"TABLE_STATES": 0, "compiles": False},
+}
 
 
-@settings(max_examples=40)
-@given(factor_graphs(), seeds, st.sampled_from([0, 2**16]))
-def test_collapsed_conditionals_of_factor_graphs(model, seed, entries):
+def drawn_collapsed(model, seed):
     rng = np.random.default_rng(seed)
-    collapsed = np.flatnonzero(rng.random(model.n_variables) < 0.5).tolist()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sites, "TABLE_STATES", entries)
-        found = sampled_model(model, collapsed, None, "gibbs")
-        assert_conditionals(found, joint(model), collapsed)
+    return np.flatnonzero(rng.random(model.n_variables) < 0.5).tolist()
 
 
-@settings(max_examples=20)
-@given(factor_graphs(), seeds)
-def test_collapsed_conditionals_of_models_that_cannot_be_compiled(model, seed):
-    rng = np.random.default_rng(seed)
-    collapsed = np.flatnonzero(rng.random(model.n_variables) < 0.5).tolist()
+@pytest.mark.parametrize("route", ROUTES)
+@settings(max_examples=25)
+@given(model=factor_graphs(), seed=seeds, collapse=st.booleans())
+def test_conditionals_of_factor_graphs(route, model, seed, collapse):
+    collapsed = drawn_collapsed(model, seed) if collapse else []
     compile_model = ek.FactorGraph.compile
 
     def refuse(self, *args, **options):
@@ -78,8 +66,11 @@ def test_collapsed_conditionals_of_models_that_cannot_be_compiled(model, seed):
         return compile_model(self, *args, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sites, "TABLE_STATES", 0)
-        patch.setattr(ek.FactorGraph, "compile", refuse)
+        for name, value in ROUTES[route].items():
+            if name == "compiles":
+                patch.setattr(ek.FactorGraph, "compile", refuse)
+            else:
+                patch.setattr(sites, name, value)
         found = sampled_model(model, collapsed, None, "gibbs")
         assert_conditionals(found, joint(model), collapsed)
 
@@ -88,8 +79,7 @@ def test_collapsed_conditionals_of_models_that_cannot_be_compiled(model, seed):
 @given(seeds, st.booleans(), st.booleans(), st.sampled_from([0, 2**16]))
 def test_conditionals_of_circuits(seed, deterministic, collapse, states):
     p = drawn_deterministic(seed) if deterministic else drawn_distribution(seed, n_max=4)
-    rng = np.random.default_rng(seed)
-    collapsed = np.flatnonzero(rng.random(p.n_variables) < 0.5).tolist() if collapse else []
+    collapsed = drawn_collapsed(p, seed) if collapse else []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sites, "TABLE_STATES", states)
         assert_conditionals(sampled_model(p, collapsed, None, "gibbs"), joint(p), collapsed)

@@ -7,6 +7,7 @@ import torch
 
 import expectedkernels as ek
 from assertions import assert_close
+from stein_oracles import greedy
 
 MEANS = np.array([[0.0, 0.0], [2.0, 1.0]])
 KERNELS = {
@@ -109,9 +110,7 @@ def test_thinning_is_greedy():
     X = np.random.default_rng(1).normal(size=(60, 2)) * 1.5
     X = np.concatenate([X, X[:5]])
     k = ek.stein.IMQ(1.0)
-    gram, chosen = ek.stein.LangevinSteinKernel(NORMAL, k)(X), []
-    for _ in range(20):
-        chosen.append(int(np.argmin(0.5 * np.diag(gram) + gram[:, chosen].sum(axis=1))))
+    chosen = greedy(ek.stein.LangevinSteinKernel(NORMAL, k)(X), 20)
     np.testing.assert_array_equal(ek.stein_thin(NORMAL, X, 20, kernel=k), chosen)
     assert len(ek.stein_thin(MIXTURE, X, 5)) == 5
 

@@ -7,7 +7,7 @@ import pytest
 
 import expectedkernels as ek
 from oracles import distribution, worlds
-from stein_oracles import gibbs_gram, stein_gram
+from stein_oracles import gibbs_gram, greedy, stein_gram
 
 K = ek.ExpHamming(0.5)
 CARDS = [2, 3, 2]
@@ -15,16 +15,6 @@ CARDS = [2, 3, 2]
 
 def model(rng=0):
     return ek.random_circuit(ek.Vtree.balanced(3), 3, rng, cardinalities=CARDS)
-
-
-def greedy(G, m):
-    """The choice by its definition."""
-    chosen = []
-    for _ in range(m):
-        scores = [G[j, j] / 2 + sum(G[j, s] for s in chosen) for j in range(len(G))]
-        # equal rows have equal scores up to rounding: the first
-        chosen.append(int(np.flatnonzero(scores <= min(scores) + 1e-12)[0]))
-    return chosen
 
 
 @pytest.mark.parametrize("operator", ["gibbs", "shift"])

@@ -8,6 +8,7 @@ import expectedkernels as ek
 from assertions import assert_close
 from factor_graphs import factor_graphs, scores
 from oracles import worlds
+from stein_oracles import conditionals_given
 from strategies import rngs
 
 
@@ -15,16 +16,8 @@ def mixture(samples):
     """The distribution that weighted samples stand for, at all worlds, by definition."""
     target = samples.target
     points = worlds(target.cardinalities)
-    if isinstance(target, ek.FactorGraph):
-        values = scores(target)
-    else:
-        values = np.exp(target.log_likelihood(points))
-    total = np.zeros(len(points))
-    for row, weight in zip(samples.rows, samples.weights, strict=True):
-        known = ~np.isnan(row)
-        alike = (points[:, known] == row[known]).all(axis=1) * values
-        total += weight * alike / alike.sum()
-    return points, total
+    values = np.exp(ek.as_model(target).log_likelihood(points))
+    return points, samples.weights @ conditionals_given(samples.rows, values, target.cardinalities)
 
 
 def random_samples(graph, rng, n, signed=False):
