@@ -445,19 +445,6 @@ def test_real_variables(seed, data):
     assert_close(values, np.exp(f.log_likelihood(X)), np.maximum(values, 1e-300))
 
 
-def test_marginals_of_a_marginal(data_dir):
-    folder = data_dir / "psdd"
-    p = ek.read_psdd(folder / "abalone.psdd", ek.read_vtree(folder / "abalone.vtree"))
-    h = ek.algebra.marginalize(p, range(0, 72, 2))
-    assert h.n_edges < p.n_edges
-    for found, expected in zip(h.marginals(), p.marginals()[1::2], strict=True):
-        assert_close(found, expected)
-    X = p.sample(20, rng=0)
-    missing = X.copy()
-    missing[:, ::2] = np.nan
-    assert_close(h.log_likelihood(X[:, 1::2]), p.log_likelihood(missing))
-
-
 def test_deep_chains():
     n = 3000
     p = ek.hmm([0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]], [[0.8, 0.2], [0.3, 0.7]], length=n)

@@ -51,17 +51,6 @@ def test_linearity_in_the_circuits(drawn, a, b):
 
 
 @settings(max_examples=30)
-@given(settings_of(1), st.data())
-def test_gram_matrices_of_conditionals_are_positive_definite(drawn, data):
-    (p,), k = drawn
-    E = data.draw(draws.evidence(p))
-    gram = ek.expected_kernel(p, p, k, evidence_p=E.given, evidence_q=E.given)
-    size = np.abs(gram).max()
-    assert_close(gram, gram.T, size)
-    assert np.linalg.eigvalsh((gram + gram.T) / 2).min() >= -1e-12 * len(gram) * size
-
-
-@settings(max_examples=30)
 @given(settings_of(4))
 def test_gram_matrices_of_circuits_are_positive_definite(drawn):
     several, k = drawn

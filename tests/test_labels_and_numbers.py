@@ -1,7 +1,5 @@
 """Labels, codes and numbers are told apart: in models, evidence, arrays and data frames."""
 
-import itertools
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -46,33 +44,6 @@ def test_codes_beside_words_are_the_order_of_the_words():
 def test_codes_beside_other_numbers_are_refused(second):
     with pytest.raises(ek.CompatibilityError, match="have other labels in the two models: '0',"):
         ek.mmd(labelled([0.2, 0.8], ["0", "1"]), labelled([0.2, 0.8], second))
-
-
-@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
-def test_networks_in_any_order_of_variables_and_states(order):
-    states = [["n", "y"], ["low", "mid", "high"], ["0", "1"]]
-    rng = np.random.default_rng(3)
-    tables = rng.random((2, 3)) + 0.1, rng.random((3, 2)) + 0.1
-    one = ek.FactorGraph(
-        [2, 3, 2],
-        [ek.Factor([0, 1], tables[0]), ek.Factor([1, 2], tables[1])],
-        ["a", "b", "c"],
-        states,
-    )
-    place = {old: new for new, old in enumerate(order)}
-    turned = [tables[0][::-1, ::-1], tables[1][::-1, ::-1]]
-    other = ek.FactorGraph(
-        [len(states[v]) for v in order],
-        [ek.Factor([place[0], place[1]], turned[0]), ek.Factor([place[1], place[2]], turned[1])],
-        ["abc"[v] for v in order],
-        [states[v][::-1] for v in order],
-    )
-    worlds = np.array(list(itertools.product(range(2), range(3), range(2))))
-    p = np.exp(one.log_score(worlds))
-    p /= p.sum()
-    k = ek.ExpHamming([0.3, 0.2, 0.1])
-    assert_close(ek.expected_kernel(one, other, k), p @ k(worlds) @ p)
-    assert abs(ek.mmd2(one, other, k)) < 1e-12
 
 
 def test_numbers_are_labels_before_they_are_codes_in_evidence():

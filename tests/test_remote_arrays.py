@@ -102,5 +102,3 @@ def test_circuits_in_two_places_meet_at_the_first():
     assert type(second) is type(q.input(0).table)
     assert_close(host(first), ek.expected_kernel(P, Q, K))
     assert_close(host(second), ek.expected_kernel(Q, P, K))
-
-

@@ -143,36 +143,27 @@ def test_projection_drops_leaves_and_contracts(seed):
     assert Vtree.from_nested(nested).project(variables) == Vtree.from_nested(nested)
 
 
-@given(seeds)
-def test_swapped_vtrees_align(seed):
-    nested = drawn_nested(seed)
-    first = Vtree.from_nested(nested)
-    second = with_swaps(first, np.random.default_rng(seed))
-    alignment = first.align(second)
-    assert sorted(alignment.node.tolist()) == list(range(first.n_nodes))
-    for node in range(first.n_nodes):
-        other = int(alignment.node[node])
-        assert set(first.scope(node).tolist()) == set(second.scope(other).tolist())
-        if first.is_leaf(node):
-            assert not alignment.swapped[node]
-            continue
-        children = second.left[other], second.right[other]
-        if alignment.swapped[node]:
-            children = children[::-1]
-        assert alignment.node[first.left[node]] == children[0]
-        assert alignment.node[first.right[node]] == children[1]
-
-
-@given(seeds)
-def test_only_swapped_vtrees_align(seed):
+@given(seeds, st.booleans())
+def test_vtrees_with_the_same_scopes_align(seed, swaps):
     rng = np.random.default_rng(seed)
-    n = int(rng.integers(1, 6))
-    first, second = (Vtree.from_nested(random_nested(rng, rng.permutation(n))) for _ in range(2))
-    scopes = [
-        {frozenset(vtree.scope(node).tolist()) for node in range(vtree.n_nodes)}
-        for vtree in (first, second)
-    ]
-    assert (first.align(second) is not None) == (scopes[0] == scopes[1])
+    first = Vtree.from_nested(drawn_nested(seed, 12 if swaps else 5))
+    shuffled = random_nested(rng, rng.permutation(first.scope()))
+    second = with_swaps(first, rng) if swaps else Vtree.from_nested(shuffled)
+    ours, theirs = ([set(v.scope(i).tolist()) for i in range(v.n_nodes)] for v in (first, second))
+    alignment = first.align(second)
+    if any(scope not in theirs for scope in ours):
+        assert alignment is None
+        return
+    assert [theirs.index(scope) for scope in ours] == alignment.node.tolist()
+    for node, swapped in enumerate(alignment.swapped.tolist()):
+        children = first.left[node], first.right[node]
+        if first.is_leaf(node):
+            assert not swapped
+        elif swapped:
+            children = children[::-1]
+        other = alignment.node[node]
+        wanted = [] if first.is_leaf(node) else [second.left[other], second.right[other]]
+        assert [alignment.node[child] for child in children if child >= 0] == wanted
 
 
 def test_equality_immutability_and_representation():

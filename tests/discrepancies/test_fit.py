@@ -48,16 +48,28 @@ def test_incomplete_samples_are_completed_exactly(seed):
         test.interval()
 
 
-def test_incomplete_samples_keep_the_level_and_have_power():
+def share_rejected(sample, repeats, rng, level=0.05, n_null=19, **options):
+    values = [
+        ek.mmd_test(sample(seed), n_null=n_null, rng=rng, **options).p_value
+        for seed in range(repeats)
+    ]
+    return np.mean(np.array(values) <= level)
+
+
+@pytest.mark.parametrize(("k", "gaps", "repeats"), [(K, 0.3, REPEATS), ("aggregate", 0.0, 50)])
+def test_incomplete_samples_and_several_kernels_keep_the_level_and_have_power(k, gaps, repeats):
     p, q = pair()
     rng = np.random.default_rng(3)
-    for source, repeats, low, high in ((p, REPEATS, 0.0, ABOVE), (q, 10, 0.8, 1.0)):
-        tests = [
-            ek.mmd_test(with_gaps(source.sample(60, rng), seed), p, K, n_null=19, rng=rng)
-            for seed in range(repeats)
-        ]
-        assert low <= np.mean([test.p_value <= 0.05 for test in tests]) <= high
+    for source, times, low, high in ((p, repeats, 0.0, ABOVE), (q, 10, 0.8, 1.0)):
+
+        def sample(seed, source=source):
+            return with_gaps(source.sample(60, rng), seed, gaps)
+
+        assert low <= share_rejected(sample, times, rng, model=p, k=k) <= high
     assert ek.mmd_test(np.full((10, 4), np.nan), p, n_null=19).p_value == 1.0
+    test = ek.mmd_test(p.sample(60, rng), p, [K, ek.Delta()], rng=0)
+    with pytest.raises(ek.DataError, match="complete samples under one kernel"):
+        test.interval()
 
 
 def test_incomplete_real_rows_that_are_equal_are_told_apart_from_numbers():
@@ -86,32 +98,15 @@ def test_rare_states_keep_the_level(form):
         "function": ek.Target(graph.log_score, [2] * 5),
     }
     rng = np.random.default_rng(0)
-    values = [
-        ek.mmd_test(graph.sample(40, rng), models[form], n_null=19, rng=rng).p_value
-        for _ in range(REPEATS)
-    ]
-    assert np.mean(np.array(values) <= 0.05) <= ABOVE
-
-
-def test_several_kernels_keep_the_level_and_have_power():
-    p, q = pair()
-    rng = np.random.default_rng(1)
-    for source, repeats, low, high in ((p, 50, 0.0, 0.05 + 3 * 0.031), (q, 10, 0.8, 1.0)):
-        values = [
-            ek.mmd_test(source.sample(60, rng), p, "aggregate", n_null=19, rng=rng).p_value
-            for _ in range(repeats)
-        ]
-        assert low <= np.mean(np.array(values) <= 0.05) <= high
-    test = ek.mmd_test(p.sample(60, rng), p, [K, ek.Delta()], rng=0)
-    with pytest.raises(ek.DataError, match="complete samples under one kernel"):
-        test.interval()
+    found = share_rejected(lambda _: graph.sample(40, rng), REPEATS, rng, model=models[form])
+    assert found <= ABOVE
 
 
 def test_real_variables():
     p = ek.gaussian_mixture([0.4, 0.6], [[0.0, 0.0], [3.0, 1.0]], [[1.0, 1.0], [0.5, 2.0]])
     rng = np.random.default_rng(2)
-    values = [ek.mmd_test(p.sample(30, rng), p, n_null=9, rng=rng).p_value for _ in range(60)]
-    assert np.mean(np.array(values) <= 0.1) <= 0.1 + 3 * 0.04
+    found = share_rejected(lambda _: p.sample(30, rng), 60, rng, level=0.1, n_null=9, model=p)
+    assert found <= 0.1 + 3 * 0.04
     assert ek.mmd_test(p.sample(60, rng) + np.array([0.0, 2.0]), p, rng=0).p_value == 0.005
 
 

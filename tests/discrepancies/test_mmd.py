@@ -139,20 +139,6 @@ def test_models_that_are_the_same_up_to_rounding_are_at_distance_zero(name):
         assert ek.mmd2(p, q) == ek.mmd2(q, p) == 0.0
 
 
-def test_a_network_and_a_tree_learned_from_its_samples():
-    network = ek.read_bif(bif_of_pgmpy("alarm"))
-    tree = ek.learn_chow_liu(network.sample(2000, rng=0, as_frame=True))
-    k = ek.ExpHamming(0.1)
-    squared = ek.mmd2(network, tree, k)
-    np.testing.assert_allclose(np.sqrt(squared), 0.026474617842, rtol=1e-8)
-    np.testing.assert_allclose(ek.mmd(tree, network, k), np.sqrt(squared), rtol=1e-8)
-    circuit = network.compile()[0]
-    own = ek.expected_kernel(circuit, circuit, k) + ek.expected_kernel(tree, tree, k)
-    estimate, error = ek.monte_carlo_expected_kernel(network, tree, k, 200_000, rng=1)
-    assert abs(0.5 * (own - squared) - estimate) < 4 * error
-    assert abs(ek.expected_kernel(network, tree, k) - estimate) < 4 * error
-
-
 def test_kernel_circuits_need_the_vtree_of_the_circuit():
     rng = np.random.default_rng(0)
     p = random_model(rng, [2] * 4, None, 4)

@@ -11,7 +11,6 @@ from expectedkernels.discrepancies.hypothesis_tests import (
     compare_scores,
     directed_error,
     mmd_errors,
-    mmd_statistics,
     null_generator,
     null_sampler,
     pair_means,
@@ -19,7 +18,6 @@ from expectedkernels.discrepancies.hypothesis_tests import (
     score_interval,
 )
 from expectedkernels.discrepancies.mmd import mean_embedding
-from oracles import distribution, worlds
 
 K = ek.ExpHamming(0.7)
 
@@ -61,20 +59,6 @@ def test_rare_differences_keep_all_levels(expected):
         for level in (0.05, 0.01, 0.001):
             allowed = level + 3 * np.sqrt(level / repeats)
             assert np.mean(np.array(found) <= level) <= allowed
-
-
-def test_the_statistic_is_unbiased():
-    """The mean over all pairs of states is the squared discrepancy, by enumeration."""
-    vtree = ek.Vtree.balanced(4)
-    p, q = (ek.random_circuit(vtree, 3, rng, cardinalities=[2, 3, 2, 2]) for rng in (0, 1))
-    X, chances = worlds(q.cardinalities), distribution(q)
-    pairs = np.stack([np.repeat(X, len(X), axis=0), np.tile(X, (len(X), 1))], axis=1)
-    weights = np.outer(chances, chances).reshape(-1)
-    [values] = mmd_statistics(mean_embedding(p), [K])(pairs)
-    assert_close(weights @ values, ek.mmd2(p, q, K))
-    # h has mean zero under p in each argument
-    h = values.reshape(len(X), len(X))
-    np.testing.assert_allclose(h @ distribution(p), 0.0, atol=1e-14)
 
 
 def test_chains_have_the_distribution_of_the_samples():
@@ -119,19 +103,13 @@ def test_samples_next_to_each_other_are_not_compared(change, apart):
 
 
 def test_networks_are_sampled_from_their_roots_down():
-    asia = ek.asia()
-    kind, draw = null_sampler(asia, asia.sample(20000, rng=0), "auto", np.random.default_rng(0))
-    [X] = draw(1)
-    assert kind == "model"
-    for v, table in enumerate(asia.marginals()):
-        np.testing.assert_allclose(np.bincount(X[:, v].astype(int)) / len(X), table, atol=0.015)
     # no circuit is needed: a network in which every pair of variables has a common child
     rng = np.random.default_rng(1)
     parents = [[]] * 40 + [rng.choice(40, 8, replace=False).tolist() for _ in range(60)]
     cpts = [rng.dirichlet([1.0, 1.0], size=(2,) * len(p)) for p in parents]
     wide = ek.BayesianNetwork(parents, cpts)
-    _, draw = null_sampler(wide, np.zeros((5, 100)), "model", rng)
-    assert draw(2).shape == (2, 5, 100)
+    kind, draw = null_sampler(wide, np.zeros((5, 100)), "model", rng)
+    assert (kind, draw(2).shape) == ("model", (2, 5, 100))
 
 
 def test_noise_is_that_of_the_definition():

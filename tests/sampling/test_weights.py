@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from expectedkernels import CollapsedSteinKernel, KernelError, SteinKernel, simplex_weights
+from expectedkernels import KernelError, SteinKernel, simplex_weights
 from expectedkernels.sampling import weights as module
 from expectedkernels.sampling.weights import certify, minimise, z_score
 from stein_oracles import states_and_masses, stein_like
@@ -108,17 +108,6 @@ def test_samples_that_can_be_the_target_become_it():
     assert found.rule == "exact"
     assert "up to rounding" in found.reason
     np.testing.assert_allclose(found.weights, masses, atol=1e-6)
-
-
-def test_a_sample_with_everything_collapsed_takes_all():
-    circuit = ek.factorized([[0.2, 0.8], [0.3, 0.7]])
-    rows = [[0, 1], [np.nan, np.nan], [1, np.nan]]
-    kernel = ek.ExpHamming()
-    K = CollapsedSteinKernel(circuit, kernel)(rows)
-    found = ek.stein.default_weights(
-        K, CollapsedSteinKernel(circuit, kernel, operator="gibbs")(rows)
-    )
-    np.testing.assert_array_equal(found.weights, [0.0, 1.0, 0.0])
 
 
 @pytest.mark.parametrize("seed", range(3))

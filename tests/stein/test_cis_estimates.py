@@ -79,18 +79,6 @@ def test_evidence_by_name_by_row_and_by_weights():
     np.testing.assert_allclose(np.exp(both.log_z), 1.0, rtol=1e-10)
 
 
-def test_asia_with_its_zeros():
-    network = ek.asia()
-    exact = network.compile()[0].marginals()
-    samples = ek.cis(network, 400, 4, rng=0)
-    assert hellinger(samples.marginals(), exact) < 0.03
-    assert abs(samples.log_z) < 0.2
-    for query in range(8):
-        one = ek.cis(network, 60, 2, rng=0, order="bfs", select="mi", query=query)
-        assert one.collapsed[:, query].all()
-        np.testing.assert_allclose(one.marginals()[query], exact[query], atol=0.1)
-
-
 def test_protected_variables_are_never_sampled():
     network = ek.asia()
     samples = ek.cis(network, 20, 0, rng=0, protected=["either", 1])
