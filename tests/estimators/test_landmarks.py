@@ -154,16 +154,6 @@ def test_auto_takes_landmarks_for_many_rows_only(monkeypatch):
             clone(model).set_params(n_landmarks=wrong).fit(X, y)
 
 
-def test_the_order_of_rows_and_columns_does_not_matter(monkeypatch):
-    monkeypatch.setattr(f"{MODULE}.DRAWN", 150)
-    X, y = table(300, missing=0.1)
-    rows, columns = np.random.default_rng(2).permutation(300), np.array([2, 0, 3, 1])
-    model = ek.ExpectedKernelRidge(n_landmarks=30)
-    wanted = model.fit(X, y).predict(X)
-    found = model.fit(X[rows][:, columns], y[rows]).predict(X[:, columns])
-    np.testing.assert_allclose(found, wanted, rtol=1e-7, atol=1e-7)
-
-
 def frame(n=900):
     """A table with text and missing values; one of its labels is rare."""
     X, y = table(n, missing=0.1)

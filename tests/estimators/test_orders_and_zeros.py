@@ -205,12 +205,14 @@ def test_rows_that_are_drawn_do_not_depend_on_orders(monkeypatch):
     np.testing.assert_allclose(model.fit(grid[rows], y[rows]).predict(test), wanted, rtol=1e-9)
 
 
-def test_choices_do_not_depend_on_orders(monkeypatch):
+@pytest.mark.parametrize("n_landmarks", [None, 30])
+def test_choices_do_not_depend_on_orders(n_landmarks, monkeypatch):
+    monkeypatch.setattr("expectedkernels.estimators.landmarks.DRAWN", 60)
     monkeypatch.setattr("expectedkernels.estimators.base.MOST_COMPLETE", 50)
     monkeypatch.setattr("expectedkernels.learning.normals.KERNEL_CENTRES", 50)
     X, holes, y = table(90, seed=1)
     rows, columns = np.random.default_rng(2).permutation(90), np.array([2, 0, 1])
-    model = ek.ExpectedKernelRidge(alpha="auto", random_state=0)
+    model = ek.ExpectedKernelRidge(alpha="auto", n_landmarks=n_landmarks)
     wanted = model.fit(X, y).predict(holes)
     found = model.fit(X[rows][:, columns], y[rows]).predict(holes[:, columns])
     np.testing.assert_allclose(found, wanted, atol=1e-8)

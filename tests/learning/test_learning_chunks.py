@@ -8,7 +8,7 @@ import pytest
 
 import expectedkernels as ek
 from assertions import assert_same_circuit
-from learning_searches import assert_alike as alike, pieces, table
+from learning_searches import assert_alike, pieces, table
 
 X, GAPS = table(240), table(240, missing=0.1)
 N = len(X)
@@ -19,10 +19,6 @@ QUIET = {"progress": False}
 
 def framed(X):
     return pd.DataFrame(X, columns=list("abcd")).assign(w=WEIGHTS)
-
-
-def assert_alike(found, wanted, **tolerances):
-    alike(found, wanted, GAPS, **tolerances)
 
 
 @pytest.mark.parametrize("rows", [X, GAPS], ids=["complete", "gaps"])
@@ -36,7 +32,7 @@ def test_trees_of_weighted_rows(rows, parameters, tmp_path):
     for data in given:
         found = ek.learn_chow_liu(data, sample_weight="w", **options)
         assert found.names == ("a", "b", "c", "d")
-        assert_alike(found, whole.with_names(list("abcd")))
+        assert_alike(found, whole.with_names(list("abcd")), GAPS)
 
     def by_number(chunk):
         return WEIGHTS[chunk[:, 4].astype(int)]
@@ -89,12 +85,12 @@ def test_passes_on_a_device(weighted):
     options = {"pseudocount": 0.5, "device": "torch", **QUIET}
     whole = ek.em(start, GAPS, 4, **weights, **options)
     found = ek.em(start, lambda: pieces(data), 4, **in_frames, **options)
-    assert_alike(found, whole)
+    assert_alike(found, whole, GAPS)
     single = ek.em(start, lambda: pieces(data), 4, dtype="float32", **in_frames, **options)
-    assert_alike(single, whole, rtol=1e-3, atol=1e-3)
+    assert_alike(single, whole, GAPS, rtol=1e-3, atol=1e-3)
     moved = start.to("torch")
     options.pop("device")
-    assert_alike(ek.em(moved, lambda: pieces(data), 4, **in_frames, **options), whole)
+    assert_alike(ek.em(moved, lambda: pieces(data), 4, **in_frames, **options), whole, GAPS)
 
 
 @pytest.mark.parametrize("options", [{}, {"batch_size": 40}, {"device": "torch"}])
@@ -108,7 +104,7 @@ def test_hidden_trees_of_weighted_chunks(options):
         kept = WEIGHTS > 0
         assert found.log_likelihood(GAPS[kept]).mean() > -4.0
         return
-    assert_alike(found, whole, rtol=1e-7)
+    assert_alike(found, whole, GAPS, rtol=1e-7)
     with pytest.raises(ek.DataError, match="takes no 'X_valid'"):
         ek.learn_hclt(lambda: pieces(GAPS), X_valid=GAPS, **common)
 
@@ -163,10 +159,10 @@ def test_weights_and_batches_of_dask_collections():
     for options in ({}, {"batch_size": 25, "rng": 1}):
         given = {"sample_weight": "w", **options, **QUIET}
         found = ek.em(start, lazy, 2, **given)
-        assert_alike(found, ek.em(start, parts, 2, **given))
+        assert_alike(found, ek.em(start, parts, 2, **given), GAPS)
     tree = ek.learn_chow_liu(lazy, sample_weight="w", parameters="cpt")
     whole = ek.learn_chow_liu(GAPS, sample_weight=WEIGHTS, parameters="cpt")
-    assert_alike(tree, whole.with_names(list("abcd")))
+    assert_alike(tree, whole.with_names(list("abcd")), GAPS)
 
 
 NAMES = ["a", "b", "c", "d"]
