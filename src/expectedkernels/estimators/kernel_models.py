@@ -63,6 +63,9 @@ class LeastSquares(base.KernelMachine):
             return self._alphas(), [rate * scale for rate in RATES], table(y)
         return self._alphas(), [base.scaled_gamma(self.gamma, self._for_kernel(Z))], table(y)
 
+    def _kept_parameters(self) -> dict[str, Any]:
+        return {"alpha": self.alpha_, "gamma": self.gamma_}
+
     def _alphas(self) -> Any:
         return ALPHAS if isinstance(self.alpha, str) else [self.alpha]
 
@@ -188,9 +191,6 @@ class ExpectedKernelClassifier(ClassifierMixin, PredictionSets, LeastSquares):  
 
     def _probabilities(self, mean: Any, spread: Any = None) -> Any:
         return as_probabilities(mean)
-
-    def _kept_parameters(self) -> dict[str, Any]:
-        return {"alpha": self.alpha_, "gamma": self.gamma_}
 
     def decision_function(
         self, X: RowsLike, return_std: bool = False, std_tol: float = 0.01
@@ -486,10 +486,6 @@ class ExpectedKernelRidge(Regressor, LeastSquares):
     @property
     def _opens_gamma(self) -> bool:
         return self.gamma is None and isinstance(self.alpha, str)
-
-    def _kept_parameters(self) -> dict[str, Any]:
-        chosen = {"alpha": self.alpha_, "gamma": self.gamma_}
-        return chosen if isinstance(self.alpha, str) else {}
 
 
 LEAST_CHANCE = 1e-7
