@@ -13,14 +13,7 @@ import numpy as np
 
 from expectedkernels import arrays
 from expectedkernels.arrays import DEFAULT_MAX_BYTES, as_like, detach, namespace, spans, to_numpy
-from expectedkernels.checks import (
-    CircuitError,
-    DataError,
-    EvidenceError,
-    PropertyError,
-    Verdict,
-    check_count,
-)
+from expectedkernels.checks import DataError, EvidenceError, PropertyError, Verdict, check_count
 from expectedkernels.circuits import conditioning
 from expectedkernels.circuits.conditioning import LogValues, evidence_chunks, levels_of, run_shares
 from expectedkernels.circuits.inputs import Input, log_sizes, log_sum_exp, require_range
@@ -237,7 +230,7 @@ def require_discrete(
     circuit: Circuit,
     what: str,
     variables: Iterable[int] | None = None,
-    error: type[CircuitError] = PropertyError,
+    error: type[Exception] = PropertyError,
 ) -> None:
     """Raise unless all variables, or these, are discrete."""
     for variable in range(circuit.n_variables) if variables is None else variables:

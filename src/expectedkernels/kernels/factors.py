@@ -12,7 +12,7 @@ import numpy as np
 from expectedkernels import arrays
 from expectedkernels.arrays import as_like, detach, has_gradient, namespace, to_numpy
 from expectedkernels.checks import KernelError, Verdict
-from expectedkernels.circuits.inputs import PANEL, log_box, log_boxes, panel_rule
+from expectedkernels.circuits.inputs import PANEL, log_box, log_boxes, log_sum_exp, panel_rule
 from expectedkernels.circuits.operands import InputComponents
 
 RULE = np.polynomial.legendre.leggauss(12)
@@ -347,12 +347,7 @@ def _log_square(rate: float, x: InputComponents, y: InputComponents, z: InputCom
     if len(shares) == len(other_shares) == 1:
         return logs
     shape = (x.n, -1, len(shares), z.n // len(other_shares), len(other_shares))
-    logs = logs.reshape(shape)
-    top = logs.max(axis=(2, 4), keepdims=True)
-    top = np.where(top > -np.inf, top, 0.0)
-    with np.errstate(divide="ignore"):
-        means = np.einsum("xypzq,p,q->xyz", np.exp(logs - top), shares, other_shares)
-        return np.log(means) + top[:, :, 0, :, 0]
+    return log_sum_exp(logs.reshape(shape), (2, 4), shares[:, None, None] * other_shares)[0]
 
 
 def _log_normal(rate: float, x: InputComponents, y: InputComponents, z: InputComponents) -> Any:
