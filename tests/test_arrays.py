@@ -139,17 +139,11 @@ def test_rows_are_told_apart_by_hashes_and_without(n, collide, monkeypatch):
     if collide:
         monkeypatch.setattr(equal_rows, "_mixed", np.zeros_like)
     for seed in range(5):
-        rows = drawn_rows(seed, n)
-        expected = by_definition(rows)
-        csr = sparse.csr_array(rows)
-        for found in (
-            distinct_dense_rows(rows),
-            distinct_sparse_rows(csr.indptr, csr.indices, csr.data),
-        ):
-            assert tuple(part.tolist() for part in found) == expected
-
-
-def test_distinct_rows_keep_their_order():
-    rows = np.random.default_rng(0).random((200, 3))
-    kept, place = distinct_dense_rows(rows)
-    assert kept.tolist() == place.tolist() == list(range(200))
+        for rows in (drawn_rows(seed, n), np.random.default_rng(seed).random((min(n, 80), 3))):
+            expected = by_definition(rows)
+            csr = sparse.csr_array(rows)
+            for found in (
+                distinct_dense_rows(rows),
+                distinct_sparse_rows(csr.indptr, csr.indices, csr.data),
+            ):
+                assert tuple(part.tolist() for part in found) == expected

@@ -20,8 +20,7 @@ def points(n, seed=0):
 
 
 def holed(n, seed=1):
-    rng = np.random.default_rng(seed)
-    return np.where(rng.random((n, 4)) < 0.5, np.nan, points(n, seed))
+    return with_holes(points(n, seed), 0.5, seed)
 
 
 def weighted(n):

@@ -130,6 +130,8 @@ def test_bare_functions_are_to_be_wrapped():
         lambda: ek.kdsd([[0, 1]], f),
         lambda: ek.gibbs(f, 3),
         lambda: ek.SteinKernel(f),
+        lambda: ek.stein_thin(f, [[0, 1]], 1),
+        lambda: ek.log_partition_estimate(f, [[0, 1]] * 40),
     ):
         with pytest.raises(ek.CircuitError, match=r"Wrap it: Target\(log_prob, cardinalities\)"):
             call()

@@ -73,7 +73,6 @@ def test_many_samples_need_little_memory():
         ({"operator": "both"}, ek.DataError, "'operator' parameter of stein_thin"),
         ({"samples": [[0, 1]]}, ek.DataError, r"shape \(samples, 3\)"),
         ({"samples": model()}, ek.DataError, "Samples of a model are needed"),
-        ({"target": lambda X: X}, ek.DataError, "Wrap it: Target"),
     ],
 )
 def test_mistakes_are_told(options, error, match):
