@@ -6,7 +6,6 @@ import pytest
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_diabetes
-from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -70,19 +69,6 @@ def test_a_circuit_can_be_cloned_and_searched():
     search.fit(X, y)
     assert len(search.cv_results_["mean_test_score"]) == 3
     assert np.isfinite(search.predict(holes)).all()
-
-
-def test_pipelines_pass_missing_values_on():
-    X, holes, y = diabetes()
-    model = make_pipeline(StandardScaler(), ek.ExpectedSVR(C=2.0)).fit(X, y)
-    mean, std = model.predict(holes, return_std=True)
-    assert (std > 0).any()
-    complete = ~np.isnan(holes).any(axis=1)
-    np.testing.assert_allclose(mean[complete], model.predict(X)[complete], rtol=1e-12)
-    features = make_pipeline(ek.ExpectedKernelFeatures(20, random_state=0), Ridge()).fit(holes, y)
-    assert features.score(holes, y) > 0.2
-    imputed = make_pipeline(ek.CircuitImputer(), ek.ExpectedSVR()).fit(holes, y)
-    assert imputed.score(holes, y) > 0.2
 
 
 def table(n=90, seed=0):

@@ -6,7 +6,6 @@ from scipy.special import logsumexp
 
 import expectedkernels as ek
 from assertions import assert_close
-from circuit_oracles import drawn_deterministic
 from expectedkernels import em, learn_mixture, learn_strudel
 from expectedkernels.learning import strudel as module
 
@@ -94,17 +93,6 @@ def test_an_interrupt_returns_the_best_so_far(monkeypatch):
     monkeypatch.setattr(module, "_updated", interrupted)
     found = learned(X, 3, structure=p, iterations=10)
     assert_close(found.log_likelihood(X), expected.log_likelihood(X))
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("pseudocount", [0.0, 1.0])
-def test_one_component_is_the_closed_form(seed, pseudocount):
-    p = drawn_deterministic(seed)
-    X = p.sample(80, rng=seed)
-    options = {"structure": p, "pseudocount": pseudocount, "iterations": 2}
-    q = learned(X, 1, **options)
-    expected = em(p, X, 1, pseudocount=pseudocount, progress=False)
-    assert_close(q.log_likelihood(X), expected.log_likelihood(X), scale=1.0)
 
 
 def test_more_states_missing_values_and_few_rows():
