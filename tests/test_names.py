@@ -176,7 +176,7 @@ ANSWERS = {
 def test_labelled_data_are_read_by_name(name):
     ask = ANSWERS[name]
     for given in labelled_forms().values():
-        assert_close(ask(CIRCUIT, given), ask(CIRCUIT, ROWS), scale=1.0)
+        assert_close(ask(CIRCUIT, given), ask(CIRCUIT, ROWS))
 
 
 def test_labelled_rows_and_datasets():

@@ -91,7 +91,8 @@ QUESTIONS = {
 def test_answers_are_those_of_arrays_that_numpy_reads(name):
     ask = QUESTIONS[name]
     found = ask(lambda x: remote_circuit(x) if isinstance(x, ek.Circuit) else remote(x))
-    assert_close(host(found), host(ask(lambda x: x)), scale=1.0)
+    scale = 1e-2 if name == "kdsd" else 1.0 if name == "witness" else None  # sums that cancel
+    assert_close(host(found), host(ask(lambda x: x)), scale)
 
 
 def test_circuits_in_two_places_meet_at_the_first():
