@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 
 from benchmarks import (
+    compiling,
     gpus,
     learning,
     networks,
@@ -15,7 +16,7 @@ from benchmarks import (
     streams,
 )
 
-MODULES = (learning, gpus, streams, quality, networks)
+MODULES = (learning, gpus, streams, quality, networks, compiling)
 MODULES += (sequential, rejections, peer_tests)
 BENCHMARKS = {f.__name__: f for module in MODULES for f in module.ALL}
 
