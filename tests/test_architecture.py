@@ -147,4 +147,4 @@ def test_layers_are_those_of_the_contract_from_the_top_down():
 def test_the_functions_that_a_call_runs_are_found():
     found = call_traces.visited(call_traces.expected_kernel())
     assert found["expectation.py", "expected_kernel"] == 1
-    assert ("engine/passes.py", "up") in found
+    assert ("engine/passes.py", "forward") in found

@@ -23,7 +23,7 @@ from expectedkernels.checks import CircuitError, PropertyError, check_parameter,
 from expectedkernels.circuits import inputs, queries
 from expectedkernels.circuits.build import stack, with_root_weights
 from expectedkernels.circuits.circuit import Circuit, align, host_for, minimize, require_circuits
-from expectedkernels.circuits.conditioning import log_up, normalized_blocks
+from expectedkernels.circuits.conditioning import forward_logs, normalized_blocks
 from expectedkernels.circuits.inputs import Input, Table, log_sizes, require_range
 from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import nonnegative, require_deterministic, require_discrete
@@ -84,7 +84,7 @@ def marginalize(f: Circuit, variables: VariablesLike) -> Circuit:
     if not gone:
         return f
     f = host_for(f, "marginalize")
-    sizes = log_up(f, None).values
+    sizes = forward_logs(f, None).values
     if np.abs(sizes[np.isfinite(sizes)]).max(initial=0.0) < FAR:
         result = Circuit.from_blocks(*_projected(f, kept)).with_schema(f.schema.subset(kept))
     else:  # sums of some units leave the range of doubles, those of normalised ones do not
@@ -166,7 +166,7 @@ def product_parts(f: Circuit, g: Circuit, roots: Pairs) -> list[Part]:
     The circuits are on the same vtree, on the CPU. Blocks of no units mean that the product is
     zero everywhere.
     """
-    meets: list[Any] = from_leaves(
+    overlap: list[Any] = from_leaves(
         f.vtree,
         lambda _, v: f.input(v).overlaps(g.input(v)),
         lambda node, *below: _inner_meetings(f.blocks[node], g.blocks[node], *below),
@@ -178,7 +178,7 @@ def product_parts(f: Circuit, g: Circuit, roots: Pairs) -> list[Part]:
     def inner(node: int, pairs: Pairs) -> tuple[Part, Pairs, Pairs]:
         # the sums and products of wanted pairs, and the pairs of the children they need
         a, b = int(f.vtree.left[node]), int(f.vtree.right[node])
-        left, right, meets[a], meets[b] = meets[a], meets[b], None, None
+        left, right, overlap[a], overlap[b] = overlap[a], overlap[b], None, None
         one: Any = f.blocks[node]
         other: Any = g.blocks[node]
         (own_left, own_right), (other_left, other_right) = one.inputs, other.inputs

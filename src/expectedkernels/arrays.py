@@ -238,7 +238,7 @@ def take(array: Array, index: Any, axis: int) -> Array:
     return namespace(array).take(array, index, axis=axis)
 
 
-def is_on_card(array: Array) -> bool:
+def is_on_gpu(array: Array) -> bool:
     """Whether an array is a tensor on a CUDA GPU."""
     return array_api_compat.is_torch_array(array) and array.device.type == "cuda"
 
@@ -581,7 +581,7 @@ def content_keys(Z: Any) -> tuple[Any, Any]:
     return rows, columns
 
 
-def own_order(Z: Any, *beside: Any) -> tuple[Any, Any]:
+def canonical_order(Z: Any, *beside: Any) -> tuple[Any, Any]:
     """The numbers of the rows and of the columns of a table, in the order of their keys.
 
     Rows and columns of equal keys stay as they come.
@@ -596,8 +596,8 @@ def own_order(Z: Any, *beside: Any) -> tuple[Any, Any]:
     Examples
     --------
     >>> Z = np.array([[2.0, 10.0], [1.0, 30.0], [1.0, 20.0]])
-    >>> rows, columns = own_order(Z)
-    >>> again, other = own_order(Z[::-1, ::-1])
+    >>> rows, columns = canonical_order(Z)
+    >>> again, other = canonical_order(Z[::-1, ::-1])
     >>> (Z[rows][:, columns] == Z[::-1, ::-1][again][:, other]).all()
     np.True_
     """

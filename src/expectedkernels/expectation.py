@@ -135,7 +135,7 @@ def expected_kernel(
 
 
 @contextmanager
-def room_for(out: Any, shape: tuple[int, ...], flat: tuple[int, ...]) -> Iterator[Any]:
+def output_array(out: Any, shape: tuple[int, ...], flat: tuple[int, ...]) -> Iterator[Any]:
     """An array or a new file to put results into, with all axes; None if none is given.
 
     `flat` are the axes of one entry that results do not have in the end. The file is
@@ -194,7 +194,7 @@ def _collected(
     kept = tuple(1 if axis in axes else n for axis, n in enumerate(shape))
     total: Any = None
     finish = methodcaller("log" if log else "linear")
-    with room_for(out, shape, flat) as values:
+    with output_array(out, shape, flat) as values:
         if values is None or axes:
             arrays.require_memory(
                 8.0 * prod(kept),
@@ -236,7 +236,7 @@ class Prepared(NamedTuple):
         Of the first side that has one.
     blocks : KernelBlocks
     sides : list of two sides
-    choice : Choice
+    strategy : Strategy
         In which forms evidence takes part, and what the sweep costs.
     logs : list
         For either side the logs of what to divide its rows by, or None.
@@ -247,7 +247,7 @@ class Prepared(NamedTuple):
     circuit: Circuit
     blocks: KernelBlocks
     sides: tuple[operands.Side, operands.Side]
-    choice: operands.Choice
+    strategy: operands.Strategy
     logs: list[Any]
     weights: list[Any]
 
@@ -307,14 +307,14 @@ def prepared(
             with nullcontext() if numbers is None else checks.rows_numbered(numbers):
                 points = rows_of.as_points(points, circuit.schema)
             sides.append(operands.PointOperand(points, circuit.vtree, circuit.cardinalities))
-    choice = operands.choose((sides[0], sides[1]), max(blocks.operand.units))
+    strategy = operands.choose((sides[0], sides[1]), max(blocks.operand.units))
     same = sides[0] is sides[1]
-    for i, form in enumerate(choice.forms):
+    for i, form in enumerate(strategy.forms):
         if form is not None:
-            alike = i == 1 and same and form == choice.forms[0]
+            alike = i == 1 and same and form == strategy.forms[0]
             sides[i] = sides[0] if alike else sides[i].in_form(form)
             logs[i] = None if form == "conditionals" else logs[i]
-    return Prepared(circuit, blocks, (sides[0], sides[1]), choice, logs, weights)
+    return Prepared(circuit, blocks, (sides[0], sides[1]), strategy, logs, weights)
 
 
 def _warn_of_codes(k: kernel.Kernel, schema: Schema, blocks: Any) -> None:
@@ -601,7 +601,7 @@ def _sampler(x: Any, generator: Any) -> tuple[Any, float]:
     total = float(x.weights.sum())
     if (x.weights < 0).any() or total <= 0:
         raise DataError("Points with negative weights cannot be sampled.")
-    return lambda n: x.X[generator.choice(len(x.X), size=n, p=x.weights / total)], total
+    return lambda n: x.X[generator.strategy(len(x.X), size=n, p=x.weights / total)], total
 
 
 FORMS = {
@@ -737,15 +737,16 @@ def _of_sweeps(found: Prepared, max_bytes: int) -> Explanation:
     path = " and ".join(sorted({*ways})) or "nothing to do"
     n_bytes, count, terms = max(sizes, default=0), sum(counts), len(found.blocks.weights)
     shape = tuple(map(extent_of, found.sides))
+    least = found.strategy.cost
     others = [  # what else could have been chosen, the cheapest first
-        f"  not by {' x '.join(filter(None, forms))}: {cost / found.choice.cost:.2g} times the cost"
-        for forms, cost in sorted(found.choice.others.items(), key=itemgetter(1))[:4]
+        f"  not by {' x '.join(filter(None, forms))}: {cost / least:.2g} times the cost"
+        for forms, cost in sorted(found.strategy.others.items(), key=itemgetter(1))[:4]
     ]
     lines = [
         f"{shape[0]} x {shape[1]} expected kernels of a kernel with {_counted(terms, 'term')}",
         *(
             f"  {name}: {_described(side, form)}"
-            for name, side, form in zip(("x", "x'"), found.sides, found.choice.forms, strict=True)
+            for name, side, form in zip(("x", "x'"), found.sides, found.strategy.forms, strict=True)
         ),
         *others,
         f"  {_counted(len(made), 'sweep')}, {path}: {_counted(sum(steps), 'step')}",
@@ -755,7 +756,7 @@ def _of_sweeps(found: Prepared, max_bytes: int) -> Explanation:
         more = f"  more than the {most / 2**30:.3g} GiB that can be used: expected_kernel raises a "
         lines.append(f"{more}SizeError")
     numbers = len(made), sum(steps), n_bytes, count
-    return Explanation(path, found.choice.forms, shape, *numbers, tuple(lines), first)
+    return Explanation(path, found.strategy.forms, shape, *numbers, tuple(lines), first)
 
 
 def _described(side: operands.Side, form: str | None) -> str:

@@ -16,7 +16,7 @@ from expectedkernels.circuits import queries, queries as sites
 from expectedkernels.circuits.queries import (
     _swept_logs,
     by_rows,
-    level_logs,
+    layer_logs,
     log_values,
     normal_mixture_logs,
 )
@@ -41,9 +41,9 @@ def test_both_ways_agree(monkeypatch, seed, roots, n):
     p = drawn_circuit(seed, roots=roots, share_real=0.3)
     rows = rows_of(p, n, seed)
     expected = _swept_logs(p, rows)[0]
-    assert_logs_close(level_logs(p, rows)[0], expected)
+    assert_logs_close(layer_logs(p, rows)[0], expected)
     monkeypatch.setattr(queries, "DEFAULT_MAX_BYTES", 1)  # one row at a time
-    assert_logs_close(level_logs(p, rows)[0], expected)
+    assert_logs_close(layer_logs(p, rows)[0], expected)
 
 
 @pytest.mark.parametrize("roots", [1, 2])
@@ -59,7 +59,7 @@ def test_rows_out_of_range_are_done_in_logs(roots):
     X = np.zeros((3, 400))
     X[1, 200:] = 1
     evidence = as_evidence(X, p.schema)
-    assert 0 in level_logs(p, evidence)[1]
+    assert 0 in layer_logs(p, evidence)[1]
     logs = log_values(p, evidence)[0]
     assert_logs_close(logs, _swept_logs(p, evidence)[0])
     assert_logs_close(logs[0, 0], np.float64(-1000.0))
@@ -182,7 +182,7 @@ def test_all_sites_are_the_sites_one_by_one(seed, n, missing, monkeypatch):
     p = drawn_circuit(seed)
     X = points_of(p, n, seed, missing)
     found = p.all_site_logs(X)
-    monkeypatch.setattr(sites, "levels_of", lambda p: None)
+    monkeypatch.setattr(sites, "layers_of", lambda p: None)
     for v, (logs, again) in enumerate(zip(found, p.all_site_logs(X), strict=True)):
         assert_logs_close(logs, p.site_logs(X, v))
         assert_logs_close(again, p.site_logs(X, v))

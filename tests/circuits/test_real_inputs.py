@@ -81,11 +81,11 @@ def test_intervals_that_are_narrow_touch_or_meet():
     wanted = (edges[:, None] >= low) & (edges[:, None] <= high)
     np.testing.assert_array_equal(inside, wanted)
     # but intervals that only touch do not meet
-    np.testing.assert_array_equal(bins.meets(bins), np.eye(4, dtype=bool))
+    np.testing.assert_array_equal(bins.overlap(bins), np.eye(4, dtype=bool))
     points = Real(np.eye(2), np.array([0.25, 1.0]), np.zeros(2))
     wanted = [[True, True], [False, True], [True, True], [True, True]]
-    np.testing.assert_array_equal(block().meets(points), wanted)
-    assert block().meets(block())[0].tolist() == [True, False, True, True]
+    np.testing.assert_array_equal(block().overlap(points), wanted)
+    assert block().overlap(block())[0].tolist() == [True, False, True, True]
 
 
 @pytest.mark.parametrize(("i", "j"), list(product(range(4), repeat=2)))

@@ -7,10 +7,10 @@ from assertions import assert_close
 from circuit_oracles import drawn_deterministic, drawn_distribution
 from expectedkernels import factorized, mixture
 from expectedkernels.circuits import queries as choices
-from expectedkernels.circuits.conditioning import certain, log_up, observed
+from expectedkernels.circuits.conditioning import certain, forward_logs, observed
 from expectedkernels.data.evidence import as_evidence
 from expectedkernels.engine import sampling as descend
-from expectedkernels.engine.passes import up
+from expectedkernels.engine.passes import forward
 from oracles import Inner
 
 SEEDS = range(8)
@@ -18,7 +18,7 @@ SEEDS = range(8)
 
 def node_logs(p, evidence):
     """For every vtree node the logs of its units, given one row."""
-    logs, starts = log_up(p, evidence).values[:, 0], p.levels.unit_starts.tolist()
+    logs, starts = forward_logs(p, evidence).values[:, 0], p.layers.unit_starts.tolist()
     return [logs[at : at + n] for at, n in zip(starts, p.operand.units, strict=True)]
 
 
@@ -85,7 +85,7 @@ def test_samples_are_those_of_the_walk_node_by_node(seed, long, monkeypatch):
 
         assert_close(sampled(), expected, scale)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(choices, "levels_of", lambda p: None)
+            patch.setattr(choices, "layers_of", lambda p: None)
             assert_close(sampled(), expected, scale)
 
 
@@ -105,7 +105,7 @@ def test_samples_out_of_range_are_drawn_in_logs():
     p = mixture([factorized(tables), factorized(tables[::-1])])
     x = np.zeros((1, 400))
     x[0, 0] = np.nan
-    assert not certain(up(p.levels, observed(p, p.levels, as_evidence(x, p.schema)))).any()
+    assert not certain(forward(p.layers, observed(p, p.layers, as_evidence(x, p.schema)))).any()
     assert p.sample(2000, rng=0, evidence=x[0])[:, 0].mean() == pytest.approx(
         (far**2).sum(), abs=0.02
     )

@@ -10,10 +10,10 @@ from assertions import host
 from circuit_oracles import rows_of
 from expectedkernels import Vtree
 from expectedkernels.arrays import Place
-from expectedkernels.circuits.conditioning import levels_of, observed
+from expectedkernels.circuits.conditioning import layers_of, observed
 from expectedkernels.data.evidence import as_evidence
 from expectedkernels.engine import operations as on_tensors
-from expectedkernels.engine.passes import down, up
+from expectedkernels.engine.passes import backward, forward
 from expectedkernels.learning import minibatch as passes
 from expectedkernels.learning.em import Phase, epochs
 from expectedkernels.learning.minibatch import circuit_of
@@ -49,26 +49,28 @@ def fused(monkeypatch):
     return called
 
 
-@pytest.mark.parametrize(("dtype", "lift"), [("float64", 0.0), ("float32", 0.0), ("float32", 15.0)])
+@pytest.mark.parametrize(
+    ("dtype", "offset"), [("float64", 0.0), ("float32", 0.0), ("float32", 15.0)]
+)
 @pytest.mark.parametrize("name", CIRCUITS)
-def test_passes(name, dtype, lift, request):
+def test_passes(name, dtype, offset, request):
     p = CIRCUITS[name].to(WHERE, dtype=dtype)
-    levels = levels_of(p)
-    atoms = observed(p.host, levels, as_evidence(rows_of(CIRCUITS[name], 11), p.schema))
-    plain = up(levels, atoms, lift=lift)
-    below = down(plain)
+    layers = layers_of(p)
+    atoms = observed(p.host, layers, as_evidence(rows_of(CIRCUITS[name], 11), p.schema))
+    plain = forward(layers, atoms, offset=offset)
+    below = backward(plain)
     called = request.getfixturevalue("fused")
-    found = up(levels, atoms, lift=lift)
-    again = down(found)
+    found = forward(layers, atoms, offset=offset)
+    again = backward(found)
     off = 1e-13 if dtype == "float64" else 1e-5
     torch.testing.assert_close(found.values, plain.values, rtol=off, atol=0)
     torch.testing.assert_close(found.log_roots, plain.log_roots, rtol=off, atol=off)
     torch.testing.assert_close(again.units, below.units, rtol=off, atol=0)
     torch.testing.assert_close(again.atoms, below.atoms, rtol=off, atol=0)
-    assert (again.trusted == below.trusted).all()
+    assert (again.reliable == below.reliable).all()
     assert {"products", "look_up"} <= set(called)
-    assert ("pull" in called) == any(level.is_used_once for level in levels.levels[1:])
-    assert ("undivide" in called) == bool(plain.tops)
+    assert ("pull" in called) == any(layer.is_used_once for layer in layers.layers[1:])
+    assert ("undivide" in called) == bool(plain.maxima)
 
 
 def test_small_values_are_raised(fused):
@@ -125,7 +127,7 @@ def test_whole_steps(name, dtype, beta, monkeypatch, request):
 
     wanted = trained()
     request.getfixturevalue("fused")
-    monkeypatch.setattr(on_tensors.TensorLevels, "is_remote", True)
+    monkeypatch.setattr(on_tensors.TensorLayers, "is_remote", True)
     monkeypatch.setattr(passes, "fits", lambda *a: True)
     ran = []
 

@@ -17,7 +17,7 @@ from expectedkernels.circuits import queries as posteriors
 from expectedkernels.circuits.conditioning import chunks, observed
 from expectedkernels.data.evidence import as_evidence
 from expectedkernels.engine import passes
-from expectedkernels.engine.passes import COUNTS, MAX, down, lifted, up, up_over
+from expectedkernels.engine.passes import COUNTS, MAX, backward, forward, forward_over, lifted
 from oracles import Inner, Table, evidence_as_weights
 
 SEEDS = range(12)
@@ -31,12 +31,12 @@ def random_rows(circuit, n, seed, missing=0.5):
 
 
 def passed(circuit, evidence):
-    return up(circuit.levels, observed(circuit, circuit.levels, evidence))
+    return forward(circuit.layers, observed(circuit, circuit.layers, evidence))
 
 
 def log_marginals(circuit, X):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(posteriors, "levels_of", lambda p: None)
+        patch.setattr(posteriors, "layers_of", lambda p: None)
         return circuit.marginals(X)
 
 
@@ -58,11 +58,11 @@ def test_marginals_of_rows_with_missing_values(seed, form):
 def test_flows_of_every_node_sum_to_one(seed, n):
     p = drawn_distribution(seed, share_real=0.2)
     found = passed(p, as_evidence(random_rows(p, n, seed), p.schema))
-    flow = found.values * down(found).units
-    for level in p.levels.levels:
-        ends = zip(level.unit_starts[:-1], level.unit_starts[1:], strict=True)
+    flow = found.values * backward(found).units
+    for layer in p.layers.layers:
+        ends = zip(layer.unit_starts[:-1], layer.unit_starts[1:], strict=True)
         for start, stop in ends:
-            total = flow[level.start + start : level.start + stop].sum(axis=0)
+            total = flow[layer.start + start : layer.start + stop].sum(axis=0)
             assert_close(total, np.ones_like(total))
 
 
@@ -71,7 +71,7 @@ def test_derivatives_in_atoms_are_the_values_with_a_state_set(seed):
     p = drawn_distribution(seed)
     X = random_rows(p, 1, seed, missing=0.3)
     found = passed(p, as_evidence(X, p.schema))
-    derivatives = down(found).atoms * np.exp(found.log_roots)
+    derivatives = backward(found).atoms * np.exp(found.log_roots)
     variables, states = p.atom_names
     for variable, state, value in zip(variables, states, derivatives, strict=True):
         other = X.copy()
@@ -93,8 +93,8 @@ def test_crossing_mixtures_are_done_again_in_logs():
     zeros[:, 0] = np.nan
     zeros[1, 1:11] = np.nan
     found = passed(p, as_evidence(zeros, p.schema))
-    assert found.has_raised
-    assert not down(found).trusted.any()
+    assert found.has_clamped
+    assert not backward(found).reliable.any()
     # each zero of the right half costs the first component e^-5, of the left half the second
     tables = np.exp([0.0, -5.0]) / (1 + np.exp(-5.0))
     missing = np.isnan(zeros[:, :200]).sum(axis=1)
@@ -116,8 +116,8 @@ def test_ten_thousand_variables_stay_plain_numbers():
     X = rng.integers(0, 3, size=(2, 10_000)).astype(float)
     X[:, ::7] = np.nan
     found = passed(p, as_evidence(X, p.schema))
-    assert found.tops
-    assert down(found).trusted.all()
+    assert found.maxima
+    assert backward(found).reliable.all()
     known = ~np.isnan(X)
     logs = np.array(
         [
@@ -141,7 +141,7 @@ def test_chunks_and_the_order_of_rows_change_nothing(monkeypatch):
     for limit in ("FEWEST", "MOST"):
         monkeypatch.setattr(passes, limit, 8)
     monkeypatch.setattr(passes, "CACHED_BYTES", 1)
-    assert len(list(chunks(p.levels, 70))) == 9
+    assert len(list(chunks(p.layers, 70))) == 9
     cut = p.marginals(X)
     for v in range(p.n_variables):
         for other in (cut[v], turned[v][::-1], np.stack([m[v] for m in one_by_one])):
@@ -150,10 +150,10 @@ def test_chunks_and_the_order_of_rows_change_nothing(monkeypatch):
 
 def test_large_matrices_are_not_copied():
     p = random_circuit(4, 70, rng=0)
-    for level in p.levels.levels[1:]:
-        for stack in level.stacks:
+    for layer in p.layers.layers[1:]:
+        for stack in layer.stacks:
             assert len(stack.weights) == 1
-            assert any(np.shares_memory(stack.weights, m) for m in p.levels.matrices)
+            assert any(np.shares_memory(stack.weights, m) for m in p.layers.matrices)
     X = random_rows(p, 5, 0)
     table = posterior(p, evidence_as_weights(X, p.cardinalities))
     for v, found in enumerate(p.marginals(X)):
@@ -161,14 +161,14 @@ def test_large_matrices_are_not_copied():
 
 
 def root_over(semiring, p, atoms):
-    return up_over(semiring, p.levels, lifted(semiring, p.levels), atoms)[-1]
+    return forward_over(semiring, p.layers, lifted(semiring, p.layers), atoms)[-1]
 
 
 @pytest.mark.parametrize("form", [lambda p: p, sparsified])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_largest_value_of_deterministic_circuits(seed, form):
     p = form(drawn_deterministic(seed))
-    one = np.zeros(p.levels.n_atoms)
+    one = np.zeros(p.layers.n_atoms)
     largest = joint(p)[0].max()
     assert_close(np.exp(root_over(MAX, p, one)), largest)
     assert_close(np.exp(root_over(MAX, p, one[:, None].repeat(3, 1))), np.full(3, largest))
@@ -177,5 +177,5 @@ def test_largest_value_of_deterministic_circuits(seed, form):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_counts(seed):
     p = drawn_deterministic(seed)
-    everything = np.full(p.levels.n_atoms, 1, dtype=object)
+    everything = np.full(p.layers.n_atoms, 1, dtype=object)
     assert root_over(COUNTS, p, everything) == (joint(p)[0] > 0).sum()

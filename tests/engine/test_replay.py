@@ -33,7 +33,7 @@ def played(monkeypatch):
 
     monkeypatch.setattr(replay, "_capture", capture)
     for module in (gram, joint_pass, tensors, replay):
-        monkeypatch.setattr(module, "is_on_card", lambda array: not isinstance(array, np.ndarray))
+        monkeypatch.setattr(module, "is_on_gpu", lambda array: not isinstance(array, np.ndarray))
     for module in (gram, joint_pass, tensors):
         monkeypatch.setattr(module, "total_bytes", lambda like: 2**34)
     for module in (joint_pass, replay, epochs):

@@ -7,11 +7,11 @@ import expectedkernels as ek
 from assertions import assert_close, host
 from circuit_oracles import rows_of
 from expectedkernels import Vtree
-from expectedkernels.circuits.conditioning import levels_of, observed
+from expectedkernels.circuits.conditioning import layers_of, observed
 from expectedkernels.data.evidence import as_evidence
 from expectedkernels.engine import sampling
-from expectedkernels.engine.operations import TensorLevels
-from expectedkernels.engine.passes import down, up
+from expectedkernels.engine.operations import TensorLayers
+from expectedkernels.engine.passes import backward, forward
 
 torch = pytest.importorskip("torch")
 
@@ -20,22 +20,22 @@ DEEP = ek.random_circuit(Vtree.right_linear(200), 17, rng=3, cardinalities=[2, 5
 
 
 def tensor_pass(p, X):
-    levels = levels_of(p)
-    assert isinstance(levels, TensorLevels)
-    return up(levels, observed(p.host, levels, as_evidence(X, p.schema)))
+    layers = layers_of(p)
+    assert isinstance(layers, TensorLayers)
+    return forward(layers, observed(p.host, layers, as_evidence(X, p.schema)))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_values_and_derivatives_of_every_node_add_up_to_one(dtype):
     p = DEEP.to("torch", dtype=dtype)
     found = tensor_pass(p, rows_of(DEEP, 7))
-    assert found.tops
-    below = down(found)
+    assert found.maxima
+    below = backward(found)
     flow = (found.values * below.units).double().numpy()
-    for level in p.host.levels.levels:
-        sums = np.add.reduceat(flow[level.start : level.stop], level.unit_starts[:-1], axis=0)
+    for layer in p.host.layers.layers:
+        sums = np.add.reduceat(flow[layer.start : layer.stop], layer.unit_starts[:-1], axis=0)
         np.testing.assert_allclose(sums, 1.0, atol=1e-12 if dtype == "float64" else 1e-5)
-    assert below.trusted.all()
+    assert below.reliable.all()
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -48,8 +48,8 @@ def test_values_out_of_range_are_done_again(dtype):
     X = np.zeros((3, 2 * n))
     X[1, :5] = np.nan
     found = tensor_pass(q, X)
-    assert found.has_raised
-    assert not down(found).trusted.any()
+    assert found.has_clamped
+    assert not backward(found).reliable.any()
     np.testing.assert_allclose(host(q.log_likelihood(X)), p.log_likelihood(X), rtol=1e-6)
     for found, wanted in zip(q.marginals(X), p.marginals(X), strict=True):
         np.testing.assert_allclose(found, wanted, atol=1e-5)
@@ -69,11 +69,11 @@ def test_samples_in_parts(monkeypatch):
 
 def test_gradients_take_their_own_way():
     p = ek.random_circuit(3, 2, rng=0).to("torch")
-    assert levels_of(p) is not None
+    assert layers_of(p) is not None
     normals = ek.gaussian_mixture([0.3, 0.7], [[0.0, 1.0], [2.0, -1.0]], [[1.0, 0.5], [2.0, 1.5]])
-    assert levels_of(normals.to("torch")) is not None
+    assert layers_of(normals.to("torch")) is not None
     p.blocks[-1].weights.requires_grad_(True)
-    assert levels_of(p) is None
+    assert layers_of(p) is None
     p.log_likelihood(np.zeros((1, 3))).sum().backward()
     assert p.blocks[-1].weights.grad is not None
     assert_close(p.marginals()[0], ek.random_circuit(3, 2, rng=0).marginals()[0])
@@ -81,9 +81,9 @@ def test_gradients_take_their_own_way():
 
 def test_negative_weights_and_half_precision_have_no_passes():
     signed = ek.factorized([[0.5, -0.2], [1.0, 2.0]], normalized=False)
-    assert levels_of(signed.to("torch")) is None
+    assert layers_of(signed.to("torch")) is None
     assert_close(host(signed.to("torch").log_likelihood([[0, 1]])), signed.log_likelihood([[0, 1]]))
     p = ek.random_circuit(2, 2, rng=0)
     half = p.to("torch")
     tables = [torch.asarray(block.arrays[0]).half() for block in half.blocks[:1]]
-    assert levels_of(ek.Circuit(Vtree.balanced(1), (type(half.blocks[0])(tables[0]),))) is None
+    assert layers_of(ek.Circuit(Vtree.balanced(1), (type(half.blocks[0])(tables[0]),))) is None

@@ -10,7 +10,7 @@ from assertions import assert_close
 from circuit_oracles import sparsified
 from expectedkernels import Vtree
 from expectedkernels.engine import operations as tensors
-from expectedkernels.engine.operations import TensorLevels
+from expectedkernels.engine.operations import TensorLayers
 from expectedkernels.engine.passes import EdgeCounts
 from expectedkernels.learning import minibatch as epochs
 from expectedkernels.learning.em import layer_counts, pattern_counts
@@ -37,7 +37,7 @@ def test_the_size_of_weights_does_not_matter_in_single_precision(weight, in_chun
     rows = np.random.default_rng(0).integers(0, n_states, size=(40, 6))
     options = {"pseudocount": 0.5, "progress": False}
     wanted = ek.em(start, rows, 3, **options)
-    monkeypatch.setattr(TensorLevels, "is_remote", True)
+    monkeypatch.setattr(TensorLayers, "is_remote", True)
     monkeypatch.setattr(epochs, "fits", lambda *of: True)
     monkeypatch.setattr(tensors, "total_bytes", lambda like: 2**34)
     monkeypatch.setattr(epochs, "replayed", lambda kept, key, of, run, inputs: run(*inputs))
@@ -58,7 +58,7 @@ def test_zeros_stay_zero_and_idle_units_stay():
     assert table[0, 2] == 0
     assert 0 < table[0, 1] < 0.2
     trained = start_of(p, None, None, 0.0, 1.0)
-    same = circuit_of(stepped(trained, EdgeCounts(trained.levels), 0.0, 1.0))
+    same = circuit_of(stepped(trained, EdgeCounts(trained.layers), 0.0, 1.0))
     assert_close(same.input(0).table, p.input(0).table)
 
 
@@ -67,7 +67,7 @@ def test_soft_evidence(monkeypatch):
     soft = [np.random.default_rng(v).random((30, 4)) for v in range(12)]
     wanted = ek.em(START, soft, 2, progress=False)
     for is_remote in (False, True):
-        monkeypatch.setattr(TensorLevels, "is_remote", is_remote)
+        monkeypatch.setattr(TensorLayers, "is_remote", is_remote)
         monkeypatch.setattr(tensors, "total_bytes", lambda like: 2**34)
         found = ek.em(START, soft, 2, progress=False, device="torch")
         assert_close(found.log_likelihood(X), wanted.log_likelihood(X))
@@ -93,10 +93,10 @@ def test_rows_too_far_apart_are_worked_out_in_wide_numbers(dtype, sparse):
     X = large.sample(10, rng=0)
     data = Data(large.schema, X).held
     trained = start_of(large, "torch", None, 0.0, 1.0)
-    counts = EdgeCounts(trained.levels)
+    counts = EdgeCounts(trained.layers)
     found = pattern_counts(large, data)[1]
     numbers = [None if part is None else part[0] for part in found]
-    counts.add(trained.levels.by_stack(numbers))
+    counts.add(trained.layers.by_stack(numbers))
     again = layer_counts(trained, data)[1]
     for one, other in zip(counts.by_node(), again.by_node(), strict=True):
         assert (one is None) == (other is None)
@@ -159,7 +159,7 @@ def test_steps_as_they_are_made_on_a_gpu(monkeypatch):
         ran.append(key[0])
         return run(*inputs)
 
-    monkeypatch.setattr(TensorLevels, "is_remote", True)
+    monkeypatch.setattr(TensorLayers, "is_remote", True)
     monkeypatch.setattr(epochs, "fits", lambda *given: True)
     monkeypatch.setattr(epochs, "replayed", replayed)
     monkeypatch.setattr(sys.modules[ek.em.__module__], "CAPTURED", 1)

@@ -13,7 +13,7 @@ from expectedkernels import learn_chow_liu, learn_strudel
 from expectedkernels.data.schema import Schema
 from expectedkernels.learning.chow_liu import flow_blocks, tree_of
 from expectedkernels.learning.structure_search import (
-    Logical,
+    SplitStructure,
     best_edge,
     plan,
     weighted_circuit,
@@ -162,7 +162,7 @@ def clusters():
 
 def test_an_interrupt_inside_a_split_leaves_nothing_half_done(clusters, monkeypatch):
     calls = []
-    release = Logical._release
+    release = SplitStructure._release
 
     def interrupted(self, edge):
         calls.append(edge)
@@ -170,7 +170,7 @@ def test_an_interrupt_inside_a_split_leaves_nothing_half_done(clusters, monkeypa
             raise KeyboardInterrupt
         return release(self, edge)
 
-    monkeypatch.setattr(Logical, "_release", interrupted)
+    monkeypatch.setattr(SplitStructure, "_release", interrupted)
     p = learn_strudel(clusters[0])
     monkeypatch.undo()
     assert len(calls) > 5  # the splits before were made again

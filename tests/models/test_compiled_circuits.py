@@ -49,7 +49,7 @@ QUESTIONS = {
     "likelihoods": lambda p, rows: [p.log_likelihood(rows)],
     "complete": lambda p, rows: [p.log_likelihood(np.zeros((3, p.n_variables)))],
     "samples": lambda p, rows: [p.sample(3, 0, rows[0])],
-    "units": lambda p, rows: [np.array([p.n_units, p.levels.n_units])],
+    "units": lambda p, rows: [np.array([p.n_units, p.layers.n_units])],
     "names": lambda p, rows: p.with_names(list(map(str, range(p.n_variables)))).marginals(rows[0]),
 }
 

@@ -26,7 +26,7 @@ from expectedkernels.data.tables import Label
 from expectedkernels.display import circuit_html
 from expectedkernels.engine.blocks import Inner, at_nodes, from_leaves, from_root, inner, tidy
 from expectedkernels.engine.joint import Operand
-from expectedkernels.engine.layers import Levels, circuit_levels
+from expectedkernels.engine.layers import Layers, circuit_layers
 from expectedkernels.vtree import Vtree
 
 Made = TypeVar("Made")
@@ -248,9 +248,9 @@ class Circuit:
         return Operand(self.vtree, self.blocks)
 
     @cached_property
-    def levels(self) -> Levels:
-        """The units level by level, for passes up and down, on the CPU."""
-        return circuit_levels(self.vtree, self.blocks, self.operand.bounds)
+    def layers(self) -> Layers:
+        """The units layer by layer, for forward and backward passes, on the CPU."""
+        return circuit_layers(self.vtree, self.blocks, self.operand.bounds)
 
     def _each(self, name: str) -> list[Any]:
         """An attribute of all blocks."""
@@ -269,16 +269,16 @@ class Circuit:
 
     @cached_property
     def atom_names(self) -> tuple[Any, Any]:
-        """The variable of every atom of the lowest level, and its number there (its state)."""
-        leaf, number, _ = self.levels.atom_numbers
-        return self.vtree.variable[self.levels.levels[0].nodes][leaf], number.astype(np.float64)
+        """The variable of every atom of the lowest layer, and its number there (its state)."""
+        leaf, number, _ = self.layers.atom_numbers
+        return self.vtree.variable[self.layers.layers[0].nodes][leaf], number.astype(np.float64)
 
     @cached_property
     def atom_slices(self) -> list[tuple[int, int, int]]:
         """Every variable, with its first atom and the one behind its last."""
-        level = self.levels.levels[0]
-        starts = level.product_starts.tolist()
-        variables = self.vtree.variable[level.nodes].tolist()
+        layer = self.layers.layers[0]
+        starts = layer.product_starts.tolist()
+        variables = self.vtree.variable[layer.nodes].tolist()
         return list(zip(variables, starts[:-1], starts[1:], strict=True))
 
     @property
@@ -506,7 +506,7 @@ class Circuit:
     def all_site_logs(
         self, X: arrays.RowsLike, variables: Sequence[arrays.VariableLike] | None = None
     ) -> list[arrays.Array]:
-        """What `site_logs` gives for every variable (or some), by one pass up and one down.
+        """What `site_logs` gives for every variable (or some), by one pass forward and back.
 
         Parameters
         ----------
@@ -960,7 +960,7 @@ def check_blocks(vtree: Vtree, blocks: Sequence[Input | Inner]) -> None:
     every: Any = blocks
     for node, block in enumerate(every):
         sides = () if vtree.is_leaf(node) else ("left", "right")
-        if not sides and (wrong := block.complaint()) is not None:
+        if not sides and (wrong := block.invalid_reason()) is not None:
             variable = int(vtree.variable[node])
             raise checks.CircuitError(f"Normal inputs of variable {variable} need {wrong}.")
         for side in sides:

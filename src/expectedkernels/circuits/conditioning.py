@@ -17,110 +17,110 @@ from expectedkernels.circuits.inputs import TINY, Input, log_sizes
 from expectedkernels.data.evidence import Evidence
 from expectedkernels.engine import passes
 from expectedkernels.engine.blocks import Inner, from_leaves, inner_of_edges
-from expectedkernels.engine.layers import LEAST_ROOM, Edges, Level, Levels
-from expectedkernels.engine.operations import States, TensorLevels, tensor_levels
-from expectedkernels.engine.passes import Atoms, Up
+from expectedkernels.engine.layers import LEAST_MARGIN, Edges, Layer, Layers
+from expectedkernels.engine.operations import States, TensorLayers, tensor_layers
+from expectedkernels.engine.passes import Forward, LeafValues
 from expectedkernels.vtree import Vtree
 
 if TYPE_CHECKING:
     from expectedkernels.circuits.circuit import Circuit
 
-LEAST_TENSOR_ROOM = {"float64": LEAST_ROOM, "float32": 20.0}
+LEAST_TENSOR_MARGIN = {"float64": LEAST_MARGIN, "float32": 20.0}
 """The same for tensors of either type."""
 
 
-def levels_of(circuit: Circuit) -> Levels | None:
-    """The levels that passes go over, where the circuit is; None if passes cannot be used.
+def layers_of(circuit: Circuit) -> Layers | None:
+    """The layers that passes go over, where the circuit is; None if passes cannot be used.
 
     They can with weights that are not negative nor too small, in NumPy or in torch, if no
     gradients are required.
     """
     if circuit.is_on_host:
-        levels: Levels = circuit.levels
-        return None if circuit.levels.signed or levels.room < LEAST_ROOM else levels
+        layers: Layers = circuit.layers
+        return None if circuit.layers.signed or layers.margin < LEAST_MARGIN else layers
     like: Any = circuit.blocks[0].numbers
     kind = str(like.dtype).rpartition(".")[2]
-    if not is_torch_array(like) or kind not in LEAST_TENSOR_ROOM or circuit.has_gradients:
+    if not is_torch_array(like) or kind not in LEAST_TENSOR_MARGIN or circuit.has_gradients:
         return None
     host = circuit.host
-    if host.levels.signed:
+    if host.layers.signed:
         return None
     empty = circuit.xp.empty(0, dtype=like.dtype, device=like.device)
-    levels = host.remembered(
-        f"levels in {kind} at {like.device}", lambda: tensor_levels(host.levels, empty)
+    layers = host.remembered(
+        f"layers in {kind} at {like.device}", lambda: tensor_layers(host.layers, empty)
     )
-    return None if levels.room < LEAST_TENSOR_ROOM[kind] else levels
+    return None if layers.margin < LEAST_TENSOR_MARGIN[kind] else layers
 
 
 def chunks(
-    levels: Levels, n_rows: int, max_bytes: float = inf, per_row: int = 1, values_only: bool = False
+    layers: Layers, n_rows: int, max_bytes: float = inf, per_row: int = 1, values_only: bool = False
 ) -> list[slice]:
     """Rows that are worked on at once, all of about one size, with `per_row` results each."""
-    most = max(1, passes.chunk_rows(levels, max_bytes, values_only) // per_row)
+    most = max(1, passes.chunk_rows(layers, max_bytes, values_only) // per_row)
     step = max(1, -(-n_rows // max(1, -(-n_rows // most))))
     return spans(n_rows, step)
 
 
 def evidence_chunks(
-    levels: Levels, evidence: Evidence | None, max_bytes: float = inf, values_only: bool = False
+    layers: Layers, evidence: Evidence | None, max_bytes: float = inf, values_only: bool = False
 ) -> Iterator[tuple[slice, Any]]:
     """Rows of evidence that are worked on at once, and which these are; None is one row."""
     if evidence is None or evidence.n_rows == 1:
         yield slice(0, 1), evidence
         return
-    for rows in chunks(levels, evidence.n_rows, max_bytes, values_only=values_only):
+    for rows in chunks(layers, evidence.n_rows, max_bytes, values_only=values_only):
         whole = rows.stop - rows.start == evidence.n_rows
         yield rows, evidence if whole else evidence.rows(rows)
 
 
-def observed(circuit: Circuit, levels: Levels, evidence: Evidence | None) -> Atoms:
-    """What rows of evidence say of all atoms of a circuit on the CPU, for passes over levels.
+def observed(circuit: Circuit, layers: Layers, evidence: Evidence | None) -> LeafValues:
+    """What rows of evidence say of all atoms of a circuit on the CPU, for passes over layers.
 
     One row gives arrays of one axis less in NumPy, but not in torch.
     """
-    if isinstance(levels, TensorLevels):
-        return _sent(circuit, levels, evidence)
+    if isinstance(layers, TensorLayers):
+        return _sent(circuit, layers, evidence)
     if evidence is None:
-        return Atoms(np.ones(circuit.levels.n_atoms))
+        return LeafValues(np.ones(circuit.layers.n_atoms))
     if evidence.values is not None and None not in circuit.cardinalities:
-        return Atoms(state_values(circuit, evidence.values))
-    return _general(circuit, evidence, levels.room)
+        return LeafValues(state_values(circuit, evidence.values))
+    return _general(circuit, evidence, layers.margin)
 
 
-def _sent(circuit: Circuit, levels: TensorLevels, evidence: Evidence | None) -> Atoms:
+def _sent(circuit: Circuit, layers: TensorLayers, evidence: Evidence | None) -> LeafValues:
     """The same in tensors: states as they are, anything else as the values of atoms."""
-    like, states = levels.like, levels.leaf_states
+    like, states = layers.like, layers.leaf_states
     real = None in circuit.cardinalities
     if not real and evidence is not None and evidence.values is not None:  # laid out there
-        rows = as_like(evidence.values, like).T.index_select(0, levels.leaf_variables)
-        codes = rows.nan_to_num(-1.0).to(levels.bases.dtype)
-        return Atoms(States(codes.where(codes >= 0, states), levels.n_atoms))
+        rows = as_like(evidence.values, like).T.index_select(0, layers.leaf_variables)
+        codes = rows.nan_to_num(-1.0).to(layers.bases.dtype)
+        return LeafValues(States(codes.where(codes >= 0, states), layers.n_atoms))
     if evidence is None:
-        ones = like.new_ones((levels.n_atoms, 1))
-        return Atoms(ones if real else States(states, levels.n_atoms))
-    leaf_values = _general(circuit, evidence, levels.room)
-    parts: list[Any] = [leaf_values.values, leaf_values.scale, leaf_values.raised]
+        ones = like.new_ones((layers.n_atoms, 1))
+        return LeafValues(ones if real else States(states, layers.n_atoms))
+    leaf_values = _general(circuit, evidence, layers.margin)
+    parts: list[Any] = [leaf_values.values, leaf_values.scale, leaf_values.clamped]
     parts = [None if x is None else as_like(x.reshape(len(x), -1), like) for x in parts]
-    return Atoms(parts[0].to(like.dtype), parts[1], leaf_values.low, parts[2])
+    return LeafValues(parts[0].to(like.dtype), parts[1], leaf_values.low, parts[2])
 
 
-def _general(circuit: Circuit, evidence: Evidence, room: float) -> Atoms:
+def _general(circuit: Circuit, evidence: Evidence, margin: float) -> LeafValues:
     """Soft evidence and densities, relative to the largest of every variable and row."""
-    starts = circuit.levels.levels[0].product_starts[:-1]
+    starts = circuit.layers.layers[0].product_starts[:-1]
     logs = atom_logs(circuit, evidence)
     top = np.maximum.reduceat(logs, starts)
     scale: Any = np.where(top > -inf, top, 0.0)
-    logs -= scale[circuit.levels.atom_numbers[0]]
-    raised: Any = (logs < -room) & (logs > -inf)
-    logs[raised] = -room
+    logs -= scale[circuit.layers.atom_numbers[0]]
+    clamped: Any = (logs < -margin) & (logs > -inf)
+    logs[clamped] = -margin
     values = np.exp(logs)
     low: Any = np.minimum.reduceat(np.where(logs > -inf, logs, 0.0).min(axis=1), starts)
     if not scale.any() and not low.any():
         scale = low = None
-    raised = raised if raised.any() else None
+    clamped = clamped if clamped.any() else None
     if evidence.n_rows == 1:
-        values, scale, raised = (None if x is None else x[:, 0] for x in (values, scale, raised))
-    return Atoms(values, scale, low, raised)
+        values, scale, clamped = (None if x is None else x[:, 0] for x in (values, scale, clamped))
+    return LeafValues(values, scale, low, clamped)
 
 
 COPIES = 8
@@ -164,18 +164,18 @@ LOGS = passes.Semiring(-inf, 0.0, np.add, _sums, log_sizes)
 
 @dataclass(frozen=True, eq=False)
 class LogValues:
-    """The logarithms of what a pass up finds.
+    """The results of a forward pass, in logarithms.
 
     Attributes
     ----------
-    levels : Levels
+    layers : Layers
     weights : list of arrays
-        Logs of the weights of the edges of every level.
+        Logs of the weights of the edges of every layer.
     atoms : array of shape (atoms, rows)
     values : array of shape (units, rows)
     """
 
-    levels: Levels
+    layers: Layers
     weights: list[Any]
     atoms: Any
     values: Any
@@ -186,14 +186,14 @@ class LogValues:
         return self.values[-1] > -inf
 
     def product_values(self, number: int) -> Any:
-        """The logs of a level's products, or of all atoms, (products, rows)."""
-        return passes.products_over(LOGS, self.levels, number, self.values, self.atoms)
+        """The logs of a layer's products, or of all atoms, (products, rows)."""
+        return passes.products_over(LOGS, self.layers, number, self.values, self.atoms)
 
 
 def state_values(circuit: Circuit, rows: Any) -> Any:
     """One for every state that a row of values allows, zero for others, (atoms, rows) or (atoms,).
 
-    Atoms of real variables have numbers without a meaning.
+    LeafValues of real variables have numbers without a meaning.
     """
     variable, state = circuit.atom_names
     x = rows[0].take(variable) if len(rows) == 1 else rows.T.take(variable, axis=0)
@@ -207,7 +207,7 @@ def atom_logs(circuit: Circuit, evidence: Evidence, modes: bool = False) -> Any:
     That is the weight of a state, or the density of a component: of one that is not observed, zero
     or (`modes`) the log of its largest density.
     """
-    logs = np.empty((circuit.levels.n_atoms, evidence.n_rows))
+    logs = np.empty((circuit.layers.n_atoms, evidence.n_rows))
     if evidence.values is not None and set(circuit.cardinalities) != {None}:
         logs = log_sizes(state_values(circuit, evidence.values).reshape(logs.shape))
     for variable, first, stop in circuit.atom_slices:
@@ -219,15 +219,15 @@ def atom_logs(circuit: Circuit, evidence: Evidence, modes: bool = False) -> Any:
     return logs
 
 
-def log_up(circuit: Circuit, evidence: Evidence | None) -> LogValues:
+def forward_logs(circuit: Circuit, evidence: Evidence | None) -> LogValues:
     """The logs of all units given rows of evidence (one row without any).
 
     They are those of the circuit with the absolute values of its weights.
     """
-    levels = circuit.levels
-    weights = circuit.remembered("log weights", lambda: passes.lifted(LOGS, levels))
-    atoms = np.zeros((levels.n_atoms, 1)) if evidence is None else atom_logs(circuit, evidence)
-    return LogValues(levels, weights, atoms, passes.up_over(LOGS, levels, weights, atoms))
+    layers = circuit.layers
+    weights = circuit.remembered("log weights", lambda: passes.lifted(LOGS, layers))
+    atoms = np.zeros((layers.n_atoms, 1)) if evidence is None else atom_logs(circuit, evidence)
+    return LogValues(layers, weights, atoms, passes.forward_over(LOGS, layers, weights, atoms))
 
 
 def normalized_blocks(
@@ -259,12 +259,12 @@ Blocks = tuple[Input | Inner, ...]
 
 @dataclass(frozen=True, eq=False)
 class Flat:
-    """All edges of a circuit in one row: unit by unit, level by level.
+    """All edges of a circuit in one row: unit by unit, layer by layer.
 
     Attributes
     ----------
     starts : list of int
-        Where the edges of every level begin.
+        Where the edges of every layer begin.
     units, products : int arrays
         The unit of every edge in the buffer; its product, counted from the first atom on.
     weights : array
@@ -284,48 +284,50 @@ class Flat:
 
 def all_values(
     circuit: Circuit,
-    levels: Levels | None,
+    layers: Layers | None,
     evidence: Evidence | None,
     work: Any = None,
     exact: bool = False,
-) -> Up | LogValues:
+) -> Forward | LogValues:
     """The values of all units, as logarithms where plain numbers cannot tell.
 
-    Those of raised values are right for what flows through the root unless they must be `exact`.
+    Those of clamped values are right for what flows through the root unless they must be `exact`.
     """
-    if levels is not None:
-        forward = passes.up(levels, observed(circuit, levels, evidence), work, values_only=exact)
-        if not forward.has_raised or (not exact and certain(forward).all()):
+    if layers is not None:
+        forward = passes.forward(
+            layers, observed(circuit, layers, evidence), work, values_only=exact
+        )
+        if not forward.has_clamped or (not exact and certain(forward).all()):
             return forward
-    return log_up(circuit, evidence)
+    return forward_logs(circuit, evidence)
 
 
-def certain(forward: Up) -> Any:
-    """Which rows are right although small values were raised: little flows through these."""
-    values = forward.values[forward.levels.roots]
+def certain(forward: Forward) -> Any:
+    """Which rows are right although small values were clamped: little flows through these."""
+    values = forward.values[forward.layers.roots]
     if len(values) > 1:
         return np.zeros(values.shape[1:] or 1, dtype=np.bool_)
     # a sum is zero only if all its terms are
-    return np.atleast_1d(to_numpy(passes.down(forward).trusted | (values[0] == 0)))
+    return np.atleast_1d(to_numpy(passes.backward(forward).reliable | (values[0] == 0)))
 
 
 def flat_edges(circuit: Circuit) -> Flat:
-    """The edges of all levels, one after the other."""
-    return circuit.remembered("flat", partial(_flat, circuit.levels))
+    """The edges of all layers, one after the other."""
+    return circuit.remembered("flat", partial(_flat, circuit.layers))
 
 
-def _flat(levels: Levels) -> Flat:
+def _flat(layers: Layers) -> Flat:
     parts: list[Any] = []
     starts, first = [0], 0
-    for level in levels.levels:
-        own = level.all_edges
+    for layer in layers.layers:
+        own = layer.all_edges
         below = np.zeros((2, len(own.products)), dtype=np.intp)
-        if level.inputs is not None:
-            below = level.inputs[:, own.products]
-        nodes = level.nodes[level.node_of_unit]
-        parts.append((own.units + level.start, own.products + first, own.weights, below, nodes))
+        if layer.inputs is not None:
+            below = layer.inputs[:, own.products]
+        nodes = layer.nodes[layer.node_of_unit]
+        parts.append((own.units + layer.start, own.products + first, own.weights, below, nodes))
         starts.append(starts[-1] + len(own.products))
-        first += level.n_products
+        first += layer.n_products
     return Flat(starts, *(np.concatenate(x, axis=-1) for x in zip(*parts, strict=True)))
 
 
@@ -340,7 +342,7 @@ class ActiveEdges:
     shares : array
         The share of each of them in its unit.
     keys : int array
-        The atom of every edge of the lowest level.
+        The atom of every edge of the lowest layer.
     n_rows : int
     is_exact : bool
         Whether all shares are doubles; others are left out.
@@ -376,25 +378,25 @@ def active_edges(circuit: Circuit, evidence: Evidence, alike: bool = True) -> Ac
     """
     patterns = evidence.patterns(circuit.vtree, *(() if alike else (evidence.n_rows,)))
     first = None if patterns.is_uniform else patterns.first_rows(circuit.vtree)
-    values = all_values(circuit, levels_of(circuit), evidence, exact=True)
+    values = all_values(circuit, layers_of(circuit), evidence, exact=True)
     active = active_edges_in(circuit, values, first)
     return _at_points(circuit, evidence, active) if None in circuit.cardinalities else active
 
 
 def _at_points(circuit: Circuit, evidence: Evidence, active: ActiveEdges) -> ActiveEdges:
     """The same with edges to observed values in the place of those to components."""
-    level, n = circuit.levels.levels[0], len(active.keys)
-    seen: list[Any] = [()] * len(level.nodes)
-    value = np.full((len(level.nodes), evidence.n_rows), -1)
+    layer, n = circuit.layers.layers[0], len(active.keys)
+    seen: list[Any] = [()] * len(layer.nodes)
+    value = np.full((len(layer.nodes), evidence.n_rows), -1)
     for leaf, (variable, _, _) in enumerate(circuit.atom_slices):
         if circuit.cardinalities[variable] is None:
             column = evidence.column(variable)
             seen[leaf] = column.seen
             value[leaf] = np.where(column.codes < len(seen[leaf]), column.codes, -1)
-    leaf_of = circuit.levels.atom_numbers[0][active.keys]
+    leaf_of = circuit.layers.atom_numbers[0][active.keys]
     value = value[leaf_of, active.rows[:n]]
-    starts, sizes = _atom_starts(level, seen)[leaf_of], np.diff(level.product_starts)[leaf_of]
-    atom = active.keys - level.product_starts[leaf_of]
+    starts, sizes = _atom_starts(layer, seen)[leaf_of], np.diff(layer.product_starts)[leaf_of]
+    atom = active.keys - layer.product_starts[leaf_of]
     keys = starts + np.where(value < 0, atom, sizes + value)
     units = active.numbered(flat_edges(circuit).units[active.edges])[:n]
     kept = np.ones(len(active.edges), dtype=np.bool_)
@@ -406,24 +408,26 @@ def _at_points(circuit: Circuit, evidence: Evidence, active: ActiveEdges) -> Act
     return replace(active, edges=edges, rows=rows, shares=shares, keys=keys, seen=seen)
 
 
-def _atom_starts(level: Level, seen: Any) -> Any:
+def _atom_starts(layer: Layer, seen: Any) -> Any:
     """Where the atoms of every leaf begin, and all end; observed values follow components."""
     more = 0 if seen is None else [len(values) for values in seen]
-    return np.concatenate([[0], np.cumsum(np.diff(level.product_starts) + more)])
+    return np.concatenate([[0], np.cumsum(np.diff(layer.product_starts) + more)])
 
 
-def active_edges_in(circuit: Circuit, forward: Up | LogValues, first: Any = None) -> ActiveEdges:
+def active_edges_in(
+    circuit: Circuit, forward: Forward | LogValues, first: Any = None
+) -> ActiveEdges:
     """The edges that take part, and their shares in their units."""
-    flat, levels = flat_edges(circuit), circuit.levels
+    flat, layers = flat_edges(circuit), circuit.layers
     if isinstance(forward, LogValues):
         positive, atoms = forward.values > -inf, forward.atoms > -inf
     else:
         positive, atoms = forward.values > 0, forward.atoms.values > 0
     n_rows = positive.shape[1] if positive.ndim > 1 else 1
     used = np.zeros_like(positive)
-    used[(levels.n_units - 1, *(() if first is None else (first[-1],)))] = True
+    used[(layers.n_units - 1, *(() if first is None else (first[-1],)))] = True
     parts: list[Any] = []
-    for number in range(len(levels.levels) - 1, -1, -1):
+    for number in range(len(layers.layers) - 1, -1, -1):
         own = slice(flat.starts[number], flat.starts[number + 1])
         alive = used.take(flat.units[own], axis=0)
         inputs = flat.inputs[:, own]
@@ -447,11 +451,11 @@ def active_edges_in(circuit: Circuit, forward: Up | LogValues, first: Any = None
     exact = bool(kept.all())
     if not exact:
         edges, rows, shares = edges[kept], rows[kept], shares[kept]
-    n = int(np.searchsorted(flat.units[edges], levels.levels[0].stop))
+    n = int(np.searchsorted(flat.units[edges], layers.layers[0].stop))
     return ActiveEdges(edges, rows, shares, flat.products[edges[:n]], n_rows, exact, first)
 
 
-def _shares(flat: Flat, forward: Up | LogValues, edges: Any, rows: Any) -> Any:
+def _shares(flat: Flat, forward: Forward | LogValues, edges: Any, rows: Any) -> Any:
     """The shares of edges in their units; those of a unit and row lie together."""
     n = np.count_nonzero(edges < flat.starts[1])
     (left, right), units = flat.inputs.take(edges[n:], axis=1), flat.units.take(edges)
@@ -474,23 +478,23 @@ def conditional_blocks(circuit: Circuit, active: ActiveEdges) -> tuple[Blocks, A
     Distinct units are numbered through. The key of a product is the number of its left unit times
     that of all units of all rows, plus the number of its right one.
     """
-    flat, levels = flat_edges(circuit), circuit.levels
+    flat, layers = flat_edges(circuit), circuit.layers
     n_rows, kept, shares = active.n_rows, active.edges, active.shares
-    every = levels.n_units * n_rows
+    every = layers.n_units * n_rows
     units = active.numbered(flat.units.take(kept))
     changes = np.concatenate([[True], units[1:] != units[:-1]])
     begins = np.append(np.flatnonzero(changes), len(units))
     numbers = np.zeros(every, dtype=np.intp)
     inputs = flat.inputs.take(kept, axis=1)
     inputs = active.numbered(inputs, flat.nodes[inputs])
-    limits = [*(level.start * n_rows for level in levels.levels), every]
+    limits = [*(layer.start * n_rows for layer in layers.layers), every]
     cuts = np.searchsorted(units, limits).tolist()
     row_cuts = np.searchsorted(begins, cuts).tolist()
     vtree = circuit.vtree
     blocks: list[Any] = [None] * vtree.n_nodes
     firsts, counts = np.zeros((2, vtree.n_nodes), dtype=np.intp)  # of distinct units of nodes
     first = 0
-    for number, level in enumerate(levels.levels):
+    for number, layer in enumerate(layers.layers):
         a, b = row_cuts[number : number + 2]
         start, stop = cuts[number : number + 2]
         keys, share, starts = active.keys, shares[start:stop], begins[a : b + 1] - start
@@ -508,15 +512,15 @@ def conditional_blocks(circuit: Circuit, active: ActiveEdges) -> tuple[Blocks, A
             ends = np.concatenate([[0], np.cumsum(sizes)])
             edges = np.arange(ends[-1]) + np.repeat(starts[some] - ends[:-1], sizes)
             keys, share, starts = keys[edges], share[edges], ends
-        node = level.node_of_unit[own[some] // n_rows - level.start]
-        ends = np.searchsorted(node, np.arange(len(level.nodes) + 1))
-        firsts[level.nodes], counts[level.nodes] = first + ends[:-1], np.diff(ends)
+        node = layer.node_of_unit[own[some] // n_rows - layer.start]
+        ends = np.searchsorted(node, np.arange(len(layer.nodes) + 1))
+        firsts[layer.nodes], counts[layer.nodes] = first + ends[:-1], np.diff(ends)
         if number:
             own = starts, keys, share
-            made = _inner_blocks(vtree, level, node, ends, own, firsts, counts, every)
+            made = _inner_blocks(vtree, layer, node, ends, own, firsts, counts, every)
         else:
             made = _input_blocks(circuit, node, ends, (starts, keys, share), active.seen)
-        for i, block in zip(level.nodes.tolist(), made, strict=True):
+        for i, block in zip(layer.nodes.tolist(), made, strict=True):
             blocks[i] = block
         first += len(some)
     roots = numbers[every - n_rows :] - firsts[-1]
@@ -532,7 +536,7 @@ def _without_copies(keys: Any, shares: Any, starts: Any, n: int) -> tuple[Any, A
 
 def _input_blocks(circuit: Circuit, node: Any, ends: Any, edges: Any, seen: Any) -> list[Any]:
     """The blocks of every leaf, given the leaf of every unit, and starts, atoms and shares."""
-    (starts, keys, shares), first_atom = edges, _atom_starts(circuit.levels.levels[0], seen)
+    (starts, keys, shares), first_atom = edges, _atom_starts(circuit.layers.layers[0], seen)
     widths = np.diff(first_atom)
     begins = np.concatenate([[0], np.cumsum(np.diff(ends) * widths)])
     # where the row of every unit begins, less the first atom of its node
@@ -548,7 +552,7 @@ def _input_blocks(circuit: Circuit, node: Any, ends: Any, edges: Any, seen: Any)
 
 
 def _inner_blocks(
-    vtree: Vtree, level: Level, node: Any, ends: Any, edges: Any, first: Any, count: Any, every: int
+    vtree: Vtree, layer: Layer, node: Any, ends: Any, edges: Any, first: Any, count: Any, every: int
 ) -> list[Any]:
     """The blocks of every inner node, given the node of every unit, and starts, keys and shares.
 
@@ -562,14 +566,14 @@ def _inner_blocks(
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     columns, node = place[columns], node[order]
-    children = vtree.left[level.nodes], vtree.right[level.nodes]
+    children = vtree.left[layer.nodes], vtree.right[layer.nodes]
     inputs = np.divmod(keys[order], every)
     left, right = (x - first[child[node]] for x, child in zip(inputs, children, strict=True))
-    cuts = np.searchsorted(node, np.arange(len(level.nodes) + 1)).tolist()
+    cuts = np.searchsorted(node, np.arange(len(layer.nodes) + 1)).tolist()
     stops, units = starts[ends].tolist(), ends.tolist()
     n_left, n_right = (count[child].tolist() for child in children)
     blocks = []
-    for i in range(len(level.nodes)):
+    for i in range(len(layer.nodes)):
         products, some = slice(cuts[i], cuts[i + 1]), slice(stops[i], stops[i + 1])
         own = rows[some] - units[i], columns[some] - cuts[i], shares[some]
         n_units = units[i + 1] - units[i]

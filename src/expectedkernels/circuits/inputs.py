@@ -201,7 +201,7 @@ class Family(ReadOnly):
     noise: ClassVar[Any] = (0,)
     numbers: ClassVar[Any]
     with_numbers: ClassVar[Any]
-    meets: ClassVar[Any]
+    overlap: ClassVar[Any]
     take: ClassVar[Any]
 
     @property
@@ -249,7 +249,7 @@ class Family(ReadOnly):
         """The block with its arrays elsewhere."""
         return type(self)(*map(move, self.arrays))
 
-    def complaint(self) -> str | None:
+    def invalid_reason(self) -> str | None:
         """What is wrong with the parameters, None if nothing is."""
 
     def refilled(self, numbers: Any) -> Any:
@@ -264,7 +264,7 @@ class Family(ReadOnly):
     def overlaps(self, other: Family) -> Any:
         """Which units of this block and of another can be not zero at the same value."""
         seen, also_seen = ((block.numbers != 0).astype(np.float32) for block in (self, other))
-        return seen @ self.meets(other).astype(np.float32) @ also_seen.T > 0
+        return seen @ self.overlap(other).astype(np.float32) @ also_seen.T > 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,7 +296,7 @@ class Table(Family):
         """The block of the units of this block, and then those of others."""
         return Table(np.concatenate([self.table, *(other.table for other in others)]))
 
-    def meets(self, other: Table) -> Any:
+    def overlap(self, other: Table) -> Any:
         """Which states are equal, (states, states)."""
         return np.eye(self.cardinality, dtype=np.bool_)
 
@@ -418,7 +418,7 @@ class Real(Family):
             np.concatenate([block.halves for block in blocks]),
         )
 
-    def meets(self, other: Real) -> Any:
+    def overlap(self, other: Real) -> Any:
         """Which components overlap, (components, components): normals meet all others.
 
         Intervals that have an end in common do not meet, nor do points in different places.
@@ -431,7 +431,7 @@ class Real(Family):
         inside = away < reach - EDGE * size
         return ~bounded | inside | ((points[:, None] | others[None, :]) & (away <= reach))
 
-    def complaint(self) -> str | None:
+    def invalid_reason(self) -> str | None:
         """What is wrong with the parameters, None if nothing is."""
         if not (np.isfinite(self.mean).all() and (np.asarray(self.variance) >= 0).all()):
             return "finite means, and variances that are not negative (zero: a point mass)"
@@ -470,7 +470,7 @@ class Real(Family):
         """
         weights, others = self.weights[units], other.weights[partners]
         used = (weights != 0).T.astype(np.float32) @ (others != 0)
-        first, second = np.nonzero((used > 0) & self.meets(other))
+        first, second = np.nonzero((used > 0) & self.overlap(other))
         if (self.halves[first] > 0).any() or (other.halves[second] > 0).any():
             raise PropertyError(
                 "The product of densities on intervals is not computed: with a normal density it "

@@ -13,14 +13,14 @@ from array_api_compat import is_torch_array
 from scipy import sparse
 
 from expectedkernels import arrays
-from expectedkernels.arrays import as_like, is_on_card, namespace, take, to_numpy
+from expectedkernels.arrays import as_like, is_on_gpu, namespace, take, to_numpy
 from expectedkernels.circuits.inputs import log_sizes
 from expectedkernels.circuits.operands import CircuitOperand, PointOperand, rows_are_cheaper
-from expectedkernels.engine.joint import joint_layout, joint_levels, log_headroom
-from expectedkernels.engine.layers import LEAST_ROOM
+from expectedkernels.engine.joint import joint_layers, joint_layout, log_headroom
+from expectedkernels.engine.layers import LEAST_MARGIN
 from expectedkernels.engine.nodes import CACHED_BYTES, NodePass
 from expectedkernels.engine.operations import differentiable
-from expectedkernels.engine.passes import Atoms, up
+from expectedkernels.engine.passes import LeafValues, forward
 from expectedkernels.engine.replay import CLONE, fits, replayed, total_bytes
 from expectedkernels.engine.scaled import NodeValues, Scaled, exponentials
 
@@ -116,7 +116,7 @@ class JointPass:
         """Whether all nodes of a height are computed together, for every row; not by patterns."""
         if is_torch_array(self.like):
             return True
-        if self.room < LEAST_ROOM:
+        if self.margin < LEAST_MARGIN:
             return False
         widths = zip(*(operand.widths for operand in self.operands), strict=True)
         n_products = sum(map(prod, widths))
@@ -124,25 +124,25 @@ class JointPass:
             return False
         sides = [self.axes[i] for i in self.batched]
         if len(sides) == 1 and isinstance(sides[0], PointOperand):
-            return rows_are_cheaper(self.levels, sides[0].n_rows, lambda: sides[0].batch.count)
+            return rows_are_cheaper(self.layers, sides[0].n_rows, lambda: sides[0].batch.count)
         return all(isinstance(x, CircuitOperand) and x.batch.is_uniform for x in sides)  # type: ignore[union-attr]
 
     @cached_property
-    def room(self) -> float:
+    def margin(self) -> float:
         """How far from zero the logs of plain numbers may be."""
         return log_headroom(self.operands)
 
     @cached_property
-    def levels(self) -> Any:
+    def layers(self) -> Any:
         """The layers."""
-        return joint_levels(self.operands, self.like if is_torch_array(self.like) else None)
+        return joint_layers(self.operands, self.like if is_torch_array(self.like) else None)
 
     @cached_property
     def n_bytes(self) -> int:
         """The most memory that values take at once, about."""
         if self.by_layers:
-            widest = max(level.n_products for level in self.levels.levels)
-            size = self.levels.n_units + 2 * widest + 2 * self.levels.n_atoms
+            widest = max(layer.n_products for layer in self.layers.layers)
+            size = self.layers.n_units + 2 * widest + 2 * self.layers.n_atoms
             return 8 * size * prod(self.shape)
         rows, units, products = self._sizes
         below, inner = np.zeros_like(units), self.vtree.variable < 0
@@ -231,9 +231,9 @@ class JointPass:
                 more = as_like(found.scale, like).reshape(n, *before, n_rows)
                 scale = more if scale is None else scale + more
         sign = None if sign is None else xp.broadcast_to(sign, data.shape)
-        if mode != "logs" and low < -self.room:
-            small = (data != 0) & (abs(data) < exp(-self.room))
-            low = -self.room
+        if mode != "logs" and low < -self.margin:
+            small = (data != 0) & (abs(data) < exp(-self.margin))
+            low = -self.margin
             if bool(small.any()):
                 least = exp(low) if mode == "floor" else 0.0
                 data, clamped = xp.where(small, xp.full_like(data, least), data), True
@@ -255,9 +255,9 @@ class JointPass:
             self.n_bytes,
             "A pass over all pairs of units of the circuits",
             arrays.SMALLER_CIRCUITS,
-            total_bytes(self.like) if is_on_card(self.like) else None,
+            total_bytes(self.like) if is_on_gpu(self.like) else None,
         )
-        if self.room < LEAST_ROOM:
+        if self.margin < LEAST_MARGIN:
             return self._logs()
         value, clamped = self._plain("floor")
         if clamped and self.signed:
@@ -287,7 +287,7 @@ class JointPass:
     def node_values(self) -> tuple[NodePass, list[NodeValues]]:
         """A pass by nodes, and the values of all of these: in logarithms if some are too small."""
         self.by_layers = False
-        for mode in ("floor", "logs") if self.room >= LEAST_ROOM else ("logs",):
+        for mode in ("floor", "logs") if self.margin >= LEAST_MARGIN else ("logs",):
             nodes = self._nodes(mode)
             values = [value for _, _, value in nodes]
             if not nodes.clamped:
@@ -306,16 +306,16 @@ class JointPass:
         return NodePass(self.operands, self._leaf_at, batches, order, mode, self.signed)
 
     def _by_layers(self, mode: str) -> tuple[NodeValues, bool]:
-        kernel, own, found = vars(self.levels).get("last_atoms", (None, "", None))
+        kernel, own, found = vars(self.layers).get("last_atoms", (None, "", None))
         if kernel is not self.kernel or own != mode or self.batched or self.has_gradients:
             found = self._atoms(mode)
             if not (self.batched or self.has_gradients) and len(found[0]) <= FEW_ATOMS:
-                vars(self.levels)["last_atoms"] = self.kernel, mode, found
+                vars(self.layers)["last_atoms"] = self.kernel, mode, found
         atoms, scale, bounds, clamped = found
         if self.has_gradients:
-            roots, more, small = differentiable(self.levels, atoms, bounds)
+            roots, more, small = differentiable(self.layers, atoms, bounds)
         else:
-            roots, more, small = self._roots(self.levels, atoms, bounds, mode)
+            roots, more, small = self._roots(self.layers, atoms, bounds, mode)
         if more is not None:
             scale = more if scale is None else scale + more
         data = roots.reshape(*(op.units[-1] for op in self.operands), *self.shape)
@@ -325,7 +325,7 @@ class JointPass:
     def _atoms(self, mode: str) -> tuple[Any, Any, tuple[int, int, bool], bool]:
         """The values of all atoms, their log-scales and bounds, and whether some were too small."""
         xp, clamped, low, high = namespace(self.like), False, 0.0, 0.0
-        variables = self.vtree.variable[self.levels.levels[0].nodes].tolist()
+        variables = self.vtree.variable[self.layers.layers[0].nodes].tolist()
         parts: list[Any] = [None] * len(variables)
         scale: Any = None
         shape = (-1, prod(self.shape)) if self.shape else (-1,)
@@ -355,22 +355,24 @@ class JointPass:
             found.setdefault((i,) if alone else (self.kernel.key(v), domains[v]), []).append(i)
         return list(found.values())
 
-    def _roots(self, levels: Any, atoms: Any, bounds: Any, mode: str) -> tuple[Any, Any, bool]:
+    def _roots(self, layers: Any, atoms: Any, bounds: Any, mode: str) -> tuple[Any, Any, bool]:
         """The values of the roots, their log-scales, and whether some values were too small."""
         xp, alone = namespace(atoms), is_torch_array(atoms) and not self.batched
 
         def run(atoms: Any) -> tuple[tuple[Any, ...], None]:
-            found = up(levels, Atoms(atoms), None, True, bounds=bounds, drop=mode == "zero")
-            parts = (found.values[levels.roots], found.scale, found.raised_mark)
+            found = forward(
+                layers, LeafValues(atoms), None, True, bounds=bounds, drop=mode == "zero"
+            )
+            parts = (found.values[layers.roots], found.scale, found.clamped_mark)
             if alone:  # a few numbers, read at once
                 parts = tuple(atoms.new_zeros(1) if x is None else x.reshape(-1) for x in parts)
                 return (xp.cat([x.to(atoms.dtype) for x in parts]),), None
             return parts, None
 
-        if is_on_card(atoms) and fits(atoms, 8.0 * levels.n_units * atoms.shape[1]):
+        if is_on_gpu(atoms) and fits(atoms, 8.0 * layers.n_units * atoms.shape[1]):
             key = ("joint", tuple(atoms.shape), mode, bounds)
             read = to_numpy if alone else CLONE
-            found = replayed(levels.captured, key, (levels,), run, (atoms,), read)[0]
+            found = replayed(layers.captured, key, (layers,), run, (atoms,), read)[0]
         else:
             found = run(atoms)[0]
         if alone:

@@ -15,7 +15,7 @@ from expectedkernels.circuits import conditioning
 from expectedkernels.circuits.inputs import log_sizes
 from expectedkernels.data.evidence import FEW_ROWS, Evidence, Patterns, patterns, uniform
 from expectedkernels.engine.joint import Operand
-from expectedkernels.engine.layers import Levels
+from expectedkernels.engine.layers import Layers
 from expectedkernels.engine.passes import chunk_rows
 from expectedkernels.engine.scaled import NodeValues, exponentials
 from expectedkernels.vtree import Vtree
@@ -50,20 +50,20 @@ KEPT_ROWS = 4 * CONDITIONALS
 
 
 def rows_are_cheaper(
-    levels: Levels, n_rows: int, counts: Callable[[], Sequence[int]], watched: float = 0.0
+    layers: Layers, n_rows: int, counts: Callable[[], Sequence[int]], watched: float = 0.0
 ) -> bool:
     """Whether a pass over layers for all rows costs less than one over the patterns of nodes.
 
     `counts` gives the number of patterns of every node; `watched` is the number of units whose
     values are kept in range.
     """
-    n_chunks = -(-n_rows // chunk_rows(levels, values_only=True))
-    cost = ENTRY * n_rows * levels.n_entries + LEVEL * n_chunks * len(levels.levels)
+    n_chunks = -(-n_rows // chunk_rows(layers, values_only=True))
+    cost = ENTRY * n_rows * layers.n_entries + LEVEL * n_chunks * len(layers.layers)
     cost += IN_RANGE * n_rows * watched
-    other = levels.vtree.n_nodes * (NODE + NODE_ROW * n_rows)
+    other = layers.vtree.n_nodes * (NODE + NODE_ROW * n_rows)
     if cost <= other:
         return True
-    return cost <= other + REPEATED * ENTRY * float(np.asarray(counts()) @ levels.entries)
+    return cost <= other + REPEATED * ENTRY * float(np.asarray(counts()) @ layers.entries)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +155,7 @@ class CircuitOperand:
             return circuit, evidence, None, None
         reached = conditioning.active_edges(circuit, evidence)
         if not reached.is_exact:
-            return circuit, evidence, None, conditioning.log_up(circuit, evidence).values[-1]
+            return circuit, evidence, None, conditioning.forward_logs(circuit, evidence).values[-1]
         blocks, roots = conditioning.conditional_blocks(circuit, reached)
         return type(circuit)(circuit.vtree, blocks), None, roots, None
 
@@ -408,7 +408,7 @@ def joint_cost(a: AxisSize, b: AxisSize, width: int = 1) -> float:
 
 def mean_reach(circuit: Circuit, evidence: Evidence) -> Any:
     """The mean numbers of units, products and terms that a conditional needs, (3, nodes)."""
-    flat, levels = conditioning.flat_edges(circuit), circuit.levels
+    flat, layers = conditioning.flat_edges(circuit), circuit.layers
     reached = conditioning.active_edges(circuit, evidence)
     units, products = flat.units[reached.edges], flat.products[reached.edges]
     node = flat.nodes[units]
@@ -419,13 +419,13 @@ def mean_reach(circuit: Circuit, evidence: Evidence) -> Any:
             for x in (*(node[which] for which in distinct), node)
         ]
     )
-    sizes[1:, levels.levels[0].nodes] = 0.0
-    for level in levels.levels[1:]:
-        sizes[2, level.nodes[: level.n_passed_nodes]] = 0.0
+    sizes[1:, layers.layers[0].nodes] = 0.0
+    for layer in layers.layers[1:]:
+        sizes[2, layer.nodes[: layer.n_passed_nodes]] = 0.0
     return sizes
 
 
-class Choice(NamedTuple):
+class Strategy(NamedTuple):
     """The forms of the axes of a pass (None: there is nothing to choose), and what it costs.
 
     Attributes
@@ -442,7 +442,7 @@ class Choice(NamedTuple):
     others: dict[tuple[str | None, ...], float] = {}  # noqa: RUF012
 
 
-def choose(axes: tuple[AxisSize | Side, AxisSize | Side], width: int = 1) -> Choice:
+def choose(axes: tuple[AxisSize | Side, AxisSize | Side], width: int = 1) -> Strategy:
     """The forms of two axes that cost least, found out as far as it may be worth it.
 
     Examples
@@ -458,10 +458,10 @@ def choose(axes: tuple[AxisSize | Side, AxisSize | Side], width: int = 1) -> Cho
         i: x for i, x in enumerate(axes) if isinstance(x, CircuitOperand) and x.given is not None
     }
     if not sides:
-        return Choice()
+        return Strategy()
     first = next(iter(sides.values())).model
     if not is_numpy(first.xp):  # elsewhere launches cost more than repeated rows
-        return Choice(tuple("rows" if i in sides else None for i in range(2)))
+        return Strategy(tuple("rows" if i in sides else None for i in range(2)))
     n_nodes = first.vtree.n_nodes
     known: list[dict[str | None, AxisSize]] = [
         {} if i in sides else {None: x if isinstance(x, AxisSize) else axis_size(x)}
@@ -483,7 +483,7 @@ def choose(axes: tuple[AxisSize | Side, AxisSize | Side], width: int = 1) -> Cho
         if min(costs.values()) <= SMALL:
             break
     best = min(costs, key=costs.__getitem__)
-    return Choice(best, costs.pop(best), costs)
+    return Strategy(best, costs.pop(best), costs)
 
 
 def _size_in(form: str, circuit: Circuit, evidence: Evidence) -> dict[str | None, AxisSize]:

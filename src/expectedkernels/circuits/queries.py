@@ -15,7 +15,7 @@ from expectedkernels import arrays
 from expectedkernels.arrays import DEFAULT_MAX_BYTES, as_like, detach, namespace, spans, to_numpy
 from expectedkernels.checks import DataError, EvidenceError, PropertyError, Verdict, check_count
 from expectedkernels.circuits import conditioning
-from expectedkernels.circuits.conditioning import LogValues, evidence_chunks, levels_of, run_shares
+from expectedkernels.circuits.conditioning import LogValues, evidence_chunks, layers_of, run_shares
 from expectedkernels.circuits.inputs import Input, log_sizes, log_sum_exp, require_range
 from expectedkernels.circuits.joint_pass import LIKELIHOODS, JointPass
 from expectedkernels.circuits.operands import CircuitOperand, rows_are_cheaper
@@ -24,9 +24,9 @@ from expectedkernels.data.schema import Schema
 from expectedkernels.data.tables import as_floats, as_table, is_frame
 from expectedkernels.engine import operations, passes
 from expectedkernels.engine.blocks import Inner, from_leaves
-from expectedkernels.engine.layers import Levels
-from expectedkernels.engine.operations import States, TensorLevels
-from expectedkernels.engine.passes import Atoms, Up
+from expectedkernels.engine.layers import Layers
+from expectedkernels.engine.operations import States, TensorLayers
+from expectedkernels.engine.passes import Forward, LeafValues
 from expectedkernels.engine.replay import replayed_pass
 from expectedkernels.engine.sampling import Choice, descend, draw_alike, draw_edges, first_reaching
 
@@ -40,46 +40,46 @@ def by_rows(circuit: Circuit, evidence: Evidence | None) -> bool:
     The other way works on the patterns of rows at every node, which is better for many rows that
     look alike. It is only considered where the time it takes in any case is not decisive.
     """
-    levels = levels_of(circuit)
-    if levels is None:
+    layers = layers_of(circuit)
+    if layers is None:
         return False
-    if evidence is None or isinstance(levels, TensorLevels):
+    if evidence is None or isinstance(layers, TensorLayers):
         return True
     real = None in circuit.cardinalities
-    watched = levels.n_units + levels.n_atoms if real else levels.n_watched
+    watched = layers.n_units + layers.n_atoms if real else layers.n_watched
     return rows_are_cheaper(
-        levels, evidence.n_rows, lambda: evidence.patterns(circuit.vtree).count, watched
+        layers, evidence.n_rows, lambda: evidence.patterns(circuit.vtree).count, watched
     )
 
 
-def level_logs(circuit: Circuit, evidence: Evidence | None) -> tuple[Any, Any]:
+def layer_logs(circuit: Circuit, evidence: Evidence | None) -> tuple[Any, Any]:
     """The logs of the values of the roots, (rows, roots), and the rows where they are not right."""
-    levels: Any = levels_of(circuit)
+    layers: Any = layers_of(circuit)
     parts, lost = [], []
-    work = operations.Workspace(levels.like)
+    work = operations.Workspace(layers.like)
 
-    def run(atoms: Atoms) -> tuple[Any, Any]:
-        forward = passes.up(levels, atoms, work, values_only=True)
-        return forward.log_roots, forward.raised_mark
+    def run(atoms: LeafValues) -> tuple[Any, Any]:
+        forward = passes.forward(layers, atoms, work, values_only=True)
+        return forward.log_roots, forward.clamped_mark
 
-    for rows, some in evidence_chunks(levels, evidence, DEFAULT_MAX_BYTES, values_only=True):
-        atoms = conditioning.observed(circuit.host, levels, some)
-        roots, mark = _captured(levels, "likelihoods", atoms, run)
+    for rows, some in evidence_chunks(layers, evidence, DEFAULT_MAX_BYTES, values_only=True):
+        atoms = conditioning.observed(circuit.host, layers, some)
+        roots, mark = _captured(layers, "likelihoods", atoms, run)
         parts.append(roots.reshape(circuit.n_roots, -1).T)
         if mark is not None and bool(mark):
-            good = conditioning.certain(passes.up(levels, atoms, work))
+            good = conditioning.certain(passes.forward(layers, atoms, work))
             lost.append(rows.start + np.flatnonzero(~good))
     logs = parts[0] if len(parts) == 1 else circuit.xp.concat(parts)
     return logs, np.concatenate(lost) if lost else ()
 
 
-def _captured(levels: Levels, name: str, atoms: Atoms, run: Any) -> Any:
+def _captured(layers: Layers, name: str, atoms: LeafValues, run: Any) -> Any:
     """What a pass gives for atoms; on a GPU it is captured."""
     states = atoms.values
     if not isinstance(states, States):
         return run(atoms)
     return replayed_pass(
-        levels, name, states.states, lambda x: run(Atoms(replace(states, states=x)))
+        layers, name, states.states, lambda x: run(LeafValues(replace(states, states=x)))
     )
 
 
@@ -176,7 +176,7 @@ def log_values(circuit: Circuit, evidence: Evidence | None) -> tuple[Any, Any]:
     if not by_rows(circuit, evidence):
         logs, sign = _swept_logs(circuit, evidence)
         return logs, sign if bool(circuit.xp.any(detach(sign) < 0)) else None
-    logs, lost = level_logs(circuit, evidence)
+    logs, lost = layer_logs(circuit, evidence)
     if len(lost):
         some = None if evidence is None else evidence.rows(lost)
         again = _swept_logs(circuit, some)[0]
@@ -282,11 +282,11 @@ def condition(circuit: Circuit, evidence: Any) -> Circuit:
 
 def conditioned(circuit: Circuit, evidence: Evidence | None) -> Circuit:
     """The circuit given one row of evidence (or none), with every unit scaled to sum to one."""
-    if circuit.n_roots > 1 or None in circuit.cardinalities or circuit.levels.signed:
+    if circuit.n_roots > 1 or None in circuit.cardinalities or circuit.layers.signed:
         units = conditional_units(circuit, evidence)
         result = type(circuit).from_blocks(circuit.vtree, units).with_schema(circuit.schema)
         return replace(result, nonnegative=circuit.nonnegative)
-    values = conditioning.all_values(circuit, levels_of(circuit), evidence, exact=True)
+    values = conditioning.all_values(circuit, layers_of(circuit), evidence, exact=True)
     refuse_impossible(np.atleast_1d(values.possible), evidence is not None, NO_SUM)
     active = conditioning.active_edges_in(circuit, values)
     return circuit.deferred(
@@ -344,7 +344,7 @@ def negative_node(circuit: Circuit) -> int | None:
 
 def refuse_signed(circuit: Circuit, what: str) -> None:
     """Raise if a weight or an entry of a table is negative."""
-    if circuit.is_on_host and not circuit.levels.signed:
+    if circuit.is_on_host and not circuit.layers.signed:
         return
     node = negative_node(circuit)
     if node is not None:
@@ -501,7 +501,7 @@ def marginals(circuit: Circuit, evidence: Any = None) -> Marginals:
     elif result is None:
         refuse_signed(host, "A list of marginals")
         shares, blocks = atom_shares(circuit, read), host.blocks
-        leaves = sorted(zip(host.atom_slices, host.levels.levels[0].nodes.tolist(), strict=True))
+        leaves = sorted(zip(host.atom_slices, host.layers.layers[0].nodes.tolist(), strict=True))
         result = [blocks[i].marginal(shares[:, a:c], read, v) for (v, a, c), i in leaves]
     if not is_batch(evidence):
         result = [array[0] for array in result]
@@ -577,36 +577,36 @@ def atom_shares(circuit: Circuit, evidence: Evidence | None, exact: bool = False
 
     With `exact`, the logs of the circuit with every atom set in turn, where the circuit is.
     """
-    levels, host = levels_of(circuit), circuit.host
-    if levels is None:
+    layers, host = layers_of(circuit), circuit.host
+    if layers is None:
         return _log_at_atoms(host, evidence, exact)
-    work = operations.Workspace(levels.like)
-    parts, trusted, possible = [], [], []
+    work = operations.Workspace(layers.like)
+    parts, reliable, possible = [], [], []
 
-    def run(atoms: Atoms) -> tuple[Any, Any, Any]:
+    def run(atoms: LeafValues) -> tuple[Any, Any, Any]:
         """What is found, rows where it is right, and possible ones."""
-        forward = passes.up(levels, atoms, work)
-        below = passes.down(forward, exact, work)
-        with np.errstate(invalid="ignore", over="ignore"):  # rows that are not trusted
+        forward = passes.forward(layers, atoms, work)
+        below = passes.backward(forward, exact, work)
+        with np.errstate(invalid="ignore", over="ignore"):  # rows that are not reliable
             if exact:
                 roots, xp = forward.log_roots[0], circuit.xp
                 scale = xp.zeros_like(roots) if forward.scale is None else forward.scale
                 terms = operations.double_logs(below.atoms)
                 terms += xp.where(roots > -inf, roots, scale)
             else:
-                terms = operations.normalised(levels, operations.times_atoms(forward, below.atoms))
-        return terms.reshape(levels.n_atoms, -1).T, below.trusted, forward.possible
+                terms = operations.normalised(layers, operations.times_atoms(forward, below.atoms))
+        return terms.reshape(layers.n_atoms, -1).T, below.reliable, forward.possible
 
-    for _, some in evidence_chunks(levels, evidence):
-        out = _captured(levels, f"atoms {exact}", conditioning.observed(host, levels, some), run)
+    for _, some in evidence_chunks(layers, evidence):
+        out = _captured(layers, f"atoms {exact}", conditioning.observed(host, layers, some), run)
         # other results are in memory that the next pass uses again
         parts.append(out[0] if exact else np.array(to_numpy(out[0]), dtype=np.float64))
-        trusted.append(to_numpy(out[1]).reshape(-1))
+        reliable.append(to_numpy(out[1]).reshape(-1))
         possible.append(to_numpy(out[2]).reshape(-1))
     if not exact:
         refuse_impossible(np.concatenate(possible), evidence is not None)
     result = parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts)
-    lost = np.flatnonzero(~np.concatenate(trusted))
+    lost = np.flatnonzero(~np.concatenate(reliable))
     if len(lost):
         some = None if evidence is None else evidence.rows(lost)
         result[as_like(lost, result)] = as_like(_log_at_atoms(host, some, exact), result)
@@ -615,14 +615,16 @@ def atom_shares(circuit: Circuit, evidence: Evidence | None, exact: bool = False
 
 def _log_at_atoms(circuit: Circuit, evidence: Evidence | None, exact: bool) -> Any:
     """The same, for values of any range."""
-    levels, n = circuit.levels, 1 if evidence is None else evidence.n_rows
-    result, possible = np.empty((n, levels.n_atoms)), np.ones(n, dtype=np.bool_)
-    for rows in spans(n, max(1, passes.chunk_rows(levels) // conditioning.COPIES)):
-        forward = conditioning.log_up(circuit, None if evidence is None else evidence.rows(rows))
+    layers, n = circuit.layers, 1 if evidence is None else evidence.n_rows
+    result, possible = np.empty((n, layers.n_atoms)), np.ones(n, dtype=np.bool_)
+    for rows in spans(n, max(1, passes.chunk_rows(layers) // conditioning.COPIES)):
+        forward = conditioning.forward_logs(
+            circuit, None if evidence is None else evidence.rows(rows)
+        )
         possible[rows] = forward.possible
-        terms = passes.down_over(conditioning.LOGS, levels, forward.weights, forward.values)
+        terms = passes.backward_over(conditioning.LOGS, layers, forward.weights, forward.values)
         if not exact:
-            terms = run_shares(forward.atoms + terms, levels.levels[0].product_starts)[0]
+            terms = run_shares(forward.atoms + terms, layers.layers[0].product_starts)[0]
         result[rows] = terms.T
     if not exact:
         refuse_impossible(possible, evidence is not None)
@@ -632,8 +634,8 @@ def _log_at_atoms(circuit: Circuit, evidence: Evidence | None, exact: bool) -> A
 def all_site_logs(circuit: Circuit, X: Any, variables: Sequence[Any] | None) -> list[Any]:
     """See `Circuit.all_site_logs`."""
     chosen = _discrete(circuit, range(circuit.n_variables) if variables is None else variables)
-    unsigned = circuit.is_on_host and not circuit.levels.signed
-    if circuit.n_roots > 1 or not (unsigned or levels_of(circuit)):
+    unsigned = circuit.is_on_host and not circuit.layers.signed
+    if circuit.n_roots > 1 or not (unsigned or layers_of(circuit)):
         return [site_logs(circuit, X, v) for v in chosen]
     points = circuit.schema.read_frame(X) if is_frame(X) else as_floats(X)
     rows = as_evidence(points, circuit.schema, single=False)
@@ -680,22 +682,22 @@ def _decided(circuit: Circuit) -> Verdict:
         if vtree.is_leaf(node):
             overlaps[node] = block.overlaps(block)
             continue
-        meets: Any = True
+        overlap: Any = True
         for child, index in zip((vtree.left[node], vtree.right[node]), block.inputs, strict=True):
-            meets = meets & overlaps[child][np.ix_(index, index)]
+            overlap = overlap & overlaps[child][np.ix_(index, index)]
             overlaps[child] = None
-        overlaps[node] = meets
+        overlaps[node] = overlap
         if block.weights is None:
             continue
         takes = abs(block.csr.sign())
-        overlaps[node] = takes @ (takes @ meets.astype(np.float64)).T > 0
-        np.fill_diagonal(meets, False)
-        clashes = (takes @ meets.astype(np.float64)) * takes.toarray()
+        overlaps[node] = takes @ (takes @ overlap.astype(np.float64)).T > 0
+        np.fill_diagonal(overlap, False)
+        clashes = (takes @ overlap.astype(np.float64)) * takes.toarray()
         if clashes.any():
             unit = int(np.flatnonzero(clashes.any(axis=1))[0])
             first = int(np.flatnonzero(clashes[unit])[0])
             inputs = takes.indices[takes.indptr[unit] : takes.indptr[unit + 1]]
-            second = int(inputs[np.flatnonzero(meets[first, inputs])[0]])
+            second = int(inputs[np.flatnonzero(overlap[first, inputs])[0]])
             scope = vtree.scope(node).tolist()
             shown = ", ".join(map(str, scope[:8])) + (", ..." if len(scope) > 8 else "")
             where = f"sum unit {unit} at vtree node {node} (variables {{{shown}}})"
@@ -739,18 +741,18 @@ def most_probable(circuit: Circuit, X: Any) -> Any:
     circuit.require_single_root("MAP")
     host = circuit.host
     require_deterministic(host, "MAP", "For others the problem is NP-hard.")
-    read, levels = as_evidence(X, circuit.schema), levels_of(circuit)
-    every: Any = host.levels if levels is None else levels
+    read, layers = as_evidence(X, circuit.schema), layers_of(circuit)
+    every: Any = host.layers if layers is None else layers
     completed = np.empty((read.n_rows, circuit.n_variables))
     possible = np.ones(read.n_rows, dtype=np.bool_)
     for rows, some in evidence_chunks(every, read):
         atoms = conditioning.atom_logs(host, some, modes=True)
-        if isinstance(every, TensorLevels):
+        if isinstance(every, TensorLayers):
             atoms, weights = as_like(atoms, every.like), passes.lifted(passes.MAX, every)
         else:
             atoms = atoms[:, 0] if some.n_rows == 1 else atoms
             weights = host.remembered("log weights", partial(passes.lifted, passes.MAX, every))
-        values = passes.up_over(passes.MAX, every, weights, atoms)
+        values = passes.forward_over(passes.MAX, every, weights, atoms)
         possible[rows] = to_numpy(values[-1] > -np.inf)
         refuse_impossible(possible, given=True)
         chosen = descend(every, some.n_rows, partial(_best_edges, weights, values, atoms))
@@ -760,20 +762,20 @@ def most_probable(circuit: Circuit, X: Any) -> Any:
 
 def _best_edges(weights: Any, values: Any, atoms: Any, choice: Choice) -> Any:
     """The edges that make up the largest values, in logs."""
-    level = choice.level
+    layer = choice.layer
     products, own = choice.edges.products, weights[choice.number]
     rows = np.arange(choice.rows.start, choice.rows.stop)
     rows = as_like(np.tile(rows, len(choice.nodes)), values)
 
     def scores(places: Any, edges: Any) -> Any:
         row = rows[places]
-        if level.inputs is None:
+        if layer.inputs is None:
             return _at(atoms, products[edges], row) + own[edges]
-        left, right = (side[products[edges]] for side in level.inputs)
+        left, right = (side[products[edges]] for side in layer.inputs)
         # the very sums the values are the largest of
         return _at(values, left, row) + _at(values, right, row) + own[edges]
 
-    goals = _at(values, level.start + choice.flat, rows)
+    goals = _at(values, layer.start + choice.flat, rows)
     return first_reaching(choice.edges, choice.flat, scores, goals)
 
 
@@ -793,9 +795,9 @@ def _write_samples(
     """
     n_rows = 1 if evidence is None else evidence.n_rows
     possible = np.ones(n_rows, dtype=np.bool_)
-    levels = levels_of(circuit)
+    layers = layers_of(circuit)
     circuit = circuit.host
-    passed = circuit.levels if levels is None else levels
+    passed = circuit.layers if layers is None else layers
     work = operations.Workspace(passed.like)
     for part, noise in _noises(circuit, generator, len(out)):
         first = part.start // n
@@ -803,14 +805,14 @@ def _write_samples(
             rows = slice(first + some.start, first + some.stop)
             whole = evidence is None or rows.stop - rows.start == n_rows
             given = evidence if whole else evidence.rows(rows)  # type: ignore[union-attr]
-            forward = conditioning.all_values(circuit, levels, given, work)
+            forward = conditioning.all_values(circuit, layers, given, work)
             possible[rows] = to_numpy(forward.possible)
             refuse_impossible(possible, evidence is not None)
             start, stop = max(part.start, rows.start * n), min(part.stop, rows.stop * n)
             row_of = np.arange(start, stop) // n - rows.start
             own = [x[:, start - part.start : stop - part.start] for x in noise]
             choose = partial(_drawn_edges, forward, row_of, own[0])
-            chosen = descend(forward.levels, stop - start, choose)
+            chosen = descend(forward.layers, stop - start, choose)
             _write(circuit, given, chosen, own[1:], row_of, out[start:stop])
 
 
@@ -833,18 +835,18 @@ def _noises(circuit: Circuit, generator: Any, n: int) -> Iterator[tuple[slice, l
         yield part, noise
 
 
-def _drawn_edges(forward: Up | LogValues, row_of: Any, noise: Any, choice: Choice) -> Any:
+def _drawn_edges(forward: Forward | LogValues, row_of: Any, noise: Any, choice: Choice) -> Any:
     """Edges drawn with probabilities in proportion to what they add to their units."""
     edges, units, number = choice.edges, choice.flat, choice.number
-    numbers = as_like(noise[choice.nodes, choice.rows].reshape(-1), forward.levels.like)
-    if isinstance(forward, Up) and forward.values.shape[1:] in ((), (1,)):
+    numbers = as_like(noise[choice.nodes, choice.rows].reshape(-1), forward.layers.like)
+    if isinstance(forward, Forward) and forward.values.shape[1:] in ((), (1,)):
         terms = forward.product_values(number).reshape(-1)[edges.products]
         return draw_alike(edges, units, edges.weights * terms, numbers)
-    rows = as_like(np.tile(row_of[choice.rows], len(choice.nodes)), forward.levels.like)
+    rows = as_like(np.tile(row_of[choice.rows], len(choice.nodes)), forward.layers.like)
     inputs = forward.product_values(number)
     if isinstance(forward, LogValues):
         logs, totals = forward.weights[number], np.ones(len(rows))
-        sums = _at(forward.values, choice.level.start + units, rows)
+        sums = _at(forward.values, choice.layer.start + units, rows)
     else:
         totals = _at(forward.sums(number), units, rows)
 
@@ -861,8 +863,8 @@ def _write(
     circuit: Circuit, evidence: Evidence | None, chosen: Any, noise: Any, rows: Any, out: Any
 ) -> None:
     """Write the values that chosen atoms stand for; observed values of real variables stay."""
-    level = circuit.levels.levels[0]
-    out[:, circuit.vtree.variable[level.nodes]] = circuit.atom_names[1][chosen].T
+    layer = circuit.layers.layers[0]
+    out[:, circuit.vtree.variable[layer.nodes]] = circuit.atom_names[1][chosen].T
     real = [v for v in circuit.vtree.scope().tolist() if circuit.cardinalities[v] is None]
     for i, variable in enumerate(real):
         block: Any = circuit.input(variable)

@@ -61,7 +61,7 @@ def _quotient(x, y):
 
 @triton.jit
 def _divide(
-    values, starts, tops, small, floor, share, n_rows,
+    values, starts, maxima, small, floor, share, n_rows,
     RAISED: tl.constexpr, LINES: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     node = tl.program_id(0).to(tl.int64)
@@ -74,7 +74,7 @@ def _divide(
         places = lines[:, None].to(tl.int64) * n_rows + columns[None, :]
         top = tl.maximum(top, tl.max(tl.load(values + places, mask=inside, other=0.0), axis=0))
     top = tl.where(top == 0, top + 1, top * share)
-    tl.store(tops + node * n_rows + columns, top, mask=columns < n_rows)
+    tl.store(maxima + node * n_rows + columns, top, mask=columns < n_rows)
     for line in range(first, last, LINES):
         lines = line + tl.arange(0, LINES)
         inside = (lines < last)[:, None] & (columns < n_rows)[None, :]
@@ -90,13 +90,13 @@ def _divide(
 
 @triton.jit
 def _undivide(
-    here, values, starts, tops, small, out, lost, n_rows,
+    here, values, starts, maxima, small, out, mass, n_rows,
     RAISED: tl.constexpr, LINES: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     node = tl.program_id(0).to(tl.int64)
     columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     first, last = tl.load(starts + node), tl.load(starts + node + 1)
-    top = tl.load(tops + node * n_rows + columns, mask=columns < n_rows, other=1.0)
+    top = tl.load(maxima + node * n_rows + columns, mask=columns < n_rows, other=1.0)
     flow = tl.zeros([COLUMNS], dtype=values.dtype.element_ty)
     for line in range(first, last, LINES):
         lines = line + tl.arange(0, LINES)
@@ -109,7 +109,7 @@ def _undivide(
             flow += tl.sum(tl.where(low, x * value, 0.0), axis=0)
         tl.store(out + places, _quotient(x, top[None, :]), mask=inside)
     if RAISED:
-        tl.store(lost + node * n_rows + columns, flow, mask=columns < n_rows)
+        tl.store(mass + node * n_rows + columns, flow, mask=columns < n_rows)
 
 
 @triton.jit
@@ -189,32 +189,32 @@ def pull(values: Any, inputs: Any, here: Any, sent: Any, derivatives: Any, n_pas
     )
 
 
-def divide(values: Any, starts: Any, floor: float | None, lift: float) -> tuple[Any, Any]:
-    """Divide the values of nodes: the divisors, and what was raised to the floor.
+def divide(values: Any, starts: Any, floor: float | None, offset: float) -> tuple[Any, Any]:
+    """Divide the values of nodes: the divisors, and what was clamped to the floor.
 
-    The largest value of a node becomes the exponential of the lift.
+    The largest value of a node becomes the exponential of the offset.
     """
     n_nodes, n_rows = starts.shape[0] - 1, values.shape[1]
-    tops = values.new_empty((n_nodes, n_rows))
+    maxima = values.new_empty((n_nodes, n_rows))
     small = None if floor is None else (values.new_empty(0) > 0).new_empty(values.shape)
     grid, shape = _nodes(n_nodes, *values.shape)
     _divide[grid](
-        values, starts, tops, values if small is None else small, floor or 0.0, exp(-lift), n_rows,
-        RAISED=small is not None, **shape,
+        values, starts, maxima, values if small is None else small, floor or 0.0, exp(-offset),
+        n_rows, RAISED=small is not None, **shape,
     )  # fmt: skip
-    return tops, small
+    return maxima, small
 
 
-def undivide(here: Any, values: Any, starts: Any, tops: Any, small: Any) -> tuple[Any, Any]:
-    """Derivatives over what values were divided by, and the flow through raised ones, if any."""
+def undivide(here: Any, values: Any, starts: Any, maxima: Any, small: Any) -> tuple[Any, Any]:
+    """Derivatives over what values were divided by, and the flow through clamped ones, if any."""
     out = here.new_empty(here.shape)
-    lost = None if small is None else tops.new_empty(tops.shape)
-    grid, shape = _nodes(tops.shape[0], *here.shape)
+    mass = None if small is None else maxima.new_empty(maxima.shape)
+    grid, shape = _nodes(maxima.shape[0], *here.shape)
     _undivide[grid](
-        here, values, starts, tops, here if small is None else small, out,
-        here if lost is None else lost, here.shape[1], RAISED=small is not None, **shape,
+        here, values, starts, maxima, here if small is None else small, out,
+        here if mass is None else mass, here.shape[1], RAISED=small is not None, **shape,
     )  # fmt: skip
-    return out, None if lost is None else lost.sum(axis=0)
+    return out, None if mass is None else mass.sum(axis=0)
 
 
 def move(weights: Any, dots: Any, good: Any, beta: Any, step: Any, floor: float, out: Any) -> None:

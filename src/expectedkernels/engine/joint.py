@@ -16,17 +16,17 @@ from weakref import ref
 import numpy as np
 from scipy import sparse
 
-from expectedkernels.arrays import as_like, detach, is_on_card, namespace, to_numpy
+from expectedkernels.arrays import as_like, detach, is_on_gpu, namespace, to_numpy
 from expectedkernels.engine.layers import (
     DENSE_RATE,
     EXPONENTS,
-    LARGEST_ROOM,
+    LARGEST_MARGIN,
     Edges,
     IntArray,
-    Level,
-    Levels,
+    Layer,
+    Layers,
 )
-from expectedkernels.engine.operations import TensorLevels, sent_level
+from expectedkernels.engine.operations import TensorLayers, layer_to_device
 from expectedkernels.vtree import Vtree
 
 STEP_COST = 6_000
@@ -132,7 +132,7 @@ def _terms(matrix: Any) -> float:
 
 def log_headroom(operands: Sequence[Operand]) -> float:
     """How far from zero the logs of plain numbers may be."""
-    return min(LARGEST_ROOM, (EXPONENTS - float(sum(op.log_range for op in operands).max())) / 2)
+    return min(LARGEST_MARGIN, (EXPONENTS - float(sum(op.log_range for op in operands).max())) / 2)
 
 
 class Structure:
@@ -268,28 +268,28 @@ class Layout:
     Attributes
     ----------
     vtree : Vtree
-    levels : list of Level, without weights
-    groups : list (for every level) of lists of Group
+    layers : list of Layer, without weights
+    groups : list (for every layer) of lists of Group
     starts : int array
         The place of the first unit of every vtree node.
     """
 
     vtree: Vtree
-    levels: list[Level]
+    layers: list[Layer]
     groups: list[list[Group]]
     starts: IntArray
-    known: dict[Any, Level] = field(default_factory=dict)
+    known: dict[Any, Layer] = field(default_factory=dict)
 
     @property
     def n_bytes(self) -> int:
         """The memory that it takes."""
-        return sum(0 if level.inputs is None else level.inputs.nbytes for level in self.levels)
+        return sum(0 if layer.inputs is None else layer.inputs.nbytes for layer in self.layers)
 
-    def bind(self, operands: Sequence[Operand], like: Any = None) -> Levels:
+    def bind(self, operands: Sequence[Operand], like: Any = None) -> Layers:
         """The layers with the weights of operands; with `like`, in tensors of its device."""
         bounds = sum(operand.bounds for operand in operands)
         made = []
-        for number, (level, groups) in enumerate(zip(self.levels, self.groups, strict=True)):
+        for number, (layer, groups) in enumerate(zip(self.layers, self.groups, strict=True)):
             stacks, ends = [], np.cumsum([(0, 0), *(group.sizes for group in groups)], axis=0)
             for group, start, stop in zip(groups, ends.tolist(), ends[1:].tolist(), strict=False):
                 if not all(group.passed):
@@ -299,14 +299,14 @@ class Layout:
             if like is not None:
                 key = number, str(like.device)
                 if key not in self.known:  # indices are sent once
-                    self.known[key] = sent_level(level, like)
-                level = self.known[key]
-            made.append(replace(level, stacks=tuple(stacks)).with_known(level))
-        host = Levels(self.vtree, tuple(made), self.starts, bounds)
+                    self.known[key] = layer_to_device(layer, like)
+                layer = self.known[key]
+            made.append(replace(layer, stacks=tuple(stacks)).with_known(layer))
+        host = Layers(self.vtree, tuple(made), self.starts, bounds)
         if like is None:
             vars(host)["entries"] = _entries(operands)
             return host
-        return TensorLevels(self.vtree, tuple(made), self.starts, bounds, host=host)
+        return TensorLayers(self.vtree, tuple(made), self.starts, bounds, host=host)
 
 
 def _weights(group: Group, operands: Sequence[Operand], like: Any) -> tuple[tuple[int, Any], ...]:
@@ -324,7 +324,7 @@ def _weights(group: Group, operands: Sequence[Operand], like: Any) -> tuple[tupl
 
 
 def _entries(operands: Sequence[Operand]) -> Any:
-    """How many units, products and weights every node has; see `Levels.entries`."""
+    """How many units, products and weights every node has; see `Layers.entries`."""
     units, widths = np.ones((2, operands[0].vtree.n_nodes))
     weights = np.zeros_like(units)
     for operand in operands:
@@ -355,9 +355,9 @@ def _kept(kept: dict[Any, Any], key: Any, make: Callable[[], Any]) -> Any:
     return kept[key]
 
 
-def joint_levels(operands: Sequence[Operand], like: Any = None) -> Levels:
+def joint_layers(operands: Sequence[Operand], like: Any = None) -> Layers:
     """The layers of operands with their weights, kept unless gradients are required."""
-    layout = joint_layout(operands, inf if like is not None and is_on_card(like) else STACKED)
+    layout = joint_layout(operands, inf if like is not None and is_on_gpu(like) else STACKED)
     if any(operand.has_gradients for operand in operands):
         return layout.bind(operands, like)
     kept = operands[-1].cached("joint", dict)
@@ -386,7 +386,7 @@ def _layout(operands: Sequence[Operand], largest: float) -> Layout:
         n_passed = sum(group.sizes[0] for group in groups if all(group.passed))
         stop = first + int(ends[-1, 0])
         places = (nodes, first, stop, ends[:, 0], ends[:, 1], inputs, n_passed)
-        made.append(Level(*places, (), NO_EDGES, views))
+        made.append(Layer(*places, (), NO_EDGES, views))
         first = stop
     return Layout(vtree, made, layers, starts)
 

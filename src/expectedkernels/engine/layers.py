@@ -24,13 +24,13 @@ STACKED = 64 * 64
 """Larger dense matrices are taken as they are: stacks of copies gain nothing."""
 DENSE_RATE = 0.1
 """The time of one term of a dense matrix product, in terms of a sparse one."""
-LARGEST_ROOM, EXPONENTS = 300.0, 690.0
+LARGEST_MARGIN, EXPONENTS = 300.0, 690.0
 """Logs of mantissas stay within the first, and of what is made of two of them in the second."""
-LOST = 1e-16
-"""Flow through raised values up to which a row is as good as if none had been raised."""
-SINGLE_EXPONENTS, SINGLE_ROOM, SINGLE_LOST = 86.0, 38.0, 1e-7
+MOST_MASS = 1e-16
+"""Flow through clamped values up to which a row is as good as if none had been clamped."""
+SINGLE_EXPONENTS, SINGLE_MARGIN, SINGLE_MASS = 86.0, 38.0, 1e-7
 """The same in single precision."""
-LEAST_ROOM = 30.0
+LEAST_MARGIN = 30.0
 """With less headroom between the smallest weight and the smallest double, logs are better."""
 PASSED, DENSE, SPARSE = range(3)
 
@@ -88,7 +88,7 @@ class Edges:
 
 
 @dataclass(frozen=True, eq=False)
-class Level:
+class Layer:
     """All nodes of one height: first those without weights, then dense, then sparse ones.
 
     Attributes
@@ -226,12 +226,12 @@ class Level:
         widths = np.repeat(np.diff(self.product_starts), np.diff(self.unit_starts)) + 1
         return np.cumsum(widths) - widths
 
-    def divided(self, values: Any, tops: Any) -> Any:
+    def divided(self, values: Any, maxima: Any) -> Any:
         """The values of units over those of their nodes."""
         if not self.height:
-            return values / tops[self.node_of_unit]
+            return values / maxima[self.node_of_unit]
         n = len(self.nodes)
-        parts = values.reshape(n, self.height, -1) / tops.reshape(n, 1, -1)
+        parts = values.reshape(n, self.height, -1) / maxima.reshape(n, 1, -1)
         return parts.reshape(values.shape)
 
     def pair(self, values: Any) -> tuple[Any, Any]:
@@ -244,14 +244,14 @@ class Level:
         both = values[first : first + 2 * self.n_products].reshape(n, 2, width, *tail)
         return both[:, int(a > b)], both[:, int(b > a)]
 
-    def with_weights(self, stacks: Sequence[Any], weights: Any) -> Level:
+    def with_weights(self, stacks: Sequence[Any], weights: Any) -> Layer:
         """The layer with other weights of its stacks and edges; what is known of places stays."""
         own = tuple(replace(s, weights=w) for s, w in zip(self.stacks, stacks, strict=True))
         edges = replace(self.edges, weights=weights)
         vars(edges).update({k: v for k, v in vars(self.edges).items() if k != "weights"})
         return replace(self, stacks=own, edges=edges).with_known(self)
 
-    def with_known(self, other: Level) -> Level:
+    def with_known(self, other: Layer) -> Layer:
         """The layer with what is known of the places of units and inputs of another one."""
         kept = ("uses", "node_of_unit", "height", "is_used_once", "unit_places")
         vars(self).update({name: vars(other)[name] for name in kept if name in vars(other)})
@@ -259,13 +259,13 @@ class Level:
 
 
 @dataclass(frozen=True, eq=False)
-class Levels:
+class Layers:
     """The layers of a circuit, and where its nodes lie.
 
     Attributes
     ----------
     vtree : Vtree
-    levels : tuple of Level, by height
+    layers : tuple of Layer, by height
     unit_starts : int array
         The place in the buffer of the first unit of every vtree node.
     bounds : array of shape (4, nodes)
@@ -278,21 +278,21 @@ class Levels:
     """
 
     vtree: Vtree
-    levels: tuple[Level, ...]
+    layers: tuple[Layer, ...]
     unit_starts: IntArray
     bounds: Any
     matrices: Sequence[Any] = ()
     floor: float | None = None
 
     @property
-    def host(self) -> Levels:
+    def host(self) -> Layers:
         """The layers on the CPU."""
         return self
 
     @cached_property
     def like(self) -> Any:
         """An array of the type and at the place of all numbers."""
-        return self.levels[0].edges.weights
+        return self.layers[0].edges.weights
 
     @cached_property
     def is_single(self) -> bool:
@@ -301,23 +301,23 @@ class Levels:
 
     def all_edges(self, number: int) -> Edges:
         """The edges of all units of a layer, where the numbers are."""
-        return self.levels[number].all_edges
+        return self.layers[number].all_edges
 
     @cached_property
     def n_units(self) -> int:
         """The number of units."""
-        return self.levels[-1].stop
+        return self.layers[-1].stop
 
     @cached_property
     def n_products(self) -> int:
         """The number of products of all layers but the lowest."""
-        return sum(level.n_products for level in self.levels[1:])
+        return sum(layer.n_products for layer in self.layers[1:])
 
     @cached_property
     def n_watched(self) -> int:
         """The number of units whose values may leave their range, if atoms are 0 or 1."""
-        pairs = zip(self.levels, self.ranges(), strict=True)
-        return sum(level.n_units for level, (is_divided, _) in pairs if is_divided)
+        pairs = zip(self.layers, self.ranges(), strict=True)
+        return sum(layer.n_units for layer, (is_divided, _) in pairs if is_divided)
 
     @cached_property
     def n_entries(self) -> float:
@@ -328,14 +328,14 @@ class Levels:
     def entries(self) -> Any:
         """How many units, products and weights every vtree node has; dense ones count little."""
         total = np.asarray([weight_cost(matrix) for matrix in self.matrices])
-        for level in self.levels:
-            total[level.nodes] += np.diff(level.unit_starts) + 2 * np.diff(level.product_starts)
+        for layer in self.layers:
+            total[layer.nodes] += np.diff(layer.unit_starts) + 2 * np.diff(layer.product_starts)
         return total
 
     @cached_property
     def atom_numbers(self) -> tuple[Any, Any, Any]:
         """The leaf of every atom, its number there and how many there are."""
-        starts = self.levels[0].product_starts
+        starts = self.layers[0].product_starts
         sizes = np.diff(starts)
         leaf = np.repeat(np.arange(len(sizes)), sizes)
         return leaf, np.arange(starts[-1]) - starts[leaf], sizes[leaf]
@@ -343,12 +343,12 @@ class Levels:
     @cached_property
     def n_atoms(self) -> int:
         """The number of atoms."""
-        return self.levels[0].n_products
+        return self.layers[0].n_products
 
     @cached_property
     def roots(self) -> slice:
         """The place of the roots in the buffer."""
-        return slice(self.levels[-1].start, self.levels[-1].stop)
+        return slice(self.layers[-1].start, self.layers[-1].stop)
 
     @cached_property
     def signed(self) -> bool:
@@ -366,10 +366,12 @@ class Levels:
         return low, high, spread
 
     @cached_property
-    def room(self) -> float:
+    def margin(self) -> float:
         """How far from zero the logs of mantissas may be; negative: weights are too small."""
         low, high, _ = self._bounds
-        limits = (SINGLE_ROOM, SINGLE_EXPONENTS) if self.is_single else (LARGEST_ROOM, EXPONENTS)
+        limits = (
+            (SINGLE_MARGIN, SINGLE_EXPONENTS) if self.is_single else (LARGEST_MARGIN, EXPONENTS)
+        )
         return min(limits[0], (limits[1] - max(-float(low.min()), float(high.max()))) / 2)
 
     @cached_property
@@ -378,42 +380,42 @@ class Levels:
         return {}
 
     def ranges(
-        self, lift: float = 0.0, bounds: tuple[float, float, bool] = (0.0, 0.0, False)
+        self, offset: float = 0.0, bounds: tuple[float, float, bool] = (0.0, 0.0, False)
     ) -> list[tuple[bool, bool]]:
         """What `ranges_given` says if atoms have these bounds: by default they are 0 or 1."""
-        key = lift, bounds
+        key = offset, bounds
         if key not in self.known_ranges:
             low, high, signed = bounds
-            self.known_ranges[key] = self.ranges_given(low, lift, high, signed)
+            self.known_ranges[key] = self.ranges_given(low, offset, high, signed)
         return self.known_ranges[key]
 
     def ranges_given(
-        self, low_atoms: Any, lift: float = 0.0, high_atoms: float = 0.0, signed: bool = False
+        self, low_atoms: Any, offset: float = 0.0, high_atoms: float = 0.0, signed: bool = False
     ) -> list[tuple[bool, bool]]:
         """Which layers are divided, and which of these may hold values that are too small then.
 
         Given the logs of the smallest atoms of every leaf. Every node has its own bounds: those of
         its children added up, and of its weights. Sums of signed values have no lower bound.
         """
-        vtree, room, ranges = self.vtree, self.room, []
+        vtree, margin, ranges = self.vtree, self.margin, []
         low, high = np.zeros((2, vtree.n_nodes))
-        low[self.host.levels[0].nodes], high[self.host.levels[0].nodes] = low_atoms, high_atoms
+        low[self.host.layers[0].nodes], high[self.host.layers[0].nodes] = low_atoms, high_atoms
         below, above, spread = self._bounds
-        for level in self.host.levels:
-            nodes = level.nodes
-            if level.inputs is not None:
+        for layer in self.host.layers:
+            nodes = layer.nodes
+            if layer.inputs is not None:
                 a, b = vtree.left[nodes], vtree.right[nodes]
                 low[nodes], high[nodes] = low[a] + low[b], high[a] + high[b]
             low[nodes] += -inf if signed else below[nodes]
             high[nodes] += above[nodes]
-            is_divided, is_raised = low[nodes].min() < -room or high[nodes].max() > room, False
+            is_divided, is_clamped = low[nodes].min() < -margin or high[nodes].max() > margin, False
             if is_divided:
                 # the smallest value over the largest, by both bounds or by the weights alone
                 least = -inf if signed else np.maximum(low[nodes] - high[nodes], spread[nodes])
-                least = np.asarray(least + lift)
-                is_raised = bool(least.min() < -room)
-                low[nodes], high[nodes] = np.maximum(least, -room), lift
-            ranges.append((bool(is_divided), is_raised))
+                least = np.asarray(least + offset)
+                is_clamped = bool(least.min() < -margin)
+                low[nodes], high[nodes] = np.maximum(least, -margin), offset
+            ranges.append((bool(is_divided), is_clamped))
         return ranges
 
     def with_weights(self, numbers: Sequence[tuple[Any, Any]], floor: float | None) -> Any:
@@ -422,23 +424,23 @@ class Levels:
         With a floor no weight is below it, and those of a unit add up to one: ranges are known from
         that alone. What the circuit's matrices say of the old weights stays as it is.
         """
-        pairs = zip(self.levels, numbers, strict=True)
-        layers = tuple(level.with_weights(stacks, edges) for level, (stacks, edges) in pairs)
-        result = replace(self, levels=layers, floor=floor)
+        pairs = zip(self.layers, numbers, strict=True)
+        layers = tuple(layer.with_weights(stacks, edges) for layer, (stacks, edges) in pairs)
+        result = replace(self, layers=layers, floor=floor)
         kept = ["last_entries", "edge_entries", "atom_numbers", "leaf_variables", "leaf_states"]
         if self.floor == floor is not None and self.is_single == result.is_single:
-            kept += ["room", "known_ranges"]
+            kept += ["margin", "known_ranges"]
         vars(result).update({name: vars(self)[name] for name in kept if name in vars(self)})
         return result
 
     def by_stack(self, numbers: Sequence[Any]) -> list[tuple[list[Any], Any]]:
         """Numbers of nodes, as their weights are stored, as those of stacks and edges of layers."""
         result = []
-        for level in self.levels:
-            own = [numbers[node].reshape(-1) for node in level.nodes[level.n_passed_nodes :]]
+        for layer in self.layers:
+            own = [numbers[node].reshape(-1) for node in layer.nodes[layer.n_passed_nodes :]]
             flat = np.concatenate([np.zeros(1), *own])
-            stacks = [flat[stack.stored].reshape(stack.weights.shape) for stack in level.stacks]
-            result.append((stacks, flat[level.edges.stored]))
+            stacks = [flat[stack.stored].reshape(stack.weights.shape) for stack in layer.stacks]
+            result.append((stacks, flat[layer.edges.stored]))
         return result
 
     def by_node(self, numbers: Sequence[tuple[Sequence[Any], Any]]) -> list[Any]:
@@ -447,14 +449,14 @@ class Levels:
         A matrix for dense weights, one number per stored entry for sparse ones.
         """
         result: list[Any] = [None] * self.vtree.n_nodes
-        for level, (stacks, edges) in zip(self.levels, numbers, strict=True):
-            nodes = level.nodes[level.n_passed_nodes :].tolist()
+        for layer, (stacks, edges) in zip(self.layers, numbers, strict=True):
+            nodes = layer.nodes[layer.n_passed_nodes :].tolist()
             shapes = [stored_numbers(self.matrices[node]).shape for node in nodes]
             ends = np.cumsum([1, *map(prod, shapes)])
             flat = np.zeros(ends[-1])
-            for stack, own in zip(level.stacks, stacks, strict=True):
+            for stack, own in zip(layer.stacks, stacks, strict=True):
                 flat[stack.stored] = to_numpy(own).reshape(-1)
-            flat[level.edges.stored] = to_numpy(edges)
+            flat[layer.edges.stored] = to_numpy(edges)
             for node, shape, start, stop in zip(nodes, shapes, ends, ends[1:], strict=False):
                 result[node] = flat[start:stop].reshape(shape)
         return result
@@ -497,13 +499,13 @@ def joined(parts: list[tuple[Any, Any, Any]]) -> Edges:
     )
 
 
-def circuit_levels(vtree: Vtree, blocks: Sequence[Any], bounds: Any) -> Levels:
+def circuit_layers(vtree: Vtree, blocks: Sequence[Any], bounds: Any) -> Layers:
     """The layers of blocks of units, given the bounds of their weights (see `Operand.bounds`)."""
     matrices = [block.matrix for block in blocks]
     heights, starts = vtree.height, np.zeros(vtree.n_nodes, dtype=np.intp)
     order = np.argsort(heights, kind="stable")
     cuts = np.searchsorted(heights[order], np.arange(int(heights.max()) + 2))
-    layers: list[Level] = []
+    layers: list[Layer] = []
     for height, (a, b) in enumerate(pairwise(cuts.tolist())):
         kinds = {node: kind_of(matrices[node], node) for node in order[a:b].tolist()}
         nodes = sorted(kinds, key=lambda node: (kinds[node], node))
@@ -533,8 +535,8 @@ def circuit_levels(vtree: Vtree, blocks: Sequence[Any], bounds: Any) -> Levels:
         edges = _edges(single, ends[at:-1, 1] - ends[at, 1], stored)
         stop, passed = first + int(ends[-1, 0]), int(ends[n_passed, 0])
         places = (np.asarray(nodes), first, stop, ends[:, 0], ends[:, 1], inputs, passed)
-        layers.append(Level(*places, tuple(stacks), edges))
-    return Levels(vtree, tuple(layers), starts, bounds, matrices)
+        layers.append(Layer(*places, tuple(stacks), edges))
+    return Layers(vtree, tuple(layers), starts, bounds, matrices)
 
 
 def _edges(own: list[Any], first: IntArray, stored: int) -> Edges:

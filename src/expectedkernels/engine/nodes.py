@@ -72,7 +72,7 @@ class NodePass:
         self.order = order or range(len(operands) + len(batches))
         self.axis = np.argsort(self.order).tolist()
         self.vtree, self.signed = operands[0].vtree, signed
-        self.bounds, self.room = sum(op.bounds for op in operands), log_headroom(operands)
+        self.bounds, self.margin = sum(op.bounds for op in operands), log_headroom(operands)
         self.clamped = False
         self._work: Workspace | None = None
 
@@ -234,7 +234,7 @@ class NodePass:
         low, high = value.low + below, value.high + above
         low = -inf if self.signed else low
         value.low, value.high = low, high
-        if (low >= -self.room and high <= self.room) or not value.data.size:
+        if (low >= -self.margin and high <= self.margin) or not value.data.size:
             return value
         spread = spread if low > -inf else -inf
         sizes = np.abs(value.data) if self.signed else value.data
@@ -244,20 +244,20 @@ class NodePass:
         low, high = (log(low), log(high)) if high > 0 else (0.0, 0.0)
         value.low, value.high = low, high
         passed_on = self._work is not None and node < self.vtree.n_nodes - 1  # others read sizes
-        if passed_on and low >= -self.room and high <= self.room:
+        if passed_on and low >= -self.margin and high <= self.margin:
             return value
         axes = tuple(self.axis[: len(self.operands)])
         top = sizes.max(axis=axes)
         top = np.where(top > 0, top, 1.0)
         least = max(low - high, spread)
         data = value.data / np.expand_dims(top, axes)
-        if least < -self.room:
-            small = (value.data != 0) & (np.abs(data) < exp(-self.room))
+        if least < -self.margin:
+            small = (value.data != 0) & (np.abs(data) < exp(-self.margin))
             if small.any():
                 self.clamped = True
-                data[small] = 0.0 if self.mode == "zero" else exp(-self.room)
+                data[small] = 0.0 if self.mode == "zero" else exp(-self.margin)
         scale = _added(value.scale, np.log(top))
-        return NodeValues(data, scale, None, max(least, -self.room), 0.0)
+        return NodeValues(data, scale, None, max(least, -self.margin), 0.0)
 
 
 def _added(one: Any, other: Any) -> Any:

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import as_like, is_on_card, namespace, take
-from expectedkernels.engine.layers import Edges, Level, Levels, Stack
+from expectedkernels.arrays import as_like, is_on_gpu, namespace, take
+from expectedkernels.engine.layers import Edges, Layer, Layers, Stack
 from expectedkernels.engine.replay import Captured, total_bytes
 
 FUSED_ROWS = 16
 """For fewer rows, launches that take the rows of one unit together have too little to do."""
-CARD_SHARE, MOST_ROWS = 8, 2**15
+GPU_SHARE, MOST_ROWS = 8, 2**15
 """Values may take one part in so many of a GPU's memory; how many rows are worked on at once."""
 
 
@@ -43,12 +43,12 @@ class States:
 
 
 @dataclass(frozen=True, eq=False)
-class TensorLevels(Levels):
-    """The levels of a circuit with numbers and the indices that passes use in tensors.
+class TensorLayers(Layers):
+    """The layers of a circuit with numbers and the indices that passes use in tensors.
 
     Attributes
     ----------
-    host : Levels
+    host : Layers
     bases : int tensor
         Where the table of every input unit begins in a list of all of them, in which every unit
         has one entry more than its variable has states: their sum.
@@ -60,71 +60,71 @@ class TensorLevels(Levels):
     @property
     def is_remote(self) -> bool:
         """Whether the numbers are on a GPU."""
-        return is_on_card(self.like)
+        return is_on_gpu(self.like)
 
     def all_edges(self, number: int) -> Edges:
-        """The edges of all units of a level, sent once."""
-        kept = vars(self.levels[number])
+        """The edges of all units of a layer, sent once."""
+        kept = vars(self.layers[number])
         if "all_edges" not in kept:
-            kept["all_edges"] = _sent_edges(self.host.levels[number].all_edges, self.like)
+            kept["all_edges"] = _sent_edges(self.host.layers[number].all_edges, self.like)
         return kept["all_edges"]
 
     def most_rows(self, max_bytes: float) -> int:
         """How many rows a pass takes at once on a GPU: as many as memory allows."""
-        widest = max(2 * level.n_products + level.edges.weights.shape[0] for level in self.levels)
+        widest = max(2 * layer.n_products + layer.edges.weights.shape[0] for layer in self.layers)
         size = 3 * self.n_units + self.n_products + 3 * widest + 2 * self.n_atoms
-        room = min(max_bytes, total_bytes(self.like) / CARD_SHARE)
-        most = room // (self.like.element_size() * size)
+        margin = min(max_bytes, total_bytes(self.like) / GPU_SHARE)
+        most = margin // (self.like.element_size() * size)
         return int(max(1, min(most, MOST_ROWS)))
 
     @cached_property
     def table(self) -> Any:
         """All entries of the tables of input units, and behind those of every unit their sum."""
-        level = self.levels[0]
-        sizes = (prod(self.matrices[node].shape) for node in self.host.levels[0].nodes)
+        layer = self.layers[0]
+        sizes = (prod(self.matrices[node].shape) for node in self.host.layers[0].nodes)
         table = self.like.new_zeros(self.bases.shape[0] + sum(sizes))
-        for stack in level.stacks:
+        for stack in layer.stacks:
             tables = self.tables(stack, table)
             tables[..., :-1] = stack.weights
             tables[..., -1] = stack.weights.sum(axis=2)
-        edges = level.edges
+        edges = layer.edges
         if edges.weights.shape[0]:
             table[self.edge_entries] = edges.weights
-            ends = self.last_entries[level.sparse_units]
+            ends = self.last_entries[layer.sparse_units]
             table.index_add_(0, ends.index_select(0, edges.units), edges.weights)
         return table
 
     def tables(self, stack: Stack, entries: Any) -> Any:
         """A stack's part of a list of the entries of tables: every unit's, and behind its sum."""
         n, height, width = stack.weights.shape
-        first = int(self.host.levels[0].table_bases[stack.units.start]) if n * height else 0
+        first = int(self.host.layers[0].table_bases[stack.units.start]) if n * height else 0
         return entries[first : first + n * height * (width + 1)].view(n, height, width + 1)
 
     @cached_property
     def edge_entries(self) -> Any:
         """The places of the edges of input units among the entries of tables."""
-        level = self.host.levels[0]
-        edges, at = level.edges, level.sparse_units
-        first = level.product_starts[level.node_of_unit[at]] - level.sparse_products.start
-        entries = level.table_bases[at][edges.units] + edges.products - first[edges.units]
+        layer = self.host.layers[0]
+        edges, at = layer.edges, layer.sparse_units
+        first = layer.product_starts[layer.node_of_unit[at]] - layer.sparse_products.start
+        entries = layer.table_bases[at][edges.units] + edges.products - first[edges.units]
         return as_like(entries, self.bases)
 
     @cached_property
     def last_entries(self) -> Any:
         """The place of the sum of every input unit in the list of tables."""
-        level = self.host.levels[0]
-        widths = np.repeat(np.diff(level.product_starts), np.diff(level.unit_starts))
+        layer = self.host.layers[0]
+        widths = np.repeat(np.diff(layer.product_starts), np.diff(layer.unit_starts))
         return self.bases + as_like(widths, self.bases)
 
     @cached_property
     def leaf_variables(self) -> Any:
         """The variable of every leaf."""
-        return as_like(self.host.vtree.variable[self.host.levels[0].nodes], self.bases)
+        return as_like(self.host.vtree.variable[self.host.layers[0].nodes], self.bases)
 
     @cached_property
     def leaf_states(self) -> Any:
         """The number of atoms of every leaf, (leaves, 1)."""
-        return as_like(np.diff(self.host.levels[0].product_starts)[:, None], self.bases)
+        return as_like(np.diff(self.host.layers[0].product_starts)[:, None], self.bases)
 
     @cached_property
     def captured(self) -> dict[Any, Captured]:
@@ -141,45 +141,45 @@ class TensorLevels(Levels):
 
     def entries_at(self, states: Any) -> Any:
         """The places in the list of tables of input units in every row, (units, rows)."""
-        return self.bases[:, None] + states.index_select(0, self.levels[0].node_of_unit)
+        return self.bases[:, None] + states.index_select(0, self.layers[0].node_of_unit)
 
 
-def in_double(levels: TensorLevels) -> TensorLevels:
-    """The levels, trained in single precision, with their weights in double precision."""
+def in_double(layers: TensorLayers) -> TensorLayers:
+    """The layers, trained in single precision, with their weights in double precision."""
     numbers = [
-        ([stack.weights.double() for stack in level.stacks], level.edges.weights.double())
-        for level in levels.levels
+        ([stack.weights.double() for stack in layer.stacks], layer.edges.weights.double())
+        for layer in layers.layers
     ]
-    return levels.with_weights(numbers, levels.floor or 0.0)
+    return layers.with_weights(numbers, layers.floor or 0.0)
 
 
-def tensor_levels(host: Levels, like: Any) -> TensorLevels:
-    """The levels with their numbers as tensors of the type and at the place of another one."""
+def tensor_layers(host: Layers, like: Any) -> TensorLayers:
+    """The layers with their numbers as tensors of the type and at the place of another one."""
     made = []
-    for level in host.levels:
+    for layer in host.layers:
         stacks = []  # of one shape together: launches cost more than copies
-        for _, group in groupby(level.stacks, key=lambda stack: stack.weights.shape[1:]):
+        for _, group in groupby(layer.stacks, key=lambda stack: stack.weights.shape[1:]):
             some = list(group)
             weights = _sent(np.concatenate([stack.weights for stack in some]), like).to(like.dtype)
             units = slice(some[0].units.start, some[-1].units.stop)
             products = slice(some[0].products.start, some[-1].products.stop)
             stored = slice(some[0].stored.start, some[-1].stored.stop)
             stacks.append(Stack(weights, units, products, stored))
-        sent = sent_level(level, like)
-        new = replace(sent, stacks=tuple(stacks), edges=_sent_edges(level.edges, like))
-        vars(sent)["is_used_once"] = level.is_used_once
+        sent = layer_to_device(layer, like)
+        new = replace(sent, stacks=tuple(stacks), edges=_sent_edges(layer.edges, like))
+        vars(sent)["is_used_once"] = layer.is_used_once
         made.append(new.with_known(sent))
-    bases = _sent(host.levels[0].table_bases, like)
+    bases = _sent(host.layers[0].table_bases, like)
     known = (host.unit_starts, host.bounds, host.matrices)
-    return TensorLevels(host.vtree, tuple(made), *known, host=host, bases=bases)
+    return TensorLayers(host.vtree, tuple(made), *known, host=host, bases=bases)
 
 
-def sent_level(level: Level, like: Any) -> Level:
-    """The level with its indices in tensors on the device of another one, without edges."""
-    inputs = None if level.inputs is None else _sent(level.inputs, like)
-    new = replace(level, inputs=inputs, edges=replace(level.edges, weights=like[:0]))
-    vars(new)["node_of_unit"] = _sent(level.node_of_unit, like)
-    vars(new)["unit_places"] = _sent(level.unit_starts, like)
+def layer_to_device(layer: Layer, like: Any) -> Layer:
+    """The layer with its indices in tensors on the device of another one, without edges."""
+    inputs = None if layer.inputs is None else _sent(layer.inputs, like)
+    new = replace(layer, inputs=inputs, edges=replace(layer.edges, weights=like[:0]))
+    vars(new)["node_of_unit"] = _sent(layer.node_of_unit, like)
+    vars(new)["unit_places"] = _sent(layer.unit_starts, like)
     return new
 
 
@@ -228,66 +228,66 @@ def _fused() -> ModuleType | None:
 
 def fused_at(values: Any, least: int = FUSED_ROWS) -> ModuleType | None:
     """Steps of one launch each for values of many rows; None if they are not on a GPU."""
-    return _fused() if is_on_card(values) and values.shape[1] >= least else None
+    return _fused() if is_on_gpu(values) and values.shape[1] >= least else None
 
 
-def _fused_for(level: Level, values: Any, turned: bool = False) -> ModuleType | None:
+def _fused_for(layer: Layer, values: Any, turned: bool = False) -> ModuleType | None:
     """Fused steps for the products of a layer, or (`turned`) for the derivatives in these.
 
     They also write what is passed to or from units without weights.
     """
-    if isinstance(values, np.ndarray) or level.inputs is None or level.views is not None:
+    if isinstance(values, np.ndarray) or layer.inputs is None or layer.views is not None:
         return None
-    return fused_at(values) if level.is_used_once or not turned else None
+    return fused_at(values) if layer.is_used_once or not turned else None
 
 
 def products(found: Any, number: int, work: Workspace, place: int) -> tuple[Any, Any]:
     """The values of the inputs of a layer's products, (2, products, ...), and of the products.
 
-    No inputs, and the atoms, at the lowest layer. In torch inputs are taken anew on the way down.
+    No inputs, and the atoms, at the lowest layer. In torch inputs are taken anew on the way back.
     """
-    level, values = found.levels.levels[number], found.values
-    if level.inputs is None:
+    layer, values = found.layers.layers[number], found.values
+    if layer.inputs is None:
         atoms = found.atoms.values
-        return None, (found.levels, atoms) if isinstance(atoms, States) else atoms
+        return None, (found.layers, atoms) if isinstance(atoms, States) else atoms
     tail = values.shape[1:]
-    if level.views is not None:
-        left, right = level.pair(values)
-        made = work.array(("products", place), (level.n_products, *tail))
+    if layer.views is not None:
+        left, right = layer.pair(values)
+        made = work.array(("products", place), (layer.n_products, *tail))
         namespace(values).multiply(left, right, out=made.reshape(left.shape))
         return None, made
     if isinstance(values, np.ndarray):
         if values.ndim == 1:
-            pair = values.take(level.inputs)
+            pair = values.take(layer.inputs)
             return pair, pair[0] * pair[1]
-        pair = work.array(("inputs", place), (2, level.n_products, *tail))
-        made = work.array(("products", place), (level.n_products, *tail))
+        pair = work.array(("inputs", place), (2, layer.n_products, *tail))
+        made = work.array(("products", place), (layer.n_products, *tail))
         # indices are in range; other modes would copy
-        values.take(level.inputs, axis=0, out=pair, mode="clip")
+        values.take(layer.inputs, axis=0, out=pair, mode="clip")
         return pair, np.multiply(pair[0], pair[1], out=made)
-    fused = _fused_for(level, values)
+    fused = _fused_for(layer, values)
     if fused is not None:
-        here = values[level.start : level.stop]
-        return None, fused.products(values, level.inputs, here, level.n_passed)
-    left, right = level.inputs
+        here = values[layer.start : layer.stop]
+        return None, fused.products(values, layer.inputs, here, layer.n_passed)
+    left, right = layer.inputs
     return None, values.index_select(0, left).mul_(values.index_select(0, right))
 
 
-def write_sums(level: Level, x: Any, out: Any, turned: bool = False) -> None:
+def write_sums(layer: Layer, x: Any, out: Any, turned: bool = False) -> None:
     """Write the weighted sums of a layer's products; `turned`, of the derivatives in its units."""
     if isinstance(x, tuple):  # the states of variables: entries of tables
-        levels, atoms = x
+        layers, atoms = x
         fused = fused_at(out)
         if fused is not None:
-            fused.look_up(atoms.states, level.node_of_unit, levels.bases, levels.table, out)
+            fused.look_up(atoms.states, layer.node_of_unit, layers.bases, layers.table, out)
         else:
-            out.copy_(levels.table[levels.entries_at(atoms.states)])
+            out.copy_(layers.table[layers.entries_at(atoms.states)])
         return
-    if level.n_passed and _fused_for(level, out, turned) is None:
-        out[: level.n_passed] = x[: level.n_passed]
-    for stack in level.stacks:
+    if layer.n_passed and _fused_for(layer, out, turned) is None:
+        out[: layer.n_passed] = x[: layer.n_passed]
+    for stack in layer.stacks:
         stack.apply(x, out, turned)
-    edges, source, goal = level.edges, level.sparse_products, level.sparse_units
+    edges, source, goal = layer.edges, layer.sparse_products, layer.sparse_units
     if goal.start == goal.stop:
         return
     rows, columns = edges.units, edges.products
@@ -299,34 +299,34 @@ def write_sums(level: Level, x: Any, out: Any, turned: bool = False) -> None:
     elif x.ndim == 1:
         out[goal] = np.bincount(rows, x[source][columns] * edges.weights, goal.stop - goal.start)
     else:
-        out[goal] = (level.back if turned else level.forth) @ x[source]
+        out[goal] = (layer.back if turned else layer.forth) @ x[source]
 
 
 def divide(
-    level: Level, values: Any, floor: float | None, lift: float, signed: bool, drop: bool
+    layer: Layer, values: Any, floor: float | None, offset: float, signed: bool, drop: bool
 ) -> tuple[Any, Any]:
-    """Divide the values of nodes: the divisors, and which values were raised to the floor.
+    """Divide the values of nodes: the divisors, and which values were clamped to the floor.
 
-    The largest value of a node becomes the exponential of the lift. With `drop` values below the
+    The largest value of a node becomes the exponential of the offset. With `drop` values below the
     floor become zero.
     """
     in_numpy = isinstance(values, np.ndarray)
     fused = None if in_numpy or signed or drop else fused_at(values)
     if fused is not None:
-        return fused.divide(values, level.unit_places, floor, lift)
-    tops = _tops(level, abs(values) if signed else values)
-    if lift:
-        tops *= float(np.exp(-lift))
-    tops += tops == 0
+        return fused.divide(values, layer.unit_places, floor, offset)
+    maxima = _maxima(layer, abs(values) if signed else values)
+    if offset:
+        maxima *= float(np.exp(-offset))
+    maxima += maxima == 0
     nonzero = None if floor is None else values != 0  # before the division, which may lose some
-    n, height = len(level.nodes), level.height
+    n, height = len(layer.nodes), layer.height
     if height:
         parts = values.reshape(n, height, -1)
-        parts /= tops.reshape(n, 1, -1)
+        parts /= maxima.reshape(n, 1, -1)
     else:
-        values /= tops[level.node_of_unit]
+        values /= maxima[layer.node_of_unit]
     if nonzero is None:
-        return tops, None
+        return maxima, None
     small = nonzero & ((abs(values) if signed else values) < floor)
     if not in_numpy:
         values.masked_fill_(small, 0.0 if drop else floor)
@@ -334,84 +334,84 @@ def divide(
         values[small] = 0.0 if drop else floor
     else:
         small = None
-    return tops, small
+    return maxima, small
 
 
-def _tops(level: Level, values: Any) -> Any:
+def _maxima(layer: Layer, values: Any) -> Any:
     """The largest of every node's values, (nodes, ...)."""
-    n, starts = len(level.nodes), level.unit_starts
+    n, starts = len(layer.nodes), layer.unit_starts
     if values.ndim == 1:
         return np.maximum.reduceat(values, starts[:-1])
-    if level.height:
-        parts = values.reshape(n, level.height, -1)
+    if layer.height:
+        parts = values.reshape(n, layer.height, -1)
         return parts.max(1) if isinstance(parts, np.ndarray) else parts.amax(1)
     if not isinstance(values, np.ndarray):
-        nodes: Any = level.node_of_unit
-        tops = values.new_zeros((n, values.shape[1]))
-        return tops.scatter_reduce_(0, nodes[:, None].expand_as(values), values, "amax")
+        nodes: Any = layer.node_of_unit
+        maxima = values.new_zeros((n, values.shape[1]))
+        return maxima.scatter_reduce_(0, nodes[:, None].expand_as(values), values, "amax")
     sizes = np.diff(starts)
     if n <= int(sizes.max()):
         return np.maximum.reduceat(values, starts[:-1])
-    tops = values[starts[:-1]]
+    maxima = values[starts[:-1]]
     for i in range(1, int(sizes.max())):
         longer = np.flatnonzero(sizes > i)
-        tops[longer] = np.maximum(tops[longer], values[starts[longer] + i])
-    return tops
+        maxima[longer] = np.maximum(maxima[longer], values[starts[longer] + i])
+    return maxima
 
 
 def differentiable(
-    levels: Any, atoms: Any, bounds: tuple[float, float, bool]
+    layers: Any, atoms: Any, bounds: tuple[float, float, bool]
 ) -> tuple[Any, Any, bool]:
     """The values of the roots of a joint circuit, and their log-scales, with gradients.
 
     Also whether some value was too small, and is zero now.
     """
     values, scale, clamped = atoms[:0], None, False
-    floor = float(np.exp(-levels.room))
+    floor = float(np.exp(-layers.margin))
     cat = namespace(atoms).cat
-    for level, (is_divided, is_checked) in zip(
-        levels.levels, levels.ranges(0.0, bounds), strict=True
+    for layer, (is_divided, is_checked) in zip(
+        layers.layers, layers.ranges(0.0, bounds), strict=True
     ):
         products = atoms
-        if level.inputs is not None:
-            left, right = level.pair(values) if level.views else values[level.inputs]
+        if layer.inputs is not None:
+            left, right = layer.pair(values) if layer.views else values[layer.inputs]
             products = (left * right).reshape(-1, atoms.shape[1])
-        parts = [stack.apply(products, None) for stack in level.stacks]
-        here = cat([products[: level.n_passed], *parts]) if level.n_passed else cat(parts)
+        parts = [stack.apply(products, None) for stack in layer.stacks]
+        here = cat([products[: layer.n_passed], *parts]) if layer.n_passed else cat(parts)
         if is_divided:
-            tops = _tops(level, here.detach().abs())
-            tops = tops + (tops == 0)
-            here, more = level.divided(here, tops), tops.log().sum(axis=0)
+            maxima = _maxima(layer, here.detach().abs())
+            maxima = maxima + (maxima == 0)
+            here, more = layer.divided(here, maxima), maxima.log().sum(axis=0)
             scale = more if scale is None else scale + more
             if is_checked:
                 small = (here != 0) & (here.abs() < floor)
                 clamped = clamped or bool(small.any())
                 here = here.masked_fill(small, 0.0)
         values = cat([values, here])
-    return values[levels.roots], scale, clamped
+    return values[layers.roots], scale, clamped
 
 
 def pull(found: Any, number: int, here: Any, sent: Any, derivatives: Any, work: Workspace) -> None:
     """Write the derivatives in the inputs of a layer's products, given those in the products."""
-    level, values = found.levels.levels[number], found.values
+    layer, values = found.layers.layers[number], found.values
     if isinstance(values, np.ndarray):
         inputs = found.inputs[number]
-        room = work.array("flow", inputs.shape) if sent.ndim > 1 else None
-        flow = np.multiply(sent, inputs[::-1], out=room)
-        used, matrix, place = level.uses
+        margin = work.array("flow", inputs.shape) if sent.ndim > 1 else None
+        flow = np.multiply(sent, inputs[::-1], out=margin)
+        used, matrix, place = layer.uses
         flow = flow.reshape(-1, *flow.shape[2:])
         if matrix is not None:
             flow = matrix @ flow if flow.ndim > 1 else np.bincount(place, flow, len(used))
         derivatives[used] = flow
         return
-    fused: Any = _fused_for(level, values, turned=True)
+    fused: Any = _fused_for(layer, values, turned=True)
     if fused is not None:
-        fused.pull(values, level.inputs, here, sent, derivatives, level.n_passed)
+        fused.pull(values, layer.inputs, here, sent, derivatives, layer.n_passed)
         return
-    left, right = level.inputs
+    left, right = layer.inputs
     for own, other in ((left, right), (right, left)):
         flow = values.index_select(0, other).mul_(sent)
-        if level.is_used_once:
+        if layer.is_used_once:
             derivatives.index_copy_(0, own, flow)
         else:
             derivatives.index_add_(0, own, flow)
@@ -421,16 +421,16 @@ def times_atoms(found: Any, derivatives: Any) -> Any:
     """The derivatives in atoms, multiplied by the values of these."""
     atoms = found.atoms.values
     if isinstance(atoms, States):
-        leaf, number, size = found.levels.atom_numbers
+        leaf, number, size = found.layers.atom_numbers
         states = atoms.states.index_select(0, leaf)
         return derivatives.masked_fill_((states != number) & (states != size), 0.0)
     derivatives *= atoms
     return derivatives
 
 
-def normalised(levels: Levels, terms: Any) -> Any:
+def normalised(layers: Layers, terms: Any) -> Any:
     """The terms of atoms over the sums of those of their variables."""
-    leaf, starts = levels.atom_numbers[0], levels.levels[0].product_starts[:-1]
+    leaf, starts = layers.atom_numbers[0], layers.layers[0].product_starts[:-1]
     if isinstance(terms, np.ndarray):
         totals = np.add.reduceat(terms, starts)
     else:
@@ -446,47 +446,47 @@ def segment_sums(terms: Any, segments: Any, n: int) -> Any:
     return terms.new_zeros(n).index_add_(0, segments, terms)
 
 
-def unit_sums(level: Level, terms: Any) -> Any:
+def unit_sums(layer: Layer, terms: Any) -> Any:
     """For every edge of sparse nodes, the sum of the terms of all edges of its unit."""
-    units = level.edges.units
-    return segment_sums(terms, units, level.edges.starts.shape[0] - 1)[units]
+    units = layer.edges.units
+    return segment_sums(terms, units, layer.edges.starts.shape[0] - 1)[units]
 
 
 def write_dots(found: Any, number: int, units: Any, stacks: Sequence[Any], edges: Any) -> None:
     """Write the sums over rows of derivatives times values, for all weights of a layer."""
-    level, products = found.levels.levels[number], found.products[number]
+    layer, products = found.layers.layers[number], found.products[number]
     if isinstance(products, tuple):
-        _write_table_dots(found.levels, products[1], units, stacks, edges)
+        _write_table_dots(found.layers, products[1], units, stacks, edges)
         return
     xp = namespace(units)
-    for out, stack in zip(stacks, level.stacks, strict=True):
+    for out, stack in zip(stacks, layer.stacks, strict=True):
         n, height, width = stack.weights.shape
         above = units[stack.units].reshape(n, height, -1)
         below = products[stack.products].reshape(n, width, -1)
         xp.matmul(above, below.swapaxes(1, 2), out=out)
     n = edges.shape[0]
     if n:
-        above = take(units[level.sparse_units], level.edges.units, 0)
-        below = take(products[level.sparse_products], level.edges.products, 0)
+        above = take(units[layer.sparse_units], layer.edges.units, 0)
+        below = take(products[layer.sparse_products], layer.edges.products, 0)
         edges[:] = xp.vecdot(above.reshape(n, -1), below.reshape(n, -1))
 
 
 def _write_table_dots(
-    levels: TensorLevels, atoms: States, units: Any, stacks: Sequence[Any], edges: Any
+    layers: TensorLayers, atoms: States, units: Any, stacks: Sequence[Any], edges: Any
 ) -> None:
     """The same of input units: what rows add to the entries of their states."""
-    level, uses = levels.levels[0], levels.table.new_zeros(levels.table.shape)
+    layer, uses = layers.layers[0], layers.table.new_zeros(layers.table.shape)
     fused = fused_at(units)
     if fused is not None:
-        fused.add_up(atoms.states, level.node_of_unit, levels.bases, units, uses)
+        fused.add_up(atoms.states, layer.node_of_unit, layers.bases, units, uses)
     else:
-        uses.index_add_(0, levels.entries_at(atoms.states).reshape(-1), units.reshape(-1))
-    for own, stack in zip(stacks, level.stacks, strict=True):
-        tables = levels.tables(stack, uses)
+        uses.index_add_(0, layers.entries_at(atoms.states).reshape(-1), units.reshape(-1))
+    for own, stack in zip(stacks, layer.stacks, strict=True):
+        tables = layers.tables(stack, uses)
         own.copy_(tables[..., :-1]).add_(tables[..., -1:])
     if edges.shape[0]:
-        unknown = uses[levels.last_entries[level.sparse_units]]
-        edges.copy_(uses[levels.edge_entries]).add_(unknown.index_select(0, level.edges.units))
+        unknown = uses[layers.last_entries[layer.sparse_units]]
+        edges.copy_(uses[layers.edge_entries]).add_(unknown.index_select(0, layer.edges.units))
 
 
 def double_logs(values: Any) -> Any:

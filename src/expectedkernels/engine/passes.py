@@ -13,81 +13,81 @@ import numpy as np
 
 from expectedkernels.arrays import as_like, namespace
 from expectedkernels.engine import operations as ops
-from expectedkernels.engine.layers import LOST, SINGLE_LOST, Edges, Levels
-from expectedkernels.engine.operations import TensorLevels
+from expectedkernels.engine.layers import MOST_MASS, SINGLE_MASS, Edges, Layers
+from expectedkernels.engine.operations import TensorLayers
 
 CACHED_BYTES = 2**22
 """Rows are worked on in chunks whose values fit into so much memory: that of a cache."""
 LEVEL_ENTRIES, LARGEST_BYTES = 40_000, 2**26
-"""Where levels are small, chunks grow until a level has so many entries, or values fill memory."""
+"""Where layers are small, chunks grow until a layer has so many entries, or values fill memory."""
 FEWEST, MOST = 32, 1024
 """How many rows a chunk has at least and at most."""
 
 
 @dataclass(frozen=True, eq=False)
-class Atoms:
+class LeafValues:
     """What rows say of the atoms (states, components) of all variables.
 
     Attributes
     ----------
     values : array of shape (atoms, rows), or (atoms,) for one row
-        In the order of the products of the lowest level.
+        In the order of the products of the lowest layer.
     scale : array of shape (leaves, rows) or (leaves,), or None
         Logs of what the values of every variable were divided by; None: they are 0 or 1.
     low : array of shape (leaves,), or None
         The log of the smallest value that is not zero.
-    raised : bool array like values, or None
+    clamped : bool array like values, or None
         The entries that were too small and got larger.
     """
 
     values: Any
     scale: Any = None
     low: Any = None
-    raised: Any = None
+    clamped: Any = None
 
 
 @dataclass(eq=False)
-class Up:
-    """What a pass up found.
+class Forward:
+    """What a forward pass found.
 
     Attributes
     ----------
-    levels : Levels
-    atoms : Atoms
+    layers : Layers
+    atoms : LeafValues
     values : array of shape (units, rows) or (units,)
         Mantissas: to be multiplied by the exponential of their node's scale.
     inputs : list of arrays of shape (2, products, ...)
-        For every level the values of the inputs of its products (None at the lowest).
+        For every layer the values of the inputs of its products (None at the lowest).
     products : list of arrays of shape (products, ...)
-    tops : dict from levels to arrays of shape (nodes, ...)
-        What the values of a level's nodes were divided by.
-    raised : dict from levels to bool arrays of shape (units, ...)
+    maxima : dict from layers to arrays of shape (nodes, ...)
+        What the values of a layer's nodes were divided by.
+    clamped : dict from layers to bool arrays of shape (units, ...)
     scale : array of shape (rows,) or (), or None if it is zero
-        What the logs of the roots' values are to be raised by.
+        What is to be added to the logs of the roots' values.
     """
 
-    levels: Levels
-    atoms: Atoms
+    layers: Layers
+    atoms: LeafValues
     values: Any
     inputs: list[Any] = field(default_factory=list)
     products: list[Any] = field(default_factory=list)
-    tops: dict[int, Any] = field(default_factory=dict)
-    raised: dict[int, Any] = field(default_factory=dict)
+    maxima: dict[int, Any] = field(default_factory=dict)
+    clamped: dict[int, Any] = field(default_factory=dict)
     scale: Any = None
 
     @property
     def log_roots(self) -> Any:
         """The logs of the values of the roots, (roots, rows) or (roots,)."""
-        logs = ops.double_logs(self.values[self.levels.roots])
+        logs = ops.double_logs(self.values[self.layers.roots])
         return logs if self.scale is None else logs + self.scale
 
     def sums(self, number: int) -> Any:
-        """The values of a level's units on the scale of its products."""
-        level = self.levels.levels[number]
-        values = self.values[level.start : level.stop]
-        if number not in self.tops:
+        """The values of a layer's units on the scale of its products."""
+        layer = self.layers.layers[number]
+        values = self.values[layer.start : layer.stop]
+        if number not in self.maxima:
             return values
-        return values * self.tops[number][level.node_of_unit]
+        return values * self.maxima[number][layer.node_of_unit]
 
     @property
     def possible(self) -> Any:
@@ -95,86 +95,86 @@ class Up:
         return self.values[-1] > 0
 
     @property
-    def has_raised(self) -> bool:
-        """Whether some value was raised: one number, read when the pass is over."""
-        mark = self.raised_mark
+    def has_clamped(self) -> bool:
+        """Whether some value was clamped: one number, read when the pass is over."""
+        mark = self.clamped_mark
         return mark is not None and bool(mark)
 
     def product_values(self, number: int) -> Any:
-        """The values of a level's products, or of all atoms, (products, ...)."""
+        """The values of a layer's products, or of all atoms, (products, ...)."""
         products = self.products[number]
         if not isinstance(products, tuple):
             return products
         return ops.times_atoms(self, self.values.new_ones(self.atoms.values.shape))
 
     @property
-    def raised_mark(self) -> Any:
-        """The same where the values are; None if nothing can have been raised."""
-        masks = [*self.raised.values()]
-        if self.atoms.raised is not None:
-            masks.append(self.atoms.raised)
+    def clamped_mark(self) -> Any:
+        """The same where the values are; None if nothing can have been clamped."""
+        masks = [*self.clamped.values()]
+        if self.atoms.clamped is not None:
+            masks.append(self.atoms.clamped)
         return reduce(operator.or_, [mask.any() for mask in masks]) if masks else None
 
 
-def chunk_rows(levels: Levels, max_bytes: float = inf, values_only: bool = False) -> int:
-    """How many rows are best worked on at once, up and down or (`values_only`) up."""
-    if isinstance(levels, TensorLevels):
-        if levels.is_remote:
-            return levels.most_rows(max_bytes)
-        levels = levels.host
-    kept = 0 if values_only else 2 * levels.n_products
-    size = 8 * (levels.n_units + levels.n_atoms + kept)
-    # a level takes some time however few its rows are
-    busy = LEVEL_ENTRIES * len(levels.levels) / max(1.0, levels.n_entries)
+def chunk_rows(layers: Layers, max_bytes: float = inf, values_only: bool = False) -> int:
+    """How many rows are best worked on at once, forward and backward or (`values_only`) forward."""
+    if isinstance(layers, TensorLayers):
+        if layers.is_remote:
+            return layers.most_rows(max_bytes)
+        layers = layers.host
+    kept = 0 if values_only else 2 * layers.n_products
+    size = 8 * (layers.n_units + layers.n_atoms + kept)
+    # a layer takes some time however few its rows are
+    busy = LEVEL_ENTRIES * len(layers.layers) / max(1.0, layers.n_entries)
     best = max(CACHED_BYTES // size, FEWEST, min(busy, LARGEST_BYTES // size))
     return int(max(1, min(best, MOST, max_bytes // (2 * size))))
 
 
-def up(
-    levels: Levels,
-    atoms: Atoms,
+def forward(
+    layers: Layers,
+    atoms: LeafValues,
     work: Any = None,
     values_only: bool = False,
-    lift: float = 0.0,
+    offset: float = 0.0,
     bounds: tuple[float, float, bool] = (0.0, 0.0, False),
     drop: bool = False,
-) -> Up:
-    """The values of all units. The circuit has no negative weights, and `levels.room` > 0.
+) -> Forward:
+    """The values of all units. The circuit has no negative weights, and `layers.margin` > 0.
 
     With a workspace, what is found is good until the next pass that uses it. With `values_only`,
-    there is no way down: inputs and products of levels are not kept. With a `lift` (in tensors, for
-    a way down that is not exact), values of divided nodes may be smaller beside their largest,
-    whose log it is, by as much. `bounds` are those of the logs of atoms without a scale, and
-    whether values may be negative. With `drop`, values that are too small become zero.
+    there is no backward pass: inputs and products of layers are not kept. With an `offset` (in
+    tensors, for a backward pass that is not exact), values of divided nodes may be smaller beside
+    their largest, whose log it is, by as much. `bounds` are those of the logs of atoms without a
+    scale, and whether values may be negative. With `drop`, values that are too small become zero.
     """
-    work = ops.Workspace(levels.like) if work is None else work
-    values = work.array("values", (levels.n_units, *atoms.values.shape[1:]))
-    found = Up(levels, atoms, values)
+    work = ops.Workspace(layers.like) if work is None else work
+    values = work.array("values", (layers.n_units, *atoms.values.shape[1:]))
+    found = Forward(layers, atoms, values)
     given = atoms.scale is not None
-    ranges = levels.ranges_given(atoms.low, lift) if given else levels.ranges(lift, bounds)
-    steps = enumerate(zip(levels.levels, ranges, strict=True))
-    for number, (level, (is_divided, is_raised)) in steps:
+    ranges = layers.ranges_given(atoms.low, offset) if given else layers.ranges(offset, bounds)
+    steps = enumerate(zip(layers.layers, ranges, strict=True))
+    for number, (layer, (is_divided, is_clamped)) in steps:
         pair, products = ops.products(found, number, work, 0 if values_only else number)
         if not values_only:
             found.inputs.append(pair)
             found.products.append(products)
-        here = values[level.start : level.stop]
-        ops.write_sums(level, products, here)
+        here = values[layer.start : layer.stop]
+        ops.write_sums(layer, products, here)
         if is_divided:
-            floor = float(np.exp(-levels.room)) if is_raised else None
-            found.tops[number], small = ops.divide(level, here, floor, lift, bounds[2], drop)
+            floor = float(np.exp(-layers.margin)) if is_clamped else None
+            found.maxima[number], small = ops.divide(layer, here, floor, offset, bounds[2], drop)
             if small is not None:
-                found.raised[number] = small
+                found.clamped[number] = small
     parts = [atoms.scale] if given else []
-    if found.tops:
-        parts.insert(0, ops.double_logs(namespace(values).concat([*found.tops.values()])))
+    if found.maxima:
+        parts.insert(0, ops.double_logs(namespace(values).concat([*found.maxima.values()])))
     found.scale = sum(part.sum(axis=0) for part in parts) if parts else None
     return found
 
 
 @dataclass(eq=False)
-class Down:
-    """What a pass down found.
+class Backward:
+    """What a backward pass found.
 
     Attributes
     ----------
@@ -182,84 +182,88 @@ class Down:
         The derivative of the root in every unit's mantissa, over the root's value.
     atoms : array of shape (atoms, ...)
         The same in every atom.
-    trusted : bool array of shape (rows,)
+    reliable : bool array of shape (rows,)
         Rows whose numbers are right; others left the range of plain numbers.
     """
 
     units: Any
     atoms: Any
-    trusted: Any
+    reliable: Any
 
 
-def down(
-    found: Up,
+def backward(
+    found: Forward,
     exact: bool = False,
     work: Any = None,
     each: Callable[[int, Any], None] | None = None,
     to_atoms: bool = True,
     weights: Any = 1.0,
-) -> Down:
+) -> Backward:
     """The derivatives of the (only) root's log in all units and atoms.
 
-    By default rows are trusted if their posteriors are right; rows of value zero have none. With
-    `exact`, all derivatives of trusted rows are right to the last digits, also those of states
+    By default rows are reliable if their posteriors are right; rows of value zero have none. With
+    `exact`, all derivatives of reliable rows are right to the last digits, also those of states
     that are unlikely beside the row's own. For rows of value zero the root's derivatives stand in
-    the place of its log's then. `each` is called with every level's number and the derivatives in
+    the place of its log's then. `each` is called with every layer's number and the derivatives in
     its units, on the scale of its products. Without `to_atoms` the way ends at the input units.
     Derivatives in rows are multiplied by the weights of these.
     """
-    levels, values = found.levels, found.values
-    work = ops.Workspace(levels.like) if work is None else work
+    layers, values = found.layers, found.values
+    work = ops.Workspace(layers.like) if work is None else work
     derivatives = work.array("derivatives", values.shape)
     derivatives[:] = 0.0
-    smallest = float(np.exp(-levels.room))
-    to_atoms = to_atoms or found.atoms.raised is not None
+    smallest = float(np.exp(-layers.margin))
+    to_atoms = to_atoms or found.atoms.clamped is not None
     sent: Any = None
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        root = values[levels.roots]
-        derivatives[levels.roots] = weights / (root + (root == 0) if exact else root)
-        lost: Any = 0.0
-        for number in range(len(levels.levels) - 1, -1, -1):
-            level = levels.levels[number]
-            here = derivatives[level.start : level.stop]
+        root = values[layers.roots]
+        derivatives[layers.roots] = weights / (root + (root == 0) if exact else root)
+        mass: Any = 0.0
+        for number in range(len(layers.layers) - 1, -1, -1):
+            layer = layers.layers[number]
+            here = derivatives[layer.start : layer.stop]
             positive = here > 0 if exact else None
             here, more = _undivided(found, number, here, exact)
             if more is not None:
-                lost = lost + more
+                mass = mass + more
             if exact:  # what is made of numbers as small as that may vanish
-                lost = lost + (positive & (here < smallest)).any(axis=0)
+                mass = mass + (positive & (here < smallest)).any(axis=0)
             if each is not None:
                 each(number, here)
             if number == 0 and not to_atoms:
                 break
-            sent = work.array("sent", (level.n_products, *values.shape[1:]))
-            ops.write_sums(level, here, sent, turned=True)
-            if level.inputs is not None:
+            sent = work.array("sent", (layer.n_products, *values.shape[1:]))
+            ops.write_sums(layer, here, sent, turned=True)
+            if layer.inputs is not None:
                 ops.pull(found, number, here, sent, derivatives, work)
-        if found.atoms.raised is not None:
-            lost = lost + _flow(found.atoms.values, sent, found.atoms.raised, exact)
+        if found.atoms.clamped is not None:
+            mass = mass + _flow(found.atoms.values, sent, found.atoms.clamped, exact)
         # a number that is not finite makes the sum so, and then the difference is not zero
         total = (sent if to_atoms else here).sum(axis=0)
-        most = (SINGLE_LOST if levels.is_single else LOST) * weights
-        trusted = (total - total == 0) & (lost <= most)
-    return Down(derivatives, sent if to_atoms else None, trusted)
+        most = (SINGLE_MASS if layers.is_single else MOST_MASS) * weights
+        reliable = (total - total == 0) & (mass <= most)
+    return Backward(derivatives, sent if to_atoms else None, reliable)
 
 
-def _undivided(found: Up, number: int, here: Any, exact: bool) -> tuple[Any, Any]:
-    """The derivatives of a level on the scale of its products, and what raised values lose."""
-    if number not in found.tops:
+def _undivided(found: Forward, number: int, here: Any, exact: bool) -> tuple[Any, Any]:
+    """The derivatives of a layer on the scale of its products, and what clamped values lose."""
+    if number not in found.maxima:
         return here, None
-    level, tops, small = found.levels.levels[number], found.tops[number], found.raised.get(number)
-    values = found.values[level.start : level.stop]
+    layer, maxima, small = (
+        found.layers.layers[number],
+        found.maxima[number],
+        found.clamped.get(number),
+    )
+    values = found.values[layer.start : layer.stop]
     fused: Any = None if exact or isinstance(here, np.ndarray) else ops.fused_at(values)
     if fused is not None:
-        return fused.undivide(here, values, level.unit_places, tops, small)
-    lost = None if small is None else _flow(values, here, small, exact)
-    return level.divided(here, tops), lost
+        return fused.undivide(here, values, layer.unit_places, maxima, small)
+    mass = None if small is None else _flow(values, here, small, exact)
+    return layer.divided(here, maxima), mass
 
 
 def _flow(values: Any, derivatives: Any, small: Any, exact: bool) -> Any:
-    """What flows through raised values in every row, or with `exact` their number."""
+    """What flows through clamped values in every row, or with `exact` their number."""
     if exact:
         return small.sum(axis=0)
     flow = values * derivatives
@@ -268,29 +272,29 @@ def _flow(values: Any, derivatives: Any, small: Any, exact: bool) -> Any:
 
 
 class EdgeCounts:
-    """Expected counts of all weights of a circuit, level by level."""
+    """Expected counts of all weights of a circuit, layer by layer."""
 
-    def __init__(self, levels: Levels) -> None:
-        self.levels = levels
-        zeros = namespace(levels.like).zeros_like
-        self.by_level: list[tuple[list[Any], Any]] = [
-            ([zeros(stack.weights) for stack in level.stacks], zeros(level.edges.weights))
-            for level in levels.levels
+    def __init__(self, layers: Layers) -> None:
+        self.layers = layers
+        zeros = namespace(layers.like).zeros_like
+        self.by_layer: list[tuple[list[Any], Any]] = [
+            ([zeros(stack.weights) for stack in layer.stacks], zeros(layer.edges.weights))
+            for layer in layers.layers
         ]
 
-    def take_in(self, found: Up, number: int, units: Any) -> None:
+    def take_in(self, found: Forward, number: int, units: Any) -> None:
         """Add w * sum over rows of (derivative of the unit) * (value of the product)."""
-        level, (stacks, edges) = self.levels.levels[number], self.by_level[number]
+        layer, (stacks, edges) = self.layers.layers[number], self.by_layer[number]
         empty = namespace(edges).empty_like
         dots = [empty(counts) for counts in stacks], empty(edges)
         ops.write_dots(found, number, units, *dots)
-        for counts, own, stack in zip(stacks, dots[0], level.stacks, strict=True):
+        for counts, own, stack in zip(stacks, dots[0], layer.stacks, strict=True):
             counts += own * stack.weights
-        edges += dots[1] * level.edges.weights
+        edges += dots[1] * layer.edges.weights
 
     def add(self, numbers: Sequence[tuple[Sequence[Any], Any]]) -> None:
-        """Add the counts of other rows, given for stacks and edges of every level."""
-        for (stacks, edges), (more, dots) in zip(self.by_level, numbers, strict=True):
+        """Add the counts of other rows, given for stacks and edges of every layer."""
+        for (stacks, edges), (more, dots) in zip(self.by_layer, numbers, strict=True):
             for counts, part in zip([*stacks, edges], [*more, dots], strict=True):
                 counts += as_like(part, counts)
 
@@ -299,13 +303,13 @@ class EdgeCounts:
 
         A matrix for dense weights, one number per stored entry for sparse ones.
         """
-        return self.levels.by_node(self.by_level)
+        return self.layers.by_node(self.by_layer)
 
 
-def count(found: Up, weights: Any, counts: EdgeCounts, work: Any = None) -> Down:
-    """The pass down that adds the expected counts of all edges in weighted rows."""
+def count(found: Forward, weights: Any, counts: EdgeCounts, work: Any = None) -> Backward:
+    """The backward pass that adds the expected counts of all edges in weighted rows."""
     each = partial(counts.take_in, found)
-    return down(found, work=work, each=each, to_atoms=False, weights=weights)
+    return backward(found, work=work, each=each, to_atoms=False, weights=weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -366,42 +370,42 @@ COUNTS = Semiring(
 """How many terms are not zero, exactly, in arrays of one axis."""
 
 
-def lifted(semiring: Semiring, levels: Levels) -> list[Any]:
-    """The weights of all edges of every level as elements of a semiring."""
-    return [semiring.lift(levels.all_edges(i).weights) for i in range(len(levels.levels))]
+def lifted(semiring: Semiring, layers: Layers) -> list[Any]:
+    """The weights of all edges of every layer as elements of a semiring."""
+    return [semiring.lift(layers.all_edges(i).weights) for i in range(len(layers.layers))]
 
 
-def up_over(semiring: Semiring, levels: Levels, weights: Sequence[Any], atoms: Any) -> Any:
+def forward_over(semiring: Semiring, layers: Layers, weights: Sequence[Any], atoms: Any) -> Any:
     """The values of all units, (units, ...), given lifted weights and atoms, (atoms, ...)."""
-    shape = (levels.n_units, *atoms.shape[1:])
+    shape = (layers.n_units, *atoms.shape[1:])
     if isinstance(atoms, np.ndarray):
         values: Any = np.full(shape, semiring.zero, dtype=atoms.dtype)
     else:
         values = atoms.new_full(shape, semiring.zero)
-    for number, level in enumerate(levels.levels):
-        products = products_over(semiring, levels, number, values, atoms)
-        found = semiring.sums(levels.all_edges(number), weights[number], products)
-        values[level.start : level.stop] = found
+    for number, layer in enumerate(layers.layers):
+        products = products_over(semiring, layers, number, values, atoms)
+        found = semiring.sums(layers.all_edges(number), weights[number], products)
+        values[layer.start : layer.stop] = found
     return values
 
 
-def products_over(semiring: Semiring, levels: Levels, number: int, values: Any, atoms: Any) -> Any:
-    """The values of a level's products (atoms at the lowest), given those of all units below."""
-    inputs = levels.levels[number].inputs
+def products_over(semiring: Semiring, layers: Layers, number: int, values: Any, atoms: Any) -> Any:
+    """The values of a layer's products (atoms at the lowest), given those of all units below."""
+    inputs = layers.layers[number].inputs
     return atoms if inputs is None else semiring.times(values[inputs[0]], values[inputs[1]])
 
 
-def down_over(semiring: Semiring, levels: Levels, weights: Sequence[Any], values: Any) -> Any:
+def backward_over(semiring: Semiring, layers: Layers, weights: Sequence[Any], values: Any) -> Any:
     """The derivatives of the (only) root in all atoms, (atoms, ...), given all values."""
     found = np.full(values.shape, semiring.zero)
-    found[levels.roots] = semiring.one
+    found[layers.roots] = semiring.one
     sent: Any = None
-    for level, own in zip(levels.levels[::-1], weights[::-1], strict=True):
-        order, by_product = level.by_product
-        sent = semiring.sums(by_product, own[order], found[level.start : level.stop])
-        if level.inputs is not None:
-            used, matrix, _ = level.uses
-            flow = semiring.times(sent, values[level.inputs[::-1]])
+    for layer, own in zip(layers.layers[::-1], weights[::-1], strict=True):
+        order, by_product = layer.by_product
+        sent = semiring.sums(by_product, own[order], found[layer.start : layer.stop])
+        if layer.inputs is not None:
+            used, matrix, _ = layer.uses
+            flow = semiring.times(sent, values[layer.inputs[::-1]])
             flow = flow.reshape(-1, *flow.shape[2:])
             if matrix is not None:
                 flow = semiring.sums(Edges(matrix.indptr, matrix.indices, None), None, flow)

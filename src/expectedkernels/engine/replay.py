@@ -16,7 +16,7 @@ from threading import Lock
 from typing import Any
 from weakref import ReferenceType, ref
 
-from expectedkernels.arrays import TAPE, Tape, is_on_card
+from expectedkernels.arrays import TAPE, Tape, is_on_gpu
 
 KEPT = 4
 """How many captured graphs one owner keeps."""
@@ -120,7 +120,7 @@ def steady_step(run: Callable[[], Any], like: Any) -> Callable[[], Any]:
     the caller compares its numbers with those of `run`, now and then.
     """
     tape = Tape()
-    if not is_on_card(like):
+    if not is_on_gpu(like):
         run()
         _with_tape(tape, run, ())
         return lambda: _with_tape(tape.rewound(), run, ())
@@ -151,17 +151,17 @@ def _launched(tape: Tape, run: Callable[[], Any]) -> Callable[[], Any] | None:
     return step
 
 
-def replayed_pass(levels: Any, name: str, states: Any, run: Callable[[Any], Tensors]) -> Tensors:
-    """What a pass over levels in tensors gives, captured if it is made again for as many rows.
+def replayed_pass(layers: Any, name: str, states: Any, run: Callable[[Any], Tensors]) -> Tensors:
+    """What a pass over layers in tensors gives, captured if it is made again for as many rows.
 
     `run` takes the states of variables in rows, (leaves, rows).
     """
-    like, n_rows = levels.like, states.shape[1]
-    held = levels.n_units + levels.host.n_products + levels.n_atoms
-    if not (is_on_card(like) and fits(like, 4 * like.element_size() * held * n_rows)):
+    like, n_rows = layers.like, states.shape[1]
+    held = layers.n_units + layers.host.n_products + layers.n_atoms
+    if not (is_on_gpu(like) and fits(like, 4 * like.element_size() * held * n_rows)):
         return run(states)
     key = name, n_rows
-    return replayed(levels.captured, key, (levels,), lambda x: (run(x), None), (states,))[0]
+    return replayed(layers.captured, key, (layers,), lambda x: (run(x), None), (states,))[0]
 
 
 def _same(refs: Sequence[ReferenceType[Any]], partners: Sequence[Any]) -> bool:

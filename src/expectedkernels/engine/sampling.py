@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.arrays import as_like, namespace, spans, to_numpy
-from expectedkernels.engine.layers import Edges, Level, Levels
+from expectedkernels.engine.layers import Edges, Layer, Layers
 from expectedkernels.engine.operations import segment_sums
 
 LONG = 12
 """From so many edges a unit, all of them are looked at together."""
 CHOICE_BYTES = 2**28
-"""How much memory the edges of all chosen units of a level may take, about."""
+"""How much memory the edges of all chosen units of a layer may take, about."""
 
 Scores = Callable[[Any, Any], Any]
 """From places in a list of units, and an edge of each, to scores."""
@@ -23,25 +23,25 @@ Scores = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """Units of one level, one of whose edges each is to be chosen.
+    """Units of one layer, one of whose edges each is to be chosen.
 
     Attributes
     ----------
     number : int
-        The number of the level.
-    level : Level
+        The number of the layer.
+    layer : Layer
     edges : Edges
-        All edges of the level.
+        All edges of the layer.
     nodes : int array
         The vtree nodes, without those that have no weights.
     units : int array of shape (nodes, rows)
-        Their units, counted within the level.
+        Their units, counted within the layer.
     rows : slice
         Which rows these are.
     """
 
     number: int
-    level: Level
+    layer: Layer
     edges: Edges
     nodes: Any
     units: Any
@@ -53,35 +53,35 @@ class Choice:
         return self.units.reshape(-1)
 
 
-def descend(levels: Levels, n: int, choose: Callable[[Choice], Any]) -> Any:
-    """The chosen atom of every leaf (in the order of the lowest level) and row, (leaves, n).
+def descend(layers: Layers, n: int, choose: Callable[[Choice], Any]) -> Any:
+    """The chosen atom of every leaf (in the order of the lowest layer) and row, (leaves, n).
 
     `choose` gives the chosen edge of every (node, row), one node after the other.
     """
-    every = ((len(x.nodes), np.diff(x.all_edges.starts)) for x in levels.host.levels)
+    every = ((len(x.nodes), np.diff(x.all_edges.starts)) for x in layers.host.layers)
     widest = max(n_nodes * int(counts.max(initial=1)) for n_nodes, counts in every)
     parts = spans(n, max(1, CHOICE_BYTES // (48 * widest)))
-    found = [_descend(levels, rows, choose) for rows in parts]
+    found = [_descend(layers, rows, choose) for rows in parts]
     return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
 
 
-def _descend(levels: Levels, rows: slice, choose: Callable[[Choice], Any]) -> Any:
+def _descend(layers: Layers, rows: slice, choose: Callable[[Choice], Any]) -> Any:
     """The same for some rows."""
-    vtree = levels.vtree
-    at = as_like(np.zeros((vtree.n_nodes, rows.stop - rows.start), dtype=np.intp), levels.like)
-    at[-1] = levels.roots.start
+    vtree = layers.vtree
+    at = as_like(np.zeros((vtree.n_nodes, rows.stop - rows.start), dtype=np.intp), layers.like)
+    at[-1] = layers.roots.start
     products: Any = None
-    for number in range(len(levels.levels) - 1, -1, -1):
-        level = levels.levels[number]
-        products = at[level.nodes] - level.start
-        free = level.n_passed_nodes
-        if free < len(level.nodes):
-            edges, units = levels.all_edges(number), products[free:]
-            choice = Choice(number, level, edges, level.nodes[free:], units, rows)
+    for number in range(len(layers.layers) - 1, -1, -1):
+        layer = layers.layers[number]
+        products = at[layer.nodes] - layer.start
+        free = layer.n_passed_nodes
+        if free < len(layer.nodes):
+            edges, units = layers.all_edges(number), products[free:]
+            choice = Choice(number, layer, edges, layer.nodes[free:], units, rows)
             products[free:] = edges.products[choose(choice)].reshape(units.shape)
-        if level.inputs is not None:
-            for inputs, children in zip(level.inputs, (vtree.left, vtree.right), strict=True):
-                at[children[level.nodes]] = inputs[products]
+        if layer.inputs is not None:
+            for inputs, children in zip(layer.inputs, (vtree.left, vtree.right), strict=True):
+                at[children[layer.nodes]] = inputs[products]
     return to_numpy(products)
 
 

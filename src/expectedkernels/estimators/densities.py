@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_memory
 
-from expectedkernels.arrays import own_order, spans
+from expectedkernels.arrays import canonical_order, spans
 from expectedkernels.checks import DataError, KernelError
 from expectedkernels.circuits.circuit import Circuit, in_order
 from expectedkernels.estimators import encoding
@@ -538,7 +538,7 @@ def learn_density(
         return CircuitDensity(density, variables)
     name, rng = density if isinstance(density, str) else None, np.random.default_rng(seed)
     if name == "gaussian_mixture":
-        Z = Z[own_order(Z)[0]]  # what starts at random starts with the same rows
+        Z = Z[canonical_order(Z)[0]]  # what starts at random starts with the same rows
     variables = columns.variables(Z, n_bins)
     if name not in ("auto", *NORMALS):
         return _learn_circuit(density, n, columns, variables, Z, rng)
@@ -603,7 +603,7 @@ def _learn_circuit(
     codes = np.stack([variable.observe(Z).state for variable in variables], axis=1)
     states = np.where(codes >= 0, codes, np.nan)
     cards = [max(2, variable.n_states or 2) for variable in variables]
-    rows, order = own_order(states)
+    rows, order = canonical_order(states)
     options: Any = {"cardinalities": [cards[i] for i in order], "progress": False}
     if not isinstance(density, str):
         model = clone(density) if hasattr(density, "get_params") else copy.deepcopy(density)

@@ -15,7 +15,7 @@ from scipy.linalg import eigh
 from sklearn.base import is_classifier
 from sklearn.cluster import kmeans_plusplus
 
-from expectedkernels.arrays import chosen_rows, own_order, spans
+from expectedkernels.arrays import canonical_order, chosen_rows, spans
 from expectedkernels.checks import DataError, progress_bar
 from expectedkernels.data.chunks import ROWS, as_chunk, each_chunk, nonempty
 from expectedkernels.data.tables import is_missing
@@ -71,7 +71,7 @@ def choose_landmarks(Z: Any, n: int, seed: int) -> Any:
     some = first[chosen_rows(Z[first], CANDIDATES * n, seed)]
     if len(some) <= n:
         return some
-    rows, columns = own_order(Z[some])
+    rows, columns = canonical_order(Z[some])
     return some[rows[kmeans_plusplus(Z[some][np.ix_(rows, columns)], n, random_state=seed)[1]]]
 
 

@@ -14,7 +14,7 @@ from array_api_compat import is_torch_array
 from scipy import sparse
 
 from expectedkernels import arrays
-from expectedkernels.arrays import as_like, detach, has_gradient, is_on_card, namespace, spans, take
+from expectedkernels.arrays import as_like, detach, has_gradient, is_on_gpu, namespace, spans, take
 from expectedkernels.checks import KernelError
 from expectedkernels.circuits.joint_pass import JointPass, Tables, array_in
 from expectedkernels.circuits.operands import InputComponents, PointOperand
@@ -500,7 +500,7 @@ def parts(
     if axis is None:
         joint = JointPass(axes, kernel)
         limit = min(max_bytes, CHUNK_BYTES)
-        if is_on_card(joint.like):
+        if is_on_gpu(joint.like):
             given = max_bytes != arrays.DEFAULT_MAX_BYTES
             limit = max_bytes if given else total_bytes(joint.like) // DEVICE_SHARE
         elif joint.by_layers:

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from expectedkernels import arrays, checks
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.conditioning import certain, evidence_chunks, levels_of, observed
+from expectedkernels.circuits.conditioning import certain, evidence_chunks, layers_of, observed
 from expectedkernels.circuits.graph import Unit
 from expectedkernels.circuits.inputs import Real
 from expectedkernels.circuits.joint_pass import LIKELIHOODS, JointPass
@@ -27,8 +27,8 @@ from expectedkernels.data.chunks import StreamLike, WeightsLike, naming
 from expectedkernels.data.evidence import Column, Evidence, EvidenceLike
 from expectedkernels.engine.layers import weight_cost
 from expectedkernels.engine.nodes import NodePass
-from expectedkernels.engine.operations import TensorLevels, Workspace, in_double
-from expectedkernels.engine.passes import EdgeCounts, count, up
+from expectedkernels.engine.operations import TensorLayers, Workspace, in_double
+from expectedkernels.engine.passes import EdgeCounts, count, forward
 from expectedkernels.engine.scaled import safe_log
 from expectedkernels.learning import minibatch, training_data
 from expectedkernels.learning.minibatch import CAPTURED, Batch, Trained, circuit_of, stepped
@@ -233,7 +233,7 @@ def expected_counts(
     """
     if not _by_layers(circuit, rows):
         return pattern_counts(circuit, rows, max_bytes)
-    total, counts = layer_counts(Trained(circuit, circuit.levels, 0.0), rows)
+    total, counts = layer_counts(Trained(circuit, circuit.layers, 0.0), rows)
     return total, [None if found is None else (found,) for found in counts.by_node()]
 
 
@@ -250,11 +250,11 @@ def _by_layers(circuit: Circuit, rows: Rows) -> bool:
         slower = [SPARSE if sparse.issparse(block.numbers) else 0.0 for block in circuit.blocks]
         if (n - np.multiply(slower, rows.evidence.patterns(circuit.vtree).count)) @ entries > saved:
             return False
-    return levels_of(circuit) is not None
+    return layers_of(circuit) is not None
 
 
 def _entries(block: Any) -> float:
-    """What a block adds to `Levels.entries`, without levels."""
+    """What a block adds to `Layers.entries`, without layers."""
     return block.n_units + 2 * block.width + weight_cost(block.numbers)
 
 
@@ -264,18 +264,18 @@ def layer_counts(trained: Trained, rows: Rows, counts: Any = None) -> tuple[floa
     These are added to others, if there are some. Rows that leave the range of numbers, or are
     impossible, are counted by patterns; those that leave the range of floats first in doubles.
     """
-    levels, total = trained.levels, 0.0
-    counts = EdgeCounts(levels) if counts is None else counts
-    if trained.floor and not isinstance(levels, TensorLevels) and levels.n_atoms > levels.n_units:
+    layers, total = trained.layers, 0.0
+    counts = EdgeCounts(layers) if counts is None else counts
+    if trained.floor and not isinstance(layers, TensorLayers) and layers.n_atoms > layers.n_units:
         # states that many are better looked up than written out
         return _add_lost(trained, rows, counts), counts
-    work = Workspace(levels.like)
-    for some, evidence in evidence_chunks(levels, rows.evidence):
-        found = up(levels, observed(trained.circuit, levels, evidence), work)
+    work = Workspace(layers.like)
+    for some, evidence in evidence_chunks(layers, rows.evidence):
+        found = forward(layers, observed(trained.circuit, layers, evidence), work)
         own = rows.weights[some]
         logs = arrays.to_numpy(found.log_roots).reshape(-1)
         good = logs > -inf
-        if found.has_raised:
+        if found.has_clamped:
             good &= certain(found)
         if not good.all():
             lost, kept = np.flatnonzero(~good), np.flatnonzero(good)
@@ -284,7 +284,7 @@ def layer_counts(trained: Trained, rows: Rows, counts: Any = None) -> tuple[floa
             if not len(kept):
                 continue
             own, logs = own[kept], logs[kept]
-            found = up(levels, observed(trained.circuit, levels, evidence.rows(kept)), work)
+            found = forward(layers, observed(trained.circuit, layers, evidence.rows(kept)), work)
         count(found, minibatch.sent_weights(own, found.values), counts, work)
         total += float(own @ logs)
     return total, counts
@@ -292,20 +292,20 @@ def layer_counts(trained: Trained, rows: Rows, counts: Any = None) -> tuple[floa
 
 def _add_lost(trained: Trained, rows: Rows, counts: EdgeCounts) -> float:
     """Add the counts of rows by other means; the weighted sum of their log-likelihoods."""
-    levels = trained.levels
-    if isinstance(levels, TensorLevels) and levels.is_single:
-        total, found = layer_counts(replace(trained, levels=in_double(levels)), rows)
-        counts.add(found.by_level)
+    layers = trained.layers
+    if isinstance(layers, TensorLayers) and layers.is_single:
+        total, found = layer_counts(replace(trained, layers=in_double(layers)), rows)
+        counts.add(found.by_layer)
         return total
     total, by_node = pattern_counts(circuit_of(trained), rows)
-    counts.add(levels.by_stack([None if found is None else found[0] for found in by_node]))
+    counts.add(layers.by_stack([None if found is None else found[0] for found in by_node]))
     return total
 
 
 def pattern_counts(
     circuit: Circuit, rows: Rows, max_bytes: int = arrays.DEFAULT_MAX_BYTES
 ) -> tuple[float, Counts]:
-    """What `expected_counts` gives, by a pass up and down for patterns of rows at every node."""
+    """What `expected_counts` gives, by both passes over patterns of rows at every node."""
     total = 0.0
     counts: Counts = [None] * circuit.vtree.n_nodes
     for part, chunk in pattern_chunks(circuit, rows.evidence, max_bytes):
@@ -523,10 +523,10 @@ def fit(
 
 def _place(circuit: Circuit) -> tuple[str | None, str | None]:
     """Where the passes of a circuit are made, and in which numbers: (None, None) in NumPy."""
-    levels = None if None in circuit.cardinalities else levels_of(circuit)
-    if not isinstance(levels, TensorLevels):
+    layers = None if None in circuit.cardinalities else layers_of(circuit)
+    if not isinstance(layers, TensorLayers):
         return None, None
-    return arrays.place_of(levels.like), "float32" if levels.is_single else "float64"
+    return arrays.place_of(layers.like), "float32" if layers.is_single else "float64"
 
 
 def checked_steps(name: str, batch_size: Any, step: Any) -> tuple[float, float]:
@@ -715,7 +715,7 @@ def stored_alike(old: Any, new: Any) -> Any:
 def pattern_chunks(
     circuit: Circuit, evidence: Evidence, max_bytes: int = arrays.DEFAULT_MAX_BYTES
 ) -> Iterator[tuple[slice, Evidence]]:
-    """Rows in parts whose values, in a pass up and down, fit into memory, and which these are."""
+    """Rows in parts whose values fit into memory in both passes, and which these are."""
     units, products = np.array([(b.n_units, b.width) for b in circuit.blocks]).T
     # all values, the flows at one node, and what it takes to list the patterns
     size = 8 * int(units.sum() + (3 * units + 4 * products).max()) + 16 * len(units)

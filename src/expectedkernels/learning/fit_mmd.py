@@ -238,7 +238,7 @@ def _steps(
     """Parameters after some of n updates, the first and the last ones among them."""
     import torch
 
-    on_card = arrays.is_on_card(fitted.logits[0])
+    on_card = arrays.is_on_gpu(fitted.logits[0])
     optimizer = torch.optim.Adam(fitted.logits, lr=rate, capturable=on_card)
 
     def plain_step() -> Any:

@@ -17,9 +17,9 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.conditioning import certain, evidence_chunks, observed
 from expectedkernels.circuits.queries import log_values
 from expectedkernels.engine import operations
-from expectedkernels.engine.layers import Levels
-from expectedkernels.engine.operations import States, TensorLevels, tensor_levels
-from expectedkernels.engine.passes import Atoms, EdgeCounts, down, up
+from expectedkernels.engine.layers import Layers
+from expectedkernels.engine.operations import States, TensorLayers, tensor_layers
+from expectedkernels.engine.passes import EdgeCounts, LeafValues, backward, forward
 from expectedkernels.engine.replay import Captured, fits, replayed
 from expectedkernels.learning.training_data import Rows, group_sums, row_sums, shares
 
@@ -28,7 +28,7 @@ SMALLEST = {"float64": 1e-30, "float32": 1e-15}
 """Shares that are not zero stay above this, by the type of numbers."""
 
 Numbers = list[tuple[list[Any], Any]]
-"""For every level the weights of its stacks, and of its edges."""
+"""For every layer the weights of its stacks, and of its edges."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,14 +39,14 @@ class Trained:
     ----------
     circuit : Circuit
         On the CPU, as it was at the start.
-    levels : Levels or TensorLevels
+    layers : Layers or TensorLayers
         With the current weights.
     floor : float
         What no weight is below.
     """
 
     circuit: Circuit
-    levels: Levels
+    layers: Layers
     floor: float
 
 
@@ -67,19 +67,19 @@ def start_of(circuit: Circuit, device: Any, dtype: str | None, beta: float, most
             "In NumPy, EM works in double precision. Single precision needs device='torch' or "
             "device='cuda'."
         )
-    levels: Levels = circuit.levels
-    widest = max(int(np.diff(level.all_edges.starts).max()) for level in circuit.levels.levels)
-    lowest = float(np.exp(circuit.levels.bounds[0].min()))
+    layers: Layers = circuit.layers
+    widest = max(int(np.diff(layer.all_edges.starts).max()) for layer in circuit.layers.layers)
+    lowest = float(np.exp(circuit.layers.bounds[0].min()))
     least = min(lowest, beta / (widest * (most + beta)) if beta > 0 else 0.0)
     floor = max(SMALLEST[kind], least * (1 - 1e-3))
     if not is_numpy(place.xp):
-        levels = tensor_levels(circuit.levels, place.move(np.zeros(0)))
-    every: Any = levels.levels
+        layers = tensor_layers(circuit.layers, place.move(np.zeros(0)))
+    every: Any = layers.layers
     numbers = [
-        ([_raised(s.weights, floor) for s in level.stacks], _raised(level.edges.weights, floor))
-        for level in every
+        ([_raised(s.weights, floor) for s in layer.stacks], _raised(layer.edges.weights, floor))
+        for layer in every
     ]
-    return Trained(circuit, levels.with_weights(numbers, floor), floor)
+    return Trained(circuit, layers.with_weights(numbers, floor), floor)
 
 
 def _raised(weights: Any, floor: float) -> Any:
@@ -92,14 +92,14 @@ def mean_log_likelihood(trained: Trained | Circuit, data: Rows) -> float:
     evidence, weights = data.evidence, data.weights
     if isinstance(trained, Circuit):
         return float(weights @ trained.log_likelihood(evidence)) / float(weights.sum())
-    levels, total = trained.levels, 0.0
-    work = operations.Workspace(levels.like)
-    for rows, some in evidence_chunks(levels, evidence):
-        atoms = observed(trained.circuit, levels, some)
-        found = up(levels, atoms, work, values_only=True)
+    layers, total = trained.layers, 0.0
+    work = operations.Workspace(layers.like)
+    for rows, some in evidence_chunks(layers, evidence):
+        atoms = observed(trained.circuit, layers, some)
+        found = forward(layers, atoms, work, values_only=True)
         logs = to_numpy(found.log_roots).reshape(-1)
-        if found.has_raised:
-            lost = np.flatnonzero(~certain(up(levels, atoms, work)))
+        if found.has_clamped:
+            lost = np.flatnonzero(~certain(forward(layers, atoms, work)))
             logs[lost] = log_values(circuit_of(trained), some.rows(lost))[0][:, 0]
         total += float(weights[rows] @ logs)
     return total / float(weights.sum())
@@ -116,28 +116,28 @@ def stepped(trained: Trained, counts: EdgeCounts, beta: Any, step: Any) -> Train
 
     What is given in advance and the step are numbers, or tensors without axes.
     """
-    every: Any = trained.levels.levels
+    every: Any = trained.layers.layers
     numbers: Numbers = []
-    for level, (stacks, edges) in zip(every, counts.by_level, strict=True):
+    for layer, (stacks, edges) in zip(every, counts.by_layer, strict=True):
         stacked = [
             shares(found, beta, row_sums, stack.weights, step, trained.floor)
-            for stack, found in zip(level.stacks, stacks, strict=True)
+            for stack, found in zip(layer.stacks, stacks, strict=True)
         ]
-        sums, old = partial(operations.unit_sums, level), level.edges.weights
+        sums, old = partial(operations.unit_sums, layer), layer.edges.weights
         numbers.append((stacked, shares(edges, beta, sums, old, step, trained.floor)))
-    levels = trained.levels.with_weights(numbers, trained.floor)
-    return replace(trained, levels=levels)
+    layers = trained.layers.with_weights(numbers, trained.floor)
+    return replace(trained, layers=layers)
 
 
 def circuit_of(trained: Trained | Circuit) -> Circuit:
     """The circuit with its current weights, on the CPU, every unit summing to one."""
     if isinstance(trained, Circuit):
         return trained
-    if trained.levels is trained.circuit.levels:
+    if trained.layers is trained.circuit.layers:
         return trained.circuit
-    every: Any = trained.levels.levels
-    numbers = [([s.weights for s in level.stacks], level.edges.weights) for level in every]
-    found = trained.levels.by_node(numbers)
+    every: Any = trained.layers.layers
+    numbers = [([s.weights for s in layer.stacks], layer.edges.weights) for layer in every]
+    found = trained.layers.by_node(numbers)
     circuit = trained.circuit
     blocks = tuple(map(_normalised, circuit.blocks, found))
     return Circuit(circuit.vtree, blocks, circuit.names, circuit.states)
@@ -185,9 +185,9 @@ class CudaSteps:
     def __init__(self, trained: Trained, states: Any, weights: Any) -> None:
         self.trained, self.states, self.weights = trained, states, weights
         self.captured: dict[Any, Captured] = {}
-        self.levels: Any = trained.levels
-        every: Any = self.levels.levels
-        self.stacks = [[slice(0)] * len(level.stacks) for level in every]
+        self.layers: Any = trained.layers
+        every: Any = self.layers.layers
+        self.stacks = [[slice(0)] * len(layer.stacks) for layer in every]
         self.groups: list[tuple[slice, int]] = []  # of units with as many weights
         self.size = 0
         ends = [(x.weights, i, j) for i, own in enumerate(every) for j, x in enumerate(own.stacks)]
@@ -197,7 +197,7 @@ class CudaSteps:
             for stack, i, j in some:
                 self.stacks[i][j] = self._next(stack.numel())
             self.groups.append((slice(first, self.size), width))
-        self.edges = [self._next(level.edges.weights.shape[0]) for level in every]
+        self.edges = [self._next(layer.edges.weights.shape[0]) for layer in every]
 
     def _next(self, n: int) -> slice:
         """The next so many places of the list."""
@@ -205,26 +205,26 @@ class CudaSteps:
         return slice(self.size - n, self.size)
 
     def views(self, flat: Any) -> list[tuple[list[Any], Any]]:
-        """For every level the parts of a list that belong to its stacks, and to its edges."""
+        """For every layer the parts of a list that belong to its stacks, and to its edges."""
         found = []
-        for level, parts, edges in zip(self.levels.levels, self.stacks, self.edges, strict=True):
-            pairs = zip(parts, level.stacks, strict=True)
+        for layer, parts, edges in zip(self.layers.layers, self.stacks, self.edges, strict=True):
+            pairs = zip(parts, layer.stacks, strict=True)
             stacks = [flat[part].view(stack.weights.shape) for part, stack in pairs]
             found.append((stacks, flat[edges]))
         return found
 
-    def joined(self, levels: TensorLevels) -> Any:
-        """All weights of levels as one list."""
-        flat = levels.like.new_empty(self.size)
-        for level, (stacks, edges) in zip(levels.levels, self.views(flat), strict=True):
-            for stack, part in zip(level.stacks, stacks, strict=True):
+    def joined(self, layers: TensorLayers) -> Any:
+        """All weights of layers as one list."""
+        flat = layers.like.new_empty(self.size)
+        for layer, (stacks, edges) in zip(layers.layers, self.views(flat), strict=True):
+            for stack, part in zip(layer.stacks, stacks, strict=True):
                 part.copy_(stack.weights)
-            edges.copy_(level.edges.weights)
+            edges.copy_(layer.edges.weights)
         return flat
 
-    def levels_of(self, flat: Any) -> TensorLevels:
-        """The levels with weights from a list."""
-        found: TensorLevels = self.levels.with_weights(self.views(flat), self.trained.floor)
+    def layers_of(self, flat: Any) -> TensorLayers:
+        """The layers with weights from a list."""
+        found: TensorLayers = self.layers.with_weights(self.views(flat), self.trained.floor)
         return found
 
     def run(self, trained: Trained, batches: Sequence[Batch]) -> tuple[Trained, float, list[Batch]]:
@@ -233,8 +233,8 @@ class CudaSteps:
         These are the batches in which some values left the range of plain numbers, or a row is
         impossible: nothing was learned from them yet. Numbers are read once, at the end.
         """
-        levels: Any = trained.levels
-        flat, like = self.joined(levels), self.levels.like
+        layers: Any = trained.layers
+        flat, like = self.joined(layers), self.layers.like
         rows = as_like(np.concatenate([batch.rows for batch in batches]), self.states)
         given = as_like(np.array([batch[1:] for batch in batches]), like).to(like.dtype)
         results, at = [], 0
@@ -247,25 +247,27 @@ class CudaSteps:
             results.append(found[1])
         sums, good = to_numpy(namespace(like).stack(results)).T
         left = [batch for batch, is_good in zip(batches, good, strict=True) if not is_good]
-        levels = self.levels_of(flat)
-        return replace(trained, levels=levels), float(sums[good > 0].sum()), left
+        layers = self.layers_of(flat)
+        return replace(trained, layers=layers), float(sums[good > 0].sum()), left
 
     def _step(self, rows: Any, beta: Any, step: Any, flat: Any) -> tuple[tuple[Any, Any], None]:
         """The weights after one step, the sum of log-likelihoods, and whether it could be made."""
-        levels = self.levels_of(flat)
+        layers = self.layers_of(flat)
         weights = self.weights.index_select(0, rows)
         states = self.states.index_select(1, rows)
-        found = up(levels, Atoms(States(states, levels.n_atoms)), lift=levels.room / 2)
+        found = forward(
+            layers, LeafValues(States(states, layers.n_atoms)), offset=layers.margin / 2
+        )
         dots = flat.new_zeros(flat.shape)
         views = self.views(dots)
-        below = down(
+        below = backward(
             found,
             each=lambda number, units: operations.write_dots(found, number, units, *views[number]),
             to_atoms=False,
             weights=weights,
         )
         logs = found.log_roots.reshape(-1)
-        good = ((logs - logs == 0) & below.trusted).all()
+        good = ((logs - logs == 0) & below.reliable).all()
         xp = namespace(flat)
         after = self._moved(flat, dots, good, beta, step)
         total = weights.to(logs.dtype) @ logs
@@ -283,9 +285,9 @@ class CudaSteps:
             else:
                 found = shares(own * old, beta, row_sums, old, step, floor)
                 new.copy_(xp.where(good, found, old))
-        for level, part in zip(self.levels.levels, self.edges, strict=True):
+        for layer, part in zip(self.layers.layers, self.edges, strict=True):
             if part.stop > part.start:
-                sums, old = partial(operations.unit_sums, level), flat[part]
+                sums, old = partial(operations.unit_sums, layer), flat[part]
                 found = shares(dots[part] * old, beta, sums, old, step, floor)
                 after[part] = xp.where(good, found, old)
         return after
@@ -296,20 +298,20 @@ def cuda_steps(trained: Trained, data: Rows, size: int) -> CudaSteps | None:
 
     None if that is no GPU, there is no memory for them, or rows say other things than states.
     """
-    levels = trained.levels
-    if not isinstance(levels, TensorLevels) or not levels.is_remote or data.evidence.values is None:
+    layers = trained.layers
+    if not isinstance(layers, TensorLayers) or not layers.is_remote or data.evidence.values is None:
         return None
-    like, (n_rows, n_leaves) = levels.like, data.evidence.values.shape
-    held = levels.n_units + levels.host.n_products
+    like, (n_rows, n_leaves) = layers.like, data.evidence.values.shape
+    held = layers.n_units + layers.host.n_products
     if not fits(like, 4 * n_rows * n_leaves + 4 * like.element_size() * held * size, TRAINED_SHARE):
         return None
     step = max(1, 2**24 // n_leaves)
     parts = [
-        observed(trained.circuit, levels, data.evidence.rows(slice(i, i + step))).values.states
+        observed(trained.circuit, layers, data.evidence.rows(slice(i, i + step))).values.states
         for i in range(0, n_rows, step)
     ]
-    # levels with other weights share them
-    _ = levels.last_entries, levels.edge_entries, levels.room, levels.known_ranges
+    # layers with other weights share them
+    _ = layers.last_entries, layers.edge_entries, layers.margin, layers.known_ranges
     xp = namespace(like)
     states = xp.concat([xp.astype(part, xp.int32) for part in parts], axis=1)
     return CudaSteps(trained, states, sent_weights(data.weights, like))

@@ -41,7 +41,7 @@ class Split:
     dead: list[int]  # edges that are gone
 
 
-class Logical:
+class SplitStructure:
     """A circuit without weights: indicators, products of two units, sums.
 
     Units are numbered from 0, the indicators of all states of all variables first. An edge leads
@@ -263,12 +263,12 @@ class Logical:
         return not self.users[unit]
 
 
-def tree_circuit(tree: ChowLiuTree) -> tuple[Logical, list[Any]]:
+def tree_circuit(tree: ChowLiuTree) -> tuple[SplitStructure, list[Any]]:
     """The logical circuit of a tree: at every node one sum per state of the parent variable.
 
     Also, for every vtree node, the edges of its sums, one row per state of the parent variable.
     """
-    circuit = Logical(tree.vtree, tree.cardinalities)
+    circuit = SplitStructure(tree.vtree, tree.cardinalities)
     vtree = tree.vtree
     units: list[list[int]] = []
     edges: list[Any] = []
@@ -292,13 +292,13 @@ def tree_circuit(tree: ChowLiuTree) -> tuple[Logical, list[Any]]:
     return circuit, edges
 
 
-def best_edge(circuit: Logical, edges: IntArray, flow: FloatArray) -> int | None:
+def best_edge(circuit: SplitStructure, edges: IntArray, flow: FloatArray) -> int | None:
     """The edge with the largest flow, of several the first in the circuit's order."""
     best = edges[flow == flow.max(initial=0.0)].tolist()
     return next(in_order(circuit, best) if len(best) > 1 else iter(best), None)
 
 
-def in_order(circuit: Logical, edges: Collection[int]) -> Iterator[int]:
+def in_order(circuit: SplitStructure, edges: Collection[int]) -> Iterator[int]:
     """Edges in the circuit's post-order: inputs before the units that use them, each unit once.
 
     Only what lies above the edges is visited, and of that only what comes before the edges that
@@ -327,7 +327,7 @@ def in_order(circuit: Logical, edges: Collection[int]) -> Iterator[int]:
                 yield from (edge for edge in circuit.edges[unit] if edge in wanted)
 
 
-def _inputs(circuit: Logical, unit: int) -> Iterator[int]:
+def _inputs(circuit: SplitStructure, unit: int) -> Iterator[int]:
     """The inputs of a unit, in order."""
     if circuit.left[unit] >= 0:
         return iter((circuit.left[unit], circuit.right[unit]))
@@ -342,7 +342,7 @@ class NodePlan(NamedTuple):
     block: Callable[[FloatArray], Input | Inner]
 
 
-def plan(circuit: Logical) -> list[NodePlan]:
+def plan(circuit: SplitStructure) -> list[NodePlan]:
     """How a logical circuit becomes blocks. Cost: linear in its size."""
     inputs, left, right = (np.asarray(x) for x in (circuit.input_of, circuit.left, circuit.right))
     number = np.full(len(circuit.node), -1)
@@ -387,6 +387,8 @@ def plan(circuit: Logical) -> list[NodePlan]:
     return at_nodes(circuit.vtree, leaf, inner)
 
 
-def weighted_circuit(circuit: Logical, plans: list[NodePlan], weights: FloatArray) -> Circuit:
+def weighted_circuit(
+    circuit: SplitStructure, plans: list[NodePlan], weights: FloatArray
+) -> Circuit:
     """The circuit with weights of its edges, not minimised: every edge keeps its place."""
     return Circuit(circuit.vtree, tuple(part.block(weights[part.edges]) for part in plans))

@@ -23,7 +23,12 @@ from expectedkernels.data.evidence import as_evidence
 from expectedkernels.data.schema import Schema
 from expectedkernels.learning import chow_liu, em, structure_search, training_data
 from expectedkernels.learning.chow_liu import EM_ITERATIONS, EM_TOLERANCE, ChowLiuTree
-from expectedkernels.learning.structure_search import NOTHING, Logical, Split, weighted_circuit
+from expectedkernels.learning.structure_search import (
+    NOTHING,
+    Split,
+    SplitStructure,
+    weighted_circuit,
+)
 from expectedkernels.learning.training_data import Data, FloatArray, IntArray, Step, shares, train
 
 
@@ -260,7 +265,7 @@ class IncompleteSearch:
         return em.em(state, **options, pseudocount=beta, progress=False)
 
 
-def _inherit(circuit: Logical, done: Split, theta: FloatArray) -> None:
+def _inherit(circuit: SplitStructure, done: Split, theta: FloatArray) -> None:
     """Give the edges of a split the weights for which the distribution stays the same.
 
     Every copy of a unit becomes the conditional distribution given the state of the variable.
@@ -284,7 +289,7 @@ def _inherit(circuit: Logical, done: Split, theta: FloatArray) -> None:
                     theta[new] = share[state] / total[state] if total[state] > 0 else 1.0 / fan_in
 
 
-def _mass(circuit: Logical, unit: int, variable: int, mass: dict[int, Any]) -> Any:
+def _mass(circuit: SplitStructure, unit: int, variable: int, mass: dict[int, Any]) -> Any:
     """The probability of every state of a variable under a unit."""
     if circuit.left[unit] >= 0:
         states = circuit.states[variable]
@@ -672,7 +677,7 @@ def _clusters(
 
 
 class _ByPasses:
-    """Components of any structure, on rows with missing values: a pass up and down for all.
+    """Components of any structure, on rows with missing values: both passes for all.
 
     They are side by side in one circuit, with a root each.
     """
@@ -706,7 +711,7 @@ class _ByUses:
     def __init__(self, structure: Circuit, X: FloatArray, beta: float):
         self.structure, self.beta, self.flat = structure, beta, flat_edges(structure)
         evidence, units, found = as_evidence(X, structure.cardinalities), self.flat.units, []
-        for part in chunks(structure.levels, len(X), arrays.DEFAULT_MAX_BYTES):
+        for part in chunks(structure.layers, len(X), arrays.DEFAULT_MAX_BYTES):
             used = active_edges(structure, evidence.rows(part), alike=False)
             found.append((used.rows + part.start, used.edges))
         row, edge = (np.concatenate(each) for each in zip(*found, strict=True))

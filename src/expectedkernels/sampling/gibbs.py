@@ -21,7 +21,7 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.queries import deterministic, refuse_signed
 from expectedkernels.data.evidence import EvidenceLike, as_evidence, as_points
 from expectedkernels.data.tables import as_floats, as_table, is_frame
-from expectedkernels.engine.passes import COUNTS, lifted, up_over
+from expectedkernels.engine.passes import COUNTS, forward_over, lifted
 from expectedkernels.kernels.empirical import schema_of, variables_of
 from expectedkernels.kernels.target import Target, TargetLike, as_target
 from expectedkernels.models import factor_graph
@@ -925,6 +925,6 @@ def support_size(circuit: Circuit) -> int:
     >>> support_size(ek.factorized([[0.5, 0.5, 0.0], [1.0, 0.0]]))
     2
     """
-    levels = circuit.to("numpy").levels
-    everything = np.full(levels.n_atoms, 1, dtype=object)
-    return int(up_over(COUNTS, levels, lifted(COUNTS, levels), everything)[levels.roots][0])
+    layers = circuit.to("numpy").layers
+    everything = np.full(layers.n_atoms, 1, dtype=object)
+    return int(forward_over(COUNTS, layers, lifted(COUNTS, layers), everything)[layers.roots][0])
