@@ -18,8 +18,8 @@ TEXTS = {
 }
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
-CODE_LINES = 28_824
-STATEMENTS = 24_757
+CODE_LINES = 28_673
+STATEMENTS = 24_616
 FILES = 106
 MODULES_PER_FOLDER = 16
 INNER_TEST_FILES = 54
