@@ -96,6 +96,7 @@ def test_values_are_means_over_all_orders_of_expectations_over_all_worlds(seed, 
         assert not values[[np.isnan(row[c]).all() for c in columns]].any()
         np.testing.assert_allclose(found.base_values[i], v(frozenset()), atol=1e-12)
     np.testing.assert_allclose(found.predictions, model.predict(X), atol=1e-12)
+    np.testing.assert_allclose(found.base_value, found.base_values, atol=1e-12)
     assert found.names == ["+".join(map(str, c)) if len(c) > 1 else c[0] for c in columns]
     wanted = [[None if len(c) > 1 or np.isnan(x[c[0]]) else x[c[0]] for c in columns] for x in X]
     assert [[None if x != x else x for x in row] for row in found.data.tolist()] == wanted
