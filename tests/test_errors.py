@@ -205,7 +205,7 @@ TAKERS = {
         (sklearn_kernels.Matern(), r"kernels\.Matern instead\.$"),
         (ek.RBF, r"Got the class .*RBF.*one of it: RBF\(\.\.\.\)"),
     ],
-    ids=str,
+    ids=["array", "text", "function", "RBF of scikit-learn", "Matern", "class"],
 )
 def test_what_is_no_kernel_is_refused(taker, thing, message):
     with pytest.raises(ek.KernelError, match=message):
