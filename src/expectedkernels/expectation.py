@@ -222,8 +222,8 @@ def _collected(
             values = numbers if values is None else values
             values[...] = numbers
     values = as_like(np.zeros(kept), like) if values is None else values
-    for axis in flat[::-1]:
-        values = values[:, 0] if axis == 1 else values[0, ...]
+    kept = tuple(n for axis, n in enumerate(values.shape) if axis not in flat)
+    values = arrays.namespace(values).reshape(values, kept)
     return float(values) if isinstance(values, np.ndarray) and values.ndim == 0 else values
 
 
@@ -601,7 +601,7 @@ def _sampler(x: Any, generator: Any) -> tuple[Any, float]:
     total = float(x.weights.sum())
     if (x.weights < 0).any() or total <= 0:
         raise DataError("Points with negative weights cannot be sampled.")
-    return lambda n: x.X[generator.strategy(len(x.X), size=n, p=x.weights / total)], total
+    return lambda n: x.X[generator.choice(len(x.X), size=n, p=x.weights / total)], total
 
 
 FORMS = {

@@ -242,7 +242,7 @@ def as_conditionals(monkeypatch):
     choose = operands.choose
 
     def chosen(axes, width=1):
-        return operands.Choice(tuple(form and FORMS[2] for form in choose(axes, width).forms))
+        return operands.Strategy(tuple(form and FORMS[2] for form in choose(axes, width).forms))
 
     monkeypatch.setattr(operands, "choose", chosen)
 

@@ -356,7 +356,7 @@ def test_values_out_of_range_make_no_difference(monkeypatch, density, always_gat
         monkeypatch.setattr("expectedkernels.learning.em.GATHER_ABOVE", 0)
         monkeypatch.setattr("expectedkernels.learning.em.CHUNK", 100)
     else:
-        monkeypatch.setattr(joint_pass, "LEAST_ROOM", np.inf)  # logarithms only
+        monkeypatch.setattr(joint_pass, "LEAST_MARGIN", np.inf)  # logarithms only
     same_parameters(fit(p, X, 2), plain)
 
 
