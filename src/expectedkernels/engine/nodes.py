@@ -20,7 +20,7 @@ from expectedkernels.engine.joint import Operand, applied, log_headroom
 from expectedkernels.engine.operations import Workspace
 from expectedkernels.engine.scaled import NodeValues, safe_log
 
-CACHED_BYTES = 2**21
+CACHED_BYTES = 2**20
 """Products of one node are worked on in parts of about this size."""
 LOG_TERMS = 2**18
 """How many terms of sums in logarithms are made at once."""
