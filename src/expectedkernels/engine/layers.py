@@ -86,6 +86,11 @@ class Edges:
         """The unit of every edge."""
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
 
+    @cached_property
+    def longest(self) -> int:
+        """The most edges that a unit has."""
+        return int(np.diff(self.starts).max(initial=1))
+
 
 @dataclass(frozen=True, eq=False)
 class Layer:

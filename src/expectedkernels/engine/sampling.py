@@ -58,8 +58,7 @@ def descend(layers: Layers, n: int, choose: Callable[[Choice], Any]) -> Any:
 
     `choose` gives the chosen edge of every (node, row), one node after the other.
     """
-    every = ((len(x.nodes), np.diff(x.all_edges.starts)) for x in layers.host.layers)
-    widest = max(n_nodes * int(counts.max(initial=1)) for n_nodes, counts in every)
+    widest = max(len(layer.nodes) * layer.all_edges.longest for layer in layers.host.layers)
     parts = spans(n, max(1, CHOICE_BYTES // (48 * widest)))
     found = [_descend(layers, rows, choose) for rows in parts]
     return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
@@ -102,8 +101,7 @@ def _are_long(edges: Edges, units: Any) -> bool:
     """Whether units have so many edges that looking at one after the other takes too long."""
     if not isinstance(units, np.ndarray):
         return True
-    counts = np.diff(edges.starts)
-    return bool(counts.max() > LONG and counts[units].mean() > LONG)
+    return edges.longest > LONG and bool(np.diff(edges.starts)[units].mean() > LONG)
 
 
 def first_reaching(edges: Edges, units: Any, scores: Scores, goals: Any) -> Any:

@@ -293,7 +293,7 @@ class CircuitDensity(Density):
         max_bytes, number = resources.chunk_bytes, rows.distinct[1]
         missing = ~rows.observed[rows.distinct[0]]
         single = (missing.sum(axis=1) == 1) & self.is_discrete
-        factors = [self._factors(v, rates, points) for v in range(missing.shape[1] * single.any())]
+        factors = [self._factors(v, kernel, axis) for v in range(missing.shape[1] * single.any())]
 
         def section(span: slice) -> list[tuple[Any, Any]]:
             index, values = rows.distinct[0][span], np.empty((span.stop - span.start, len(points)))
@@ -323,16 +323,11 @@ class CircuitDensity(Density):
                 found[at] = values
         return found
 
-    def _factors(self, v: int, rates: Any, points: Any) -> Any:
+    def _factors(self, v: int, kernel: Any, axis: PointOperand) -> Any:
         """The factors of kernels between the states of a variable and points."""
         block: Any = self.real.input(v)
-        columns = self.variables[v].columns
-        values = points[:, columns].reshape(len(points), *block.mean.shape[1:])
-        atoms = (
-            InputComponents(None, *block.beside_points(())),
-            InputComponents(None, values, np.zeros_like(values)),
-        )
-        return gram.on_atoms(rates[columns], *atoms)
+        states = InputComponents(None, *block.beside_points(()))
+        return kernel.numbers(v, (states, axis.atoms(v)))[:, axis.columns[v][1]]
 
     def between(self, rates: Any, A: Any, B: Any, resources: Resources) -> Any:
         """The expected kernels between incomplete rows, (rows of A, rows of B)."""
