@@ -453,3 +453,11 @@ def test_alarms_are_printed_before_the_stream_ends(folder):
         process.stdin.close()
         process.stdout.read()
         assert process.wait() == 3
+    ek.save(ek.factorized([[1.0, 0.0], [0.5, 0.5]]), "zero.npz")
+    command[4:] = ["zero.npz", "-", "--tolerance", "0.1"]
+    with subprocess.Popen(command, **pipes, stderr=subprocess.PIPE, text=True) as process:
+        process.stdin.write("1,0\n" * 60)
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["row"] < 60
+        _, found = process.communicate("1,\n")  # rows are counted from the start of the stream
+        assert "Row 60 has probability zero under the model" in found

@@ -175,6 +175,13 @@ def test_a_sample_takes_the_place_of_a_model():
     assert abs(test.tolerance / np.sqrt(np.quantile(squared, 0.975)) - 1) < 0.15
 
 
+def test_samples_of_equal_rows_and_windows_in_numpy():
+    test = ek.monitoring.SequentialTest(np.ones((50, 2)), windows=np.array([5]), tolerance="auto")
+    assert test.tolerance == 0.0
+    assert test.update(np.ones((3, 2))).round(12).tolist() == [0.0, 0.0, 0.0]
+    assert "windows of 5 rows" in str(test)
+
+
 def test_samples_with_labels_take_the_place_of_models():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"c": rng.choice(["a", "b"], 60), "x": rng.normal(size=60)})
@@ -231,6 +238,10 @@ def test_mistakes_in_rows_leave_the_test_as_it_was():
     signs = ek.TableKernel([[[1.0, -1.0], [-1.0, 1.0]], np.eye(3), np.eye(2)])
     with pytest.raises(ek.KernelError, match="bets need a kernel without negative values"):
         ek.monitoring.SequentialTest(p, signs).update(worlds([2, 3, 2]))
+    indefinite = ek.TableKernel([[[1.0, 0.0, 0.0], [0.0, 0.0, 5.0], [0.0, 5.0, 0.0]]])
+    one = ek.monitoring.SequentialTest(ek.factorized([[0.8, 0.1, 0.1]]), indefinite)
+    with pytest.raises(ek.KernelError, match=r"row 1 is 1.497, and its bound is 1.319; bets need"):
+        one.update([[0], [1], [2]])
     X = np.random.default_rng(0).normal(size=(20, 2))
     with pytest.raises(ek.DataError, match="with tolerance 0 long streams alarm"):
         ek.monitoring.SequentialTest(X)

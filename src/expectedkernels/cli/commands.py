@@ -13,6 +13,7 @@ import typer
 from typer import Argument, Option
 
 import expectedkernels as ek
+from expectedkernels.checks import rows_numbered
 from expectedkernels.cli import options as opt
 from expectedkernels.cli.options import (
     Answer,
@@ -655,7 +656,9 @@ def monitor(
     for table in files.read_stream(rows, missing, without):
         X = files.rows_for(circuit, table)
         while len(X):
-            before, logs = test.n_rows, test.update(X)
+            before = test.n_rows
+            with rows_numbered(range(began, began + before + len(X))):
+                logs = test.update(X)
             if test.alarm is None:
                 break
             at = test.alarm - before

@@ -37,6 +37,8 @@ CHUNK = 200
 """How many rows are compared with the rows before them at once."""
 ROUNDING = 1e-9
 """A squared norm of a witness that is no larger, for every row, is rounding."""
+SLACK = 1.001
+"""Payoffs that exceed their bound by this factor are no rounding."""
 
 
 @public_in("monitoring")
@@ -153,10 +155,11 @@ class SequentialTest:
             if alpha != ALPHA:
                 what = "'alpha' bounds the probability of an alarm, and 'arl' the mean run length"
                 raise DataError(f"{what} until one. Got alpha={alpha:g} and arl={arl:g}: give one.")
-        self.windows: tuple[int, ...] = tuple(windows) if np.iterable(windows) else ()
-        good = len(self.windows) > 0 and all(checks.is_int(n) and n >= 1 for n in self.windows)
+        sizes = tuple(windows) if np.iterable(windows) else ()
+        good = len(sizes) > 0 and all(checks.is_int(n) and n >= 1 for n in sizes)
         wanted = "a sequence of ints in [1, inf)"
         checks.check_parameter(good, name, "windows", windows, wanted, DataError)
+        self.windows = tuple(map(int, sizes))
         given = as_target(model)
         self._sample = not empirical.is_model(given)
         if self._sample:
@@ -193,7 +196,7 @@ class SequentialTest:
 
     def _bootstrap(self, alpha: float) -> float:
         """The quantile of the discrepancy between a sample and bootstrap samples of it."""
-        shares, n = self._p.circuit.weights, self._n_sample
+        shares, n = self._p.circuit.weights / self._p.circuit.weights.sum(), self._n_sample
         change = np.random.default_rng(0).multinomial(n, shares, size=RESAMPLES) / n - shares
         values = partial(tests.kernels_between, self.kernel.numbers, self._p.circuit.X)
         sums, _ = tests.row_sums(values, change)
@@ -258,8 +261,8 @@ class SequentialTest:
         EvidenceError
             If observed values have probability zero under a model that has a tolerance.
         KernelError
-            If k(x, x) exceeds `largest`, or the kernel has negative values. None of the rows
-            counts if one of them raises.
+            If k(x, x) exceeds `largest`, or the kernel has negative values or is not positive
+            definite. None of the rows counts if one of them raises.
 
         Examples
         --------
@@ -298,9 +301,10 @@ class SequentialTest:
         logs = arrays.on_host(self._p.circuit.log_likelihood(rows[incomplete]))
         impossible = incomplete[logs == -inf]
         if len(impossible) and self.tolerance > 0:
-            what = f"Row {self.n_rows + impossible[0]} has probability zero under the model, so its"
+            what = "Row {row} has probability zero under the model, so its missing values have no"
             advice = "Smooth the model: model.smoothed(1e-3), or learn it with a pseudocount"
-            raise EvidenceError(f"{what} missing values have no distribution. {advice}.")
+            row = int(self.n_rows + impossible[0])
+            raise EvidenceError(f"{what} distribution. {advice}.", row=row)
         return int(impossible[0]) if len(impossible) else len(rows)
 
     def _bet(self, rows: Any) -> None:
@@ -318,6 +322,10 @@ class SequentialTest:
             norms = self._sums[n]
             norms[norms <= ROUNDING * self._largest * n] = inf  # no witness, no payoff
             payoffs = past[n] / np.sqrt(norms)
+            if (size := np.abs(payoffs).max()) > SLACK * self._radius:
+                what = f"The payoff of row {self.n_rows} is {size:.4g}, and its bound is"
+                advice = "bets need a positive definite kernel, such as RBF"
+                raise KernelError(f"{what} {self._radius:.4g}; {advice}.")
             self._stake((payoffs - self.tolerance) / (self._radius + self.tolerance))
             self._sums = np.append(0.0, self._sums + 2.0 * past + h[i, end])[: most + 1]
         self._rows, self._at = every[-most:], at[-most:]
