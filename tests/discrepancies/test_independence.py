@@ -62,10 +62,14 @@ def test_names_arrays_and_frames_say_the_same():
         found = ek.independence_test(x, y, given, n_null=19, rng=0)
         assert found.p_value == wanted.p_value
         assert found.statistic == pytest.approx(wanted.statistic, rel=1e-9)
-    other = ek.independence_test(
-        ["x"], "y", ["a", "b"], data=pl.from_pandas(frame), n_null=19, rng=0
-    )
-    assert other.p_value == wanted.p_value
+    dated = frame.assign(day=pd.Timestamp("2020-01-01"))  # a column that is not named is not read
+    for data in (pl.from_pandas(frame), dated):
+        other = ek.independence_test(["x"], "y", ["a", "b"], data=data, n_null=19, rng=0)
+        assert other.p_value == wanted.p_value
+    with pytest.raises(ek.DataError, match=r"'y' names column 'c'.*It has 'x', 'y', 'a', 'b', 'd"):
+        ek.independence_test("x", "c", data=dated)
+    with pytest.raises(ek.DataError, match=r"'y' names column '7'.*It has 0, 1, 2"):
+        ek.independence_test(0, 7, data=np.zeros((30, 3)))
     assert wanted.plot().get_xlabel() == "statistic"
 
 
@@ -100,6 +104,9 @@ def test_rows_without_x_or_y_are_left_out_and_others_are_completed():
     assert test.p_value == 0.025
     again = ek.independence_test("x", "y", ["a", "b"], data=gaps, n_null=39, rng=0)
     assert again.statistic == test.statistic
+    y = np.ma.array(frame["y"], mask=gaps["y"].isna())
+    masked = ek.independence_test(gaps["x"], y, gaps[["a", "b"]], n_null=39, rng=0)
+    assert masked.n_used == test.n_used
 
 
 def test_missing_values_are_completed_under_the_hypothesis():

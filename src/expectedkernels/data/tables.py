@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -98,8 +98,8 @@ class Columns:
         return len(self.columns[0].values) if self.columns else 0
 
 
-def frame_columns(X: Any) -> list[FrameColumn]:
-    """The columns of a data frame."""
+def frame_columns(X: Any, only: Container[str] | None = None) -> list[FrameColumn]:
+    """The columns of a data frame, or those with some names."""
     if isinstance(X, Columns):
         return list(X.columns)
     import narwhals.stable.v1 as nw
@@ -110,7 +110,8 @@ def frame_columns(X: Any) -> list[FrameColumn]:
         raise DataError(
             f"A data frame must be held in memory and have distinct column names. {error}"
         ) from error
-    return [_read(nw, _called(series.name), series) for series in frame.iter_columns()]
+    named = [(_called(series.name), series) for series in frame.iter_columns()]
+    return [_read(nw, name, series) for name, series in named if only is None or name in only]
 
 
 def array_column(name: str, values: Any) -> FrameColumn:

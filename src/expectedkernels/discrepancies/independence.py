@@ -204,11 +204,11 @@ def conditional_two_sample_test(
     return _test([[which], y, X], density, n_bins, n_null, k, rng)
 
 
-def as_columns(table: Any, what: str) -> Columns:
-    """The columns of a data frame or of an array, which is called `what` in errors."""
+def as_columns(table: Any, what: str, only: Sequence[str] | None = None) -> Columns:
+    """The columns of a data frame (or some of them) or of an array, called `what` in errors."""
     table = tables.as_table(table)
     if tables.is_frame(table):
-        columns, names = tables.frame_columns(table), tables.column_names(table)
+        columns, names = tables.frame_columns(table, only), tables.column_names(table)
     else:
         array = np.asarray(table)
         if isinstance(table, np.ma.MaskedArray):  # what is masked is missing
@@ -217,7 +217,7 @@ def as_columns(table: Any, what: str) -> Columns:
             rule = "A table is a data frame, or an array of shape (rows, columns)"
             raise DataError(f"{rule}. {what} has shape {array.shape}.")
         columns, names = [tables.array_column(str(i), x) for i, x in enumerate(array.T)], None
-    if not columns:
+    if not columns and only is None:
         raise DataError(f"{what} has no columns.")
     return Columns(tuple(columns), names)
 
@@ -251,16 +251,17 @@ def column_states(column: FrameColumn, n_bins: int) -> tuple[Any, tuple[Any, ...
 def _read(name: str, part: Any, data: Any) -> Columns:
     """The columns that an argument holds, or names."""
     if data is None:
-        table = part if tables.is_frame(part) or np.ndim(part) != 1 else np.asarray(part)[:, None]
-        return as_columns(table, name)
-    known = {column.name: column for column in as_columns(data, "'data'").columns}
+        column = not tables.is_frame(part) and np.ndim(part) == 1
+        return as_columns(np.asanyarray(part)[:, None] if column else part, name)
     keys = list(map(str, [part] if isinstance(part, str) or checks.is_int(part) else part))
     if not keys:
         raise DataError(f"{name} names no column.")
+    found = as_columns(data, "'data'", keys)
+    known = {column.name: column for column in found.columns}
     for key in keys:
         if key not in known:
             what = f"{name} names column {key!r}, which 'data' does not have"
-            raise DataError(f"{what}. It has {listed(known)}.")
+            raise DataError(f"{what}. It has {listed(found.names or range(np.shape(data)[1]))}.")
     return Columns(tuple(known[key] for key in keys), tuple(keys))
 
 
