@@ -168,7 +168,17 @@ def test_other_tests_of_densities():
     assert ek.kdsd_test(X, NORMAL, kernels, n_null=19, rng=0).kernel in kernels
     assert ek.kdsd_test(X + 1.0, NORMAL, "aggregate", n_null=19, rng=0).p_value == 0.05
     equal = ek.kdsd_test(np.ones((6, 2)), NORMAL, ek.RBF(0.2), n_null=9, rng=0)
-    assert equal.p_value == 1.0  # chains of equal points do not move
+    assert equal.p_value == 0.1
+    stuck = ek.kdsd_test(X * [1.0, 0.0], NORMAL, n_null=19, rng=0)
+    assert stuck.p_value == 0.05
+
+
+@pytest.mark.parametrize("scale", [1.0, 50.0])
+def test_far_samples_of_steep_densities(scale):
+    X = np.random.default_rng(0).normal(size=(40, 1))
+    steep = ek.Target(lambda Y: -np.cosh(Y).sum(axis=1), n_variables=1, score=lambda Y: -np.sinh(Y))
+    test = ek.kdsd_test(scale * (X + 2.0), steep, n_null=19, rng=0)
+    assert test.p_value == 0.05
 
 
 @pytest.mark.parametrize(
@@ -205,6 +215,7 @@ def test_scores_are_given_or_differentiated():
             "over states, with 'cardinalities', or over",
         ),
         (lambda: ek.Target(np.sum), r"'cardinalities' parameter of Target.*give n_variables"),
+        (lambda: ek.Target(np.sum, n_variables=1, score=3), "'score' parameter of Target"),
         (lambda: ek.Target(np.sum, n_variables=0), "'n_variables' parameter of Target"),
     ],
 )

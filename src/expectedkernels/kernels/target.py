@@ -239,6 +239,8 @@ class Target:
                 "The 'log_prob' of a Target must be a function of an array of states, one per row. "
                 f"Got {type(log_prob).__name__} instead."
             )
+        good, wanted = score is None or callable(score), "a function of an array of points"
+        check_parameter(good, "Target", "score", score, wanted, CircuitError)
         self._function, self.vectorized, self._score = log_prob, bool(vectorized), score
         cards: tuple[Any, ...] = tuple(cardinalities) if np.iterable(cardinalities) else ()
         good = len(cards) > 0 and all(is_int(n) and n >= 1 for n in cards)
@@ -350,15 +352,15 @@ class Target:
         """
         return self.log_density(X)[1]
 
-    def log_density(self, X: RowsLike) -> tuple[Array, Array]:
-        """The log-density over the reals at points, and its gradients."""
+    def log_density(self, X: RowsLike, *, strict: bool = True) -> tuple[Array, Array]:
+        """The log-density over the reals at points, and its gradients: finite, if strict."""
         if not self.is_real:
             raise PropertyError("Gradients are those of a density. This target is over states.")
         points = as_points(X, self.schema, "Points of a target")
         logs, scores = self._differentiated(points) if self._score is None else self._called(points)
         for found, what in ((logs[:, None], "log_prob"), (scores, "score")):
             bad = ~np.isfinite(found).all(axis=1)
-            if bad.any():
+            if strict and bad.any():
                 row = int(np.argmax(bad))
                 value = found[row][~np.isfinite(found[row])][0]
                 rule = "densities over the reals must be positive everywhere"

@@ -308,28 +308,33 @@ def langevin_sweeps(target: Target, samples: Any, rng: Any, *, reverse: bool = F
     """Sets of points (m, n, variables) after sweeps of Metropolis-adjusted Langevin updates.
 
     One half of the points of a set is updated given the other half, whose standard deviations are
-    the units of proposals. Every such update is reversible with respect to independent samples of
-    the target, so that sweeps in the reverse order are the reversal of sweeps.
+    the units of proposals (or one, if they are zero). Every such update is reversible with
+    respect to independent samples of the target, so that sweeps in the reverse order are the
+    reversal of sweeps. Drifts are truncated, so that chains move where the density is steep, and
+    proposals at which it is no float are rejected.
     """
     found = np.array(samples)
     shape = found.shape
 
-    def density(points: Any) -> tuple[Any, Any]:
-        logs, scores = target.log_density(points.reshape(-1, shape[2]))
+    def density(points: Any, strict: bool) -> tuple[Any, Any]:
+        logs, scores = target.log_density(points.reshape(-1, shape[2]), strict=strict)
         return logs.reshape(points.shape[:2]), scores.reshape(points.shape)
 
-    logs, scores = density(found)
+    logs, scores = density(found, strict=True)
     halves = [slice(0, None, 2), slice(1, None, 2)]
     for turn in range(2 * SWEEPS):
         half, other = halves[:: -1 if (turn % 2 == 1) != reverse else 1]
         x = found[:, half]
         # sizes of steps differ, as scales of the target may, and do not depend on the points
-        step = 10.0 ** -rng.random((shape[0], 1, 1)) * found[:, other].std(axis=1, keepdims=True)
-        noise = rng.standard_normal(x.shape)
-        y = x + 0.5 * step**2 * scores[:, half] + step * noise
-        new_logs, new_scores = density(y)
-        with np.errstate(divide="ignore", invalid="ignore"):  # points that are all equal stay
-            back = (x - y - 0.5 * step**2 * new_scores) / step
+        step, noise = 10.0 ** -rng.random((shape[0], 1, 1)), rng.standard_normal(x.shape)
+        with np.errstate(all="ignore"):  # far proposals overflow
+            given = found[:, other]
+            varies = (given != given[:, :1]).any(axis=1, keepdims=True)
+            step = step * np.where(varies, given.std(axis=1, keepdims=True), 1.0)
+            y = x + step * (noise + np.clip(0.5 * step * scores[:, half], -1.0, 1.0))
+            y = np.where(np.isfinite(y).all(axis=2, keepdims=True), y, x)
+            new_logs, new_scores = density(y, strict=False)
+            back = (x - y) / step - np.clip(0.5 * step * new_scores, -1.0, 1.0)
             gain = new_logs - logs[:, half] + 0.5 * (noise**2 - back**2).sum(axis=2)
             accepted = np.log(rng.random(gain.shape)) < gain
         found[:, half] = np.where(accepted[:, :, None], y, x)
