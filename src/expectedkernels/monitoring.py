@@ -194,12 +194,8 @@ def monitor(
     first (ExpHamming(gamma=0.5)).
     """
     several = list(windows) if isinstance(windows, Sequence) else []
-    if len(several) < 2:
-        raise DataError(
-            "The 'windows' parameter of monitor must be a list of at least two windows of rows. "
-            f"Got {type(windows).__name__}"
-            + (f" of {len(several)}." if isinstance(windows, Sequence) else ".")
-        )
+    wanted = "a list of at least two windows of rows"
+    checks.check_parameter(len(several) > 1, "monitor", "windows", windows, wanted, DataError)
     read, k = read_windows("monitor", several, k, n_bins, pseudocount)
     circuits = [read.fit(i) for i in range(len(several))]
     every = stack(circuits)

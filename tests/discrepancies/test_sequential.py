@@ -236,7 +236,7 @@ def test_mistakes_in_rows_leave_the_test_as_it_was():
     assert (test.n_rows, len(test.window)) == (0, 0)
     assert len(ek.monitoring.SequentialTest(p, 3.2 * K, largest=3.2).update(stream(4))) == 4
     signs = ek.TableKernel([[[1.0, -1.0], [-1.0, 1.0]], np.eye(3), np.eye(2)])
-    with pytest.raises(ek.KernelError, match="bets need a kernel without negative values"):
+    with pytest.raises(ek.KernelError, match=r"bound.* a kernel without negative values"):
         ek.monitoring.SequentialTest(p, signs).update(worlds([2, 3, 2]))
     indefinite = ek.TableKernel([[[1.0, 0.0, 0.0], [0.0, 0.0, 5.0], [0.0, 5.0, 0.0]]])
     one = ek.monitoring.SequentialTest(ek.factorized([[0.8, 0.1, 0.1]]), indefinite)

@@ -1154,9 +1154,8 @@ def mmd_compare(
     MMD^2 of the first model is smaller than that of the second model by
     0.114 ± 0.012 (p = 2.92e-19, 300 samples).
     """
-    for given in (p1, p2):
-        empirical.check_roles("mmd_compare(p1, p2, samples, k)", given, samples)
-    return _compare_pairs([p1, p2], ("the first model", "the second model"), samples, k)[0]
+    call, names = "mmd_compare(p1, p2, samples, k)", ("the first model", "the second model")
+    return _compare_pairs(call, [p1, p2], names, samples, k)[0]
 
 
 @dataclass(frozen=True)
@@ -1225,9 +1224,8 @@ def mmd_compare_all(
     names, given = tuple(map(str, models)), list(models.values())
     if len(given) < 2:
         raise DataError(f"At least two models are compared. Got {len(given)}.")
-    for model in given:
-        empirical.check_roles("mmd_compare_all(models, samples, k)", model, samples)
-    pairs = sorted(_compare_pairs(given, names, samples, k), key=lambda pair: pair.p_value)
+    call = "mmd_compare_all(models, samples, k)"
+    pairs = sorted(_compare_pairs(call, given, names, samples, k), key=lambda pair: pair.p_value)
     found, least = [], 0.0
     for rank, pair in enumerate(pairs):  # by Holm's rule
         least = max(least, min(1.0, (len(pairs) - rank) * pair.p_value))
@@ -1239,8 +1237,10 @@ def mmd_compare_all(
     return Comparisons(tuple(sorted(names, key=lambda name: -wins[name])), tuple(found))
 
 
-def _compare_pairs(models: Any, names: Sequence[str], samples: Any, k: Any) -> list[Comparison]:
+def _compare_pairs(call: str, models: Any, names: Any, samples: Any, k: Any) -> list[Comparison]:
     """All pairs of models, compared; every model is embedded once."""
+    for model in models:
+        empirical.check_roles(call, model, samples)
     first, *others = (mean_embedding(as_target(model)) for model in models)
     points = complete_samples(first.circuit, samples)
     k = default_kernel(first.circuit, points) if k is None else k

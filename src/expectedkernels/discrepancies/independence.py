@@ -354,9 +354,8 @@ def _completed(models: list[Circuit], x: Any, y: Any, Z: Any, rng: Any) -> Any:
     if not len(incomplete):
         return Z
     for_x, for_y = models
-    drawn = for_x.sample(
-        COMPLETIONS, rng, np.column_stack([x, Z])[incomplete]
-    )  # (rows, draws, 1 + d)
+    # (rows, draws, 1 + d)
+    drawn = for_x.sample(COMPLETIONS, rng, np.column_stack([x, Z])[incomplete])
     flat = drawn.reshape(-1, drawn.shape[2])
     flat[:, 0] = np.repeat(y[incomplete], COMPLETIONS)
     logs = for_y.log_likelihood(flat)

@@ -332,15 +332,12 @@ class SequentialTest:
 
     def _check_bound(self, own: Any, at: Any) -> None:
         """Raise unless rows have embeddings as long as bets assume: payoffs are bounded then."""
-        over, below = own > self._largest * (1.0 + ROUNDING), at < -ROUNDING * self._largest
-        if over.any():
-            i = int(np.argmax(over))
+        bad = (own > self._largest * (1.0 + ROUNDING)) | (at < -ROUNDING * self._largest)
+        if bad.any():
+            i = int(np.argmax(bad))
             what = f"k(x, x) is {own[i]:.4g} in row {self.n_rows + i} and 'largest' is"
-            raise KernelError(f"{what} {self._largest:g}; bets need a bound: give largest=...")
-        if below.any():
-            i = int(np.argmax(below))
-            what = f"The expected kernel of row {self.n_rows + i} and the model is {at[i]:.4g}"
-            raise KernelError(f"{what}; bets need a kernel without negative values, such as RBF.")
+            advice = "bets need a bound: give largest=..., and a kernel without negative values"
+            raise KernelError(f"{what} {self._largest:g}; {advice}.")
 
     def _stake(self, z: Any) -> None:
         """Stake on the outcome z of a row, at least -1, for every window."""

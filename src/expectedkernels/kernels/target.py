@@ -244,15 +244,13 @@ class Target:
         self._function, self.vectorized, self._score = log_prob, bool(vectorized), score
         cards: tuple[Any, ...] = tuple(cardinalities) if np.iterable(cardinalities) else ()
         good = len(cards) > 0 and all(is_int(n) and n >= 1 for n in cards)
-        if n_variables is not None:
+        if real := n_variables is not None:
             cards = (1,) * checks.check_count("Target", "n_variables", n_variables, 1)
             good = True
         wanted = "a sequence of ints in [1, inf), one per variable (or give n_variables)"
         check_parameter(good, "Target", "cardinalities", cardinalities, wanted, CircuitError)
         self.cardinalities = tuple(map(int, cards)) if n_variables is None else (None,) * len(cards)
-        if (
-            n_variables is None and score is not None
-        ) or cardinalities is not None is not n_variables:
+        if (cardinalities if real else score) is not None:
             raise CircuitError(
                 "A Target is over states, with 'cardinalities', or over the reals, with "
                 "'n_variables' and maybe a 'score'. Got both."

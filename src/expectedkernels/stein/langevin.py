@@ -255,10 +255,9 @@ class LangevinSteinKernel(PairwiseKernel):
 
     def _gram(self, first: Any, second: Any) -> Any:
         (X, scores), (Y, others) = first, second
-        parts = [np.zeros((0, len(Y)))]
-        for chunk in spans(len(X), max(1, CHUNK // max(1, Y.size))):
-            parts.append(self._block(X[chunk], scores[chunk], Y, others))
-        return np.concatenate(parts)
+        chunks = spans(len(X), max(1, CHUNK // max(1, Y.size)))
+        parts = (self._block(X[chunk], scores[chunk], Y, others) for chunk in chunks)
+        return np.concatenate([np.zeros((0, len(Y))), *parts])
 
     def _block(self, X: Any, scores: Any, Y: Any, others: Any) -> Any:
         squared, weighted = _forms(X, Y, self._precisions)

@@ -57,18 +57,12 @@ ZERO_ADVICE = (
     "variable connects."
 )
 
-TOO_RARE = (
-    "Some state of the target is more than 1e150 times less likely than one next to it. Leave out "
-    "samples of such states, or use operator='gibbs', which is bounded."
-)
+RARE = "Some state of the target is more than 1e150 times less likely than one next to it."
+TOO_RARE = f"{RARE} Leave out samples of such states, or use operator='gibbs', which is bounded."
+TOO_RARE_BETWEEN = f"{RARE} Compare samples: kdsd(q.sample(1000), p, k, operator='gibbs')."
 
 KEPT_BYTES = 2**26
 """How large a signed measure may be that a circuit keeps for the next call."""
-
-TOO_RARE_BETWEEN = (
-    "Some state of the target is more than 1e150 times less likely than one next to it. Compare "
-    "samples of q with it by bounded operators: kdsd(q.sample(1000), p, k, operator='gibbs')."
-)
 
 
 def marked(circuit: Circuit, change: Callable[[Any], Any]) -> Circuit:
