@@ -337,8 +337,7 @@ class Drift(Reported):
 
     def _settings(self) -> dict[str, Any]:
         n, m = self.windows.sizes
-        rows = {"rows": f"{n} and {m}", "permutations": len(self.null)}
-        return rows | super()._settings()
+        return {"rows": f"{n} and {m}", "permutations": len(self.null)} | super()._settings()
 
     def _pictures(self) -> dict[str, Any]:
         from expectedkernels.plotting import plot_null
@@ -641,8 +640,7 @@ def univariate(
     """
     p, q, terms = _pair("univariate", p, q, k)
     ones = [Factor()] * p.n_variables
-    parts = [w * _changed_forms(p, q, ones, own, max_bytes)[1] for w, own in terms]
-    return np.sum(parts, axis=0)
+    return np.sum([w * _changed_forms(p, q, ones, own, max_bytes)[1] for w, own in terms], axis=0)
 
 
 def shapley_account(
@@ -725,8 +723,7 @@ def _changed_forms(p: Circuit, q: Circuit, factors: Any, others: Any, max_bytes:
     """The squared discrepancy, and for every variable that with its other factor."""
     both = stack([p, q])
     side = CircuitOperand(both)
-    changed = np.zeros(p.n_variables)
-    whole = 0.0
+    changed, whole = np.zeros(p.n_variables), 0.0
     for part in arrays.spans(p.n_variables, AT_ONCE):
         changed_kernel, order = one_changed(both.vtree, factors, others, range(p.n_variables)[part])
         forms = SIGNS @ by_kernel_root((side, side), changed_kernel, max_bytes) @ SIGNS

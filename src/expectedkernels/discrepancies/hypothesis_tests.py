@@ -534,8 +534,7 @@ def _exact_sampler(target: Any, rng: Any) -> Callable[[int], Any] | None:
 def gibbs_sweeps(target: Any, sites: Sequence[Any], points: Any, rng: Any) -> Any:
     """Points after some sweeps of Gibbs updates."""
     rows = points.astype(np.intp)
-    at = np.arange(len(rows))
-    here = target.log_prob(rows) if isinstance(target, Target) else None
+    at, here = np.arange(len(rows)), target.log_prob(rows) if isinstance(target, Target) else None
     for site in SWEEPS * list(sites):
         v, u = site.variable, rng.random(len(rows))
         if isinstance(site, TableSite):

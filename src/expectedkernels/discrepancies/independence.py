@@ -362,7 +362,6 @@ def _completed(models: list[Circuit], x: Any, y: Any, Z: Any, rng: Any) -> Any:
     flat[:, 0] = np.nan
     logs = (logs - for_y.log_likelihood(flat)).reshape(len(incomplete), -1)
     edges = arrays.cumulative(arrays.from_logs(logs))
-    chosen = arrays.drawn(edges, rng.random(len(incomplete)))
-    found = Z.copy()
+    chosen, found = arrays.drawn(edges, rng.random(len(incomplete))), Z.copy()
     found[incomplete] = drawn[np.arange(len(incomplete)), chosen, 1:]
     return found

@@ -215,8 +215,7 @@ def gram_columns(k: Kernel, points: Any) -> tuple[Column, Any]:
         return k(points, points[number : number + 1])[:, 0]
 
     # blocks on the diagonal, of which little is thrown away
-    parts = [np.diag(k(points[part])) for part in spans(len(points), 64)]
-    return column, np.concatenate(parts)
+    return column, np.concatenate([np.diag(k(points[part])) for part in spans(len(points), 64)])
 
 
 WEIGHTS = ("equal", "quadrature", "simplex")

@@ -37,8 +37,6 @@ CHUNK = 200
 """How many rows are compared with the rows before them at once."""
 ROUNDING = 1e-9
 """A squared norm of a witness that is no larger, for every row, is rounding."""
-SLACK = 1.001
-"""Payoffs that exceed their bound by this factor are no rounding."""
 
 
 @public_in("monitoring")
@@ -271,8 +269,7 @@ class SequentialTest:
         >>> test.update([[0, 1], [0, float("nan")]]).round(4).tolist()
         [0.0, 0.0644]
         """
-        table = tables.as_table(X)
-        frames = tables.is_frame(table)
+        frames = tables.is_frame(table := tables.as_table(X))
         given = table if frames else np.atleast_2d(tables.as_floats(table))
         rows = empirical.sample_rows(SimpleNamespace(schema=self._schema), given, least=0)
         before, n = vars(self).copy(), self.n_rows
@@ -303,8 +300,7 @@ class SequentialTest:
         if len(impossible) and self.tolerance > 0:
             what = "Row {row} has probability zero under the model, so its missing values have no"
             advice = "Smooth the model: model.smoothed(1e-3), or learn it with a pseudocount"
-            row = int(self.n_rows + impossible[0])
-            raise EvidenceError(f"{what} distribution. {advice}.", row=row)
+            raise EvidenceError(f"{what} distribution. {advice}.", row=self.n_rows + impossible[0])
         return int(impossible[0]) if len(impossible) else len(rows)
 
     def _bet(self, rows: Any) -> None:
@@ -322,10 +318,11 @@ class SequentialTest:
             norms = self._sums[n]
             norms[norms <= ROUNDING * self._largest * n] = inf  # no witness, no payoff
             payoffs = past[n] / np.sqrt(norms)
-            if (size := np.abs(payoffs).max()) > SLACK * self._radius:
-                what = f"The payoff of row {self.n_rows} is {size:.4g}, and its bound is"
-                advice = "bets need a positive definite kernel, such as RBF"
-                raise KernelError(f"{what} {self._radius:.4g}; {advice}.")
+            if (size := np.abs(payoffs).max()) > 1.001 * self._radius:  # more than rounding
+                raise KernelError(
+                    f"The payoff of row {self.n_rows} is {size:.4g}, and its bound is "
+                    f"{self._radius:.4g}; bets need a positive definite kernel, such as RBF."
+                )
             self._stake((payoffs - self.tolerance) / (self._radius + self.tolerance))
             self._sums = np.append(0.0, self._sums + 2.0 * past + h[i, end])[: most + 1]
         self._rows, self._at = every[-most:], at[-most:]

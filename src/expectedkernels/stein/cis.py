@@ -236,8 +236,7 @@ def restricted(table: Term, values: Mapping[int, int]) -> Term:
     if not any(v in values for v in table.scope):
         return table
     index = tuple(values.get(v, slice(None)) for v in table.scope)
-    kept = tuple(v for v in table.scope if v not in values)
-    return Term(kept, np.asarray(table.logs[index]))
+    return Term(tuple(v for v in table.scope if v not in values), np.asarray(table.logs[index]))
 
 
 def joint(tables: Sequence[Term], axes: Sequence[int], cards: Sequence[int]) -> Any:

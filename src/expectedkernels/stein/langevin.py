@@ -323,11 +323,10 @@ def langevin_sweeps(target: Target, samples: Any, rng: Any, *, reverse: bool = F
     halves = [slice(0, None, 2), slice(1, None, 2)]
     for turn in range(2 * SWEEPS):
         half, other = halves[:: -1 if (turn % 2 == 1) != reverse else 1]
-        x = found[:, half]
+        x, given = found[:, half], found[:, other]
         # sizes of steps differ, as scales of the target may, and do not depend on the points
         step, noise = 10.0 ** -rng.random((shape[0], 1, 1)), rng.standard_normal(x.shape)
         with np.errstate(all="ignore"):  # far proposals overflow
-            given = found[:, other]
             varies = (given != given[:, :1]).any(axis=1, keepdims=True)
             step = step * np.where(varies, given.std(axis=1, keepdims=True), 1.0)
             y = x + step * (noise + np.clip(0.5 * step * scores[:, half], -1.0, 1.0))

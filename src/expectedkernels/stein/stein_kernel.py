@@ -857,8 +857,7 @@ def partition_cost(cardinalities: Any, rows: Any) -> float:
     >>> partition_cost([2, 2], np.array([[0.0, np.nan]]))
     330120.0
     """
-    sampled = np.flatnonzero(~np.isnan(rows).any(axis=0))
-    n_nodes = 2 * len(cardinalities) - 1
+    sampled, n_nodes = np.flatnonzero(~np.isnan(rows).any(axis=0)), 2 * len(cardinalities) - 1
     pairs = sum((cardinalities[v] * len(rows)) ** 2 for v in sampled.tolist())
     return len(sampled) * n_nodes * NODE + PAIR * pairs
 
