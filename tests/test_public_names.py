@@ -134,9 +134,7 @@ def test_signatures_say_what_they_take_and_return():
 
 
 INNER = {
-    "Circuit": (
-        "aligned_to deferred from_blocks input matched remembered require_single_root with_schema"
-    ),
+    "Circuit": ("aligned_to deferred from_blocks input matched require_single_root with_schema"),
     "Empirical": "on",
     "Kernel": "blocks gram is_symmetric factors pairs scaled",
     "PartitionSteinKernel": "site_logs",

@@ -29,7 +29,6 @@ from expectedkernels.engine.joint import Operand
 from expectedkernels.engine.layers import Layers, circuit_layers
 from expectedkernels.vtree import Vtree
 
-Made = TypeVar("Made")
 AnyCircuit = TypeVar("AnyCircuit", bound="Circuit")
 
 
@@ -255,17 +254,6 @@ class Circuit:
     def _each(self, name: str) -> list[Any]:
         """An attribute of all blocks."""
         return list(map(attrgetter(name), self.blocks))
-
-    def remembered(self, key: str, make: Callable[[], Made]) -> Made:
-        """What `make` makes, kept for the next time."""
-        if key not in self._memory:
-            # if another thread was faster, all take what it made
-            return self._memory.setdefault(key, make())
-        return self._memory[key]
-
-    @cached_property
-    def _memory(self) -> dict[str, Any]:
-        return {}
 
     @cached_property
     def atom_names(self) -> tuple[Any, Any]:
@@ -501,7 +489,7 @@ class Circuit:
         >>> np.exp(p.site_logs([[0, 1]], 0)).round(12).tolist()
         [[0.15, 0.45]]
         """
-        return queries.site_logs(self, X, variable)
+        return queries.site_logs(self, X, [variable])[0]
 
     def all_site_logs(
         self, X: arrays.RowsLike, variables: Sequence[arrays.VariableLike] | None = None
@@ -528,7 +516,8 @@ class Circuit:
         >>> [np.exp(logs).round(12).tolist() for logs in p.all_site_logs([[0, 1]])]
         [[[0.15, 0.45]], [[0.1, 0.15]]]
         """
-        return queries.all_site_logs(self, X, variables)
+        chosen = range(self.n_variables) if variables is None else variables
+        return queries.site_logs(self, X, chosen)
 
     def log_partition(self) -> arrays.Array:
         """The log of the sum (or integral) of the circuit over all states; 0 if normalised.

@@ -35,21 +35,16 @@ def layers_of(circuit: Circuit) -> Layers | None:
     They can with weights that are not negative nor too small, in NumPy or in torch, if no
     gradients are required.
     """
-    if circuit.is_on_host:
-        layers: Layers = circuit.layers
-        return None if circuit.layers.signed or layers.margin < LEAST_MARGIN else layers
     like: Any = circuit.blocks[0].numbers
-    kind = str(like.dtype).rpartition(".")[2]
-    if not is_torch_array(like) or kind not in LEAST_TENSOR_MARGIN or circuit.has_gradients:
+    kind, on_host = str(like.dtype).rpartition(".")[2], circuit.is_on_host
+    usable = is_torch_array(like) and kind in LEAST_TENSOR_MARGIN and not circuit.has_gradients
+    if not (on_host or usable) or (layers := circuit.host.layers).signed:
         return None
-    host = circuit.host
-    if host.layers.signed:
-        return None
-    empty = circuit.xp.empty(0, dtype=like.dtype, device=like.device)
-    layers = host.remembered(
-        f"layers in {kind} at {like.device}", lambda: tensor_layers(host.layers, empty)
-    )
-    return None if layers.margin < LEAST_TENSOR_MARGIN[kind] else layers
+    if not on_host:
+        layers = circuit.host.operand.cached(
+            f"layers in {kind} at {like.device}", lambda: tensor_layers(layers, like.new_empty(0))
+        )
+    return None if layers.margin < LEAST_TENSOR_MARGIN.get(kind, LEAST_MARGIN) else layers
 
 
 def chunks(
@@ -225,7 +220,7 @@ def forward_logs(circuit: Circuit, evidence: Evidence | None) -> LogValues:
     They are those of the circuit with the absolute values of its weights.
     """
     layers = circuit.layers
-    weights = circuit.remembered("log weights", lambda: passes.lifted(LOGS, layers))
+    weights = circuit.operand.cached("log weights", lambda: passes.lifted(LOGS, layers))
     atoms = np.zeros((layers.n_atoms, 1)) if evidence is None else atom_logs(circuit, evidence)
     return LogValues(layers, weights, atoms, passes.forward_over(LOGS, layers, weights, atoms))
 
@@ -313,7 +308,7 @@ def certain(forward: Forward) -> Any:
 
 def flat_edges(circuit: Circuit) -> Flat:
     """The edges of all layers, one after the other."""
-    return circuit.remembered("flat", partial(_flat, circuit.layers))
+    return circuit.operand.cached("flat", partial(_flat, circuit.layers))
 
 
 def _flat(layers: Layers) -> Flat:

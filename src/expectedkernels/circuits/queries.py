@@ -91,30 +91,24 @@ def normal_mixture_logs(circuit: Circuit, evidence: Evidence | None) -> Any:
     """The log-densities of rows, (rows,), None if the circuit is no mixture of normals."""
     if evidence is None or evidence.values is None or not circuit.is_on_host:
         return None
-    parts = circuit.remembered("normal components", lambda: _components(circuit))
+    parts = circuit.operand.cached("normal components", lambda: _components(circuit))
     if parts is None:
         return None
-    return np.concatenate(
-        [_log_density(evidence.values[rows], *parts) for rows in spans(evidence.n_rows, CHUNK_ROWS)]
-    )
-
-
-def _log_density(X: Any, weights: Any, means: Any, variances: Any) -> Any:
-    """The log-densities of what rows show, (rows,), for components with logs of weights."""
-    observed = ~np.isnan(X)
-    complete = bool(observed.all())
+    weights, means, variances = parts
     sizes, rates = -0.5 * np.log(2.0 * np.pi * variances), -0.5 / variances
-    logs, away = np.empty((len(weights), len(X))), np.empty_like(X)
-    with np.errstate(over="ignore"):  # the log-density of a remote value is -inf
-        for k, mean in enumerate(means):
-            np.subtract(X, mean, out=away)
-            np.multiply(away, away, out=away)
-            if complete:
-                logs[k] = away @ rates[k] + (weights[k] + sizes[k].sum())
-            else:
-                away[~observed] = 0.0
-                logs[k] = away @ rates[k] + observed @ sizes[k] + weights[k]
-    return log_sum_exp(logs, 0)[0]
+    found = np.empty(evidence.n_rows)
+    for rows in spans(evidence.n_rows, CHUNK_ROWS):
+        X = evidence.values[rows]
+        hidden, away = np.isnan(X), np.empty_like(X)
+        logs = sizes @ ~hidden.T + weights[:, None]
+        with np.errstate(over="ignore"):  # the log-density of a remote value is -inf
+            for k, mean in enumerate(means):
+                np.subtract(X, mean, out=away)
+                np.multiply(away, away, out=away)
+                away[hidden] = 0.0
+                logs[k] += away @ rates[k]
+        found[rows] = log_sum_exp(logs, 0)[0]
+    return found
 
 
 def _components(circuit: Circuit) -> tuple[Any, Any, Any] | None:
@@ -213,17 +207,32 @@ def log_likelihood(circuit: Circuit, X: Any) -> Any:
     return logs[:, 0] if circuit.n_roots == 1 else logs
 
 
-def site_logs(circuit: Circuit, X: Any, variable: int | str) -> Any:
-    """The logs of the values at points with one variable set to each of its states in turn."""
-    [variable] = _discrete(circuit, [variable])
-    cardinality: Any = circuit.cardinalities[variable]
+def site_logs(circuit: Circuit, X: Any, variables: Iterable[Any]) -> list[Any]:
+    """The logs at points with each of some variables set to each of its states in turn.
+
+    For several variables by one pass forward and back, where this can be.
+    """
+    chosen = [circuit.schema.variable(v) for v in variables]
+    require_discrete(circuit, "Setting variables to each state", chosen, EvidenceError)
     X = as_table(X)
     points = circuit.schema.read_frame(X) if is_frame(X) else as_floats(X)
-    rows = np.repeat(points, cardinality, axis=0)
-    if rows.ndim == 2 and rows.shape[1] == circuit.n_variables:  # what else is wrong shows below
-        rows[:, variable] = np.tile(np.arange(cardinality), len(points))
-    logs = log_likelihood(circuit, rows)
-    return namespace(logs).reshape(logs, (len(points), cardinality, *logs.shape[1:]))
+    unsigned = circuit.is_on_host and not circuit.layers.signed
+    together = len(chosen) > 1 and circuit.n_roots == 1 and (unsigned or layers_of(circuit))
+    if together and points.size:
+        read = as_evidence(points, circuit.schema, single=False)
+        logs = atom_shares(circuit, read, exact=True)
+        place = {variable: slice(first, stop) for variable, first, stop in circuit.host.atom_slices}
+        return [logs[:, place[v]] for v in chosen]
+    found = []
+    for variable in chosen:
+        cardinality: Any = circuit.cardinalities[variable]
+        rows = np.repeat(points, cardinality, axis=0)
+        if rows.ndim == 2 and rows.shape[1] == circuit.n_variables:  # errors are raised below
+            rows[:, variable] = np.tile(np.arange(cardinality), len(points))
+        logs = log_likelihood(circuit, rows)
+        shape = (len(points), cardinality, *logs.shape[1:])
+        found.append(namespace(logs).reshape(logs, shape))
+    return found
 
 
 def require_discrete(
@@ -236,13 +245,6 @@ def require_discrete(
     for variable in range(circuit.n_variables) if variables is None else variables:
         if circuit.cardinalities[variable] is None:
             raise error(f"{what} needs discrete variables. Variable {variable} is real.")
-
-
-def _discrete(circuit: Circuit, variables: Iterable[Any]) -> list[int]:
-    """The numbers of variables; raises if one of them is real."""
-    numbers = [circuit.schema.variable(v) for v in variables]
-    require_discrete(circuit, "Setting variables to each state", numbers, EvidenceError)
-    return numbers
 
 
 def log_partition(circuit: Circuit) -> Any:
@@ -338,16 +340,15 @@ def normalized_units(
 
 def negative_node(circuit: Circuit) -> int | None:
     """The first vtree node with a negative weight or entry of a table, None if there is none."""
+    if circuit.is_on_host and not circuit.layers.signed:
+        return None
     signed = ((numbers < 0).any() for numbers, _ in map(attrgetter("flat"), circuit.blocks))
     return next((node for node, found in enumerate(signed) if found), None)
 
 
 def refuse_signed(circuit: Circuit, what: str) -> None:
     """Raise if a weight or an entry of a table is negative."""
-    if circuit.is_on_host and not circuit.layers.signed:
-        return
-    node = negative_node(circuit)
-    if node is not None:
+    if (node := negative_node(circuit)) is not None:
         raise PropertyError(
             f"{what} needs a circuit without negative weights. There is one at vtree node {node}."
         )
@@ -631,21 +632,6 @@ def _log_at_atoms(circuit: Circuit, evidence: Evidence | None, exact: bool) -> A
     return result
 
 
-def all_site_logs(circuit: Circuit, X: Any, variables: Sequence[Any] | None) -> list[Any]:
-    """See `Circuit.all_site_logs`."""
-    chosen = _discrete(circuit, range(circuit.n_variables) if variables is None else variables)
-    unsigned = circuit.is_on_host and not circuit.layers.signed
-    if circuit.n_roots > 1 or not (unsigned or layers_of(circuit)):
-        return [site_logs(circuit, X, v) for v in chosen]
-    points = circuit.schema.read_frame(X) if is_frame(X) else as_floats(X)
-    rows = as_evidence(points, circuit.schema, single=False)
-    if rows.n_rows == 0:
-        return [circuit.xp.zeros((0, circuit.cardinalities[v])) for v in chosen]
-    logs = atom_shares(circuit, rows, exact=True)
-    place = {variable: slice(first, stop) for variable, first, stop in circuit.host.atom_slices}
-    return [logs[:, place[v]] for v in chosen]
-
-
 def deterministic(circuit: Circuit) -> Verdict:
     """Whether the inputs of every sum unit have disjoint supports, with the first that do not.
 
@@ -653,7 +639,7 @@ def deterministic(circuit: Circuit) -> Verdict:
     zero, so one sweep of the circuit's supports against themselves decides. (Weights that
     cancel are taken as if they did not.) Cost: that of one expected kernel, once per circuit.
     """
-    return circuit.remembered("deterministic", lambda: _decided(circuit.to("numpy")))
+    return circuit.host.operand.cached("deterministic", lambda: _decided(circuit.host))
 
 
 def require_deterministic(circuit: Circuit, what: str, why: str) -> None:
@@ -751,7 +737,7 @@ def most_probable(circuit: Circuit, X: Any) -> Any:
             atoms, weights = as_like(atoms, every.like), passes.lifted(passes.MAX, every)
         else:
             atoms = atoms[:, 0] if some.n_rows == 1 else atoms
-            weights = host.remembered("log weights", partial(passes.lifted, passes.MAX, every))
+            weights = host.operand.cached("log weights", partial(passes.lifted, passes.MAX, every))
         values = passes.forward_over(passes.MAX, every, weights, atoms)
         possible[rows] = to_numpy(values[-1] > -np.inf)
         refuse_impossible(possible, given=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.arrays import RowsLike, VariableLike, distinct_pairs, on_host
-from expectedkernels.checks import CircuitError, DataError, EvidenceError, KernelError
+from expectedkernels.checks import CircuitError, DataError, EvidenceError, KernelError, shown
 from expectedkernels.data import tables
 from expectedkernels.data.schema import Schema, match
 from expectedkernels.vtree import Vtree
@@ -441,16 +441,7 @@ def _from_mapping(evidence: Mapping[Any, Any], schema: Schema) -> Evidence:
             )
         seen.add(variable)
         if domains[variable] is None:
-            try:
-                number = tables.as_floats(list(value) if isinstance(value, AbstractSet) else value)
-            except (TypeError, ValueError):
-                number = np.empty(0)
-            if number.size != 1 or np.isinf(number).any():
-                raise EvidenceError(
-                    f"Evidence on the real {schema.call(variable)} must be one finite value. "
-                    f"Got {value!r} instead."
-                )
-            row[0, variable] = number.item()
+            row[0, variable] = _real_values(value, schema, variable, 1).item()
         elif isinstance(value, (str, int, float, np.number)) and not tables.is_missing(value):
             row[0, variable] = schema.state(variable, value)
         elif not tables.is_missing(value):
@@ -505,14 +496,24 @@ def _from_weights(evidence: Sequence[Any], schema: Schema) -> Evidence:
         if given is not None and cardinality is not None:
             columns.append(_weight_column(given, schema, variable, rows))
             continue
-        x = np.full(rows, np.nan) if given is None else tables.as_floats(given)
-        if x.size != rows or np.isinf(x).any():
-            raise EvidenceError(
-                f"Evidence on the real {schema.call(variable)} must be one finite value (or "
-                f"NaN) per row. Got an array of shape {x.shape}."
-            )
-        columns.append(_column(x.reshape(-1), cardinality))
+        given = np.full(rows, np.nan) if given is None else given
+        columns.append(_column(_real_values(given, schema, variable, rows), cardinality))
     return Evidence(domains, columns=columns)
+
+
+def _real_values(given: Any, schema: Schema, variable: int, rows: int) -> Any:
+    """The values of a real variable in rows, NaN where it is not observed."""
+    try:
+        x = tables.as_floats(list(given) if isinstance(given, AbstractSet) else given)
+    except (TypeError, ValueError):
+        x = np.empty(0)
+    if x.size != rows or np.isinf(x).any():
+        many = "" if rows == 1 else " (or NaN) in every row"
+        raise EvidenceError(
+            f"Evidence on the real {schema.call(variable)} must be one finite value{many}. "
+            f"Got {shown(given)} instead."
+        )
+    return x.reshape(-1)
 
 
 def _weight_column(given: Any, schema: Schema, variable: int, rows: int) -> Column:
