@@ -467,7 +467,23 @@ ODD = np.uint64(0x9E3779B97F4A7C15)
 """Spreads the bits of what it is multiplied with."""
 
 FLAGS = 8
-"""Distinct pairs are marked among all possible ones if these are at most so many per pair."""
+"""Distinct numbers are marked among all possible ones if these are at most so many per number."""
+
+
+def distinct_below(numbers: Any, n: int) -> tuple[Any, Any]:
+    """The distinct ones of numbers below n in ascending order, and every number's place there.
+
+    Examples
+    --------
+    >>> [x.tolist() for x in distinct_below(np.array([4, 2, 4]), 5)]
+    [[2, 4], [1, 0, 1]]
+    """
+    if n > FLAGS * len(numbers) + 1024:
+        distinct, place = np.unique(numbers, return_inverse=True)
+        return distinct, place.reshape(-1)
+    flags = np.zeros(n, dtype=np.bool_)
+    flags[numbers] = True
+    return np.flatnonzero(flags), (np.cumsum(flags) - 1)[numbers]
 
 
 def distinct_pairs(first: Any, second: Any, shape: tuple[int, int]) -> tuple[tuple[Any, Any], Any]:
@@ -482,14 +498,8 @@ def distinct_pairs(first: Any, second: Any, shape: tuple[int, int]) -> tuple[tup
     ([0, 1], [2, 0], [1, 0, 1])
     """
     keys = first.astype(np.int64) * shape[1] + second
-    n_keys = shape[0] * shape[1]
-    if n_keys > FLAGS * len(keys) + 1024:
-        distinct, place = np.unique(keys, return_inverse=True)
-    else:
-        flags = np.zeros(n_keys, dtype=np.bool_)
-        flags[keys] = True
-        distinct, place = np.flatnonzero(flags), (np.cumsum(flags) - 1)[keys]
-    return np.divmod(distinct, max(1, shape[1])), place.reshape(-1)
+    distinct, place = distinct_below(keys, shape[0] * shape[1])
+    return np.divmod(distinct, max(1, shape[1])), place
 
 
 def distinct_sparse_rows(starts: Any, columns: Any, numbers: Any) -> tuple[Any, Any]:

@@ -16,10 +16,9 @@ from scipy import sparse
 
 from expectedkernels import arrays, checks
 from expectedkernels.circuits import queries
-from expectedkernels.circuits.graph import Unit
+from expectedkernels.circuits.graph import Unit, circuit_blocks
 from expectedkernels.circuits.inputs import Input
 from expectedkernels.circuits.queries import Marginals
-from expectedkernels.circuits.structure import circuit_blocks
 from expectedkernels.data.evidence import EvidenceLike
 from expectedkernels.data.schema import Matching, Schema, match
 from expectedkernels.data.tables import Label
@@ -838,21 +837,13 @@ def _drop_unreachable(vtree: Vtree, blocks: Sequence[Any]) -> Blocks:
                 used = (weights != 0).any(axis=0)
             if not used.all():
                 left, right, weights = left[used], right[used], weights[:, np.flatnonzero(used)]
-        left, n_left, from_left = _renumber(left, blocks[vtree.left[node]].n_units)
-        right, n_right, from_right = _renumber(right, blocks[vtree.right[node]].n_units)
-        return inner(left, right, weights, n_left, n_right), from_left, from_right
+        sizes = [blocks[child[node]].n_units for child in (vtree.left, vtree.right)]
+        below = [arrays.distinct_below(*side) for side in zip((left, right), sizes, strict=True)]
+        (one, left), (other, right) = below
+        kept = [None if len(x) == n else x for (x, _), n in zip(below, sizes, strict=True)]
+        return inner(left, right, weights, len(one), len(other)), kept[0], kept[1]
 
     return from_root(vtree, None, leaf, inner_at)
-
-
-def _renumber(index: Any, n: int) -> tuple[Any, int, Any]:
-    """The index into the used units only, how many there are, and which (None: all)."""
-    used = np.zeros(n, dtype=np.bool_)
-    used[index] = True
-    if used.all():
-        return index, n, None
-    number = np.cumsum(used)
-    return number[index] - 1, int(number[-1]), np.flatnonzero(used)
 
 
 def merge_equal(vtree: Vtree, blocks: Sequence[Any]) -> Blocks:

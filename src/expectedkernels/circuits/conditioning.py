@@ -166,13 +166,14 @@ class LogValues:
     layers : Layers
     weights : list of arrays
         Logs of the weights of the edges of every layer.
-    atoms : array of shape (atoms, rows)
+    atoms : LeafValues
+        Arrays of shape (atoms, rows).
     values : array of shape (units, rows)
     """
 
     layers: Layers
     weights: list[Any]
-    atoms: Any
+    atoms: LeafValues
     values: Any
 
     @property
@@ -182,7 +183,7 @@ class LogValues:
 
     def product_values(self, number: int) -> Any:
         """The logs of a layer's products, or of all atoms, (products, rows)."""
-        return passes.products_over(LOGS, self.layers, number, self.values, self.atoms)
+        return passes.products_over(LOGS, self.layers, number, self.values, self.atoms.values)
 
 
 def state_values(circuit: Circuit, rows: Any) -> Any:
@@ -222,7 +223,8 @@ def forward_logs(circuit: Circuit, evidence: Evidence | None) -> LogValues:
     layers = circuit.layers
     weights = circuit.operand.cached("log weights", lambda: passes.lifted(LOGS, layers))
     atoms = np.zeros((layers.n_atoms, 1)) if evidence is None else atom_logs(circuit, evidence)
-    return LogValues(layers, weights, atoms, passes.forward_over(LOGS, layers, weights, atoms))
+    values = passes.forward_over(LOGS, layers, weights, atoms)
+    return LogValues(layers, weights, LeafValues(atoms), values)
 
 
 def normalized_blocks(
@@ -413,58 +415,45 @@ def active_edges_in(
     circuit: Circuit, forward: Forward | LogValues, first: Any = None
 ) -> ActiveEdges:
     """The edges that take part, and their shares in their units."""
-    flat, layers = flat_edges(circuit), circuit.layers
-    if isinstance(forward, LogValues):
-        positive, atoms = forward.values > -inf, forward.atoms > -inf
-    else:
-        positive, atoms = forward.values > 0, forward.atoms.values > 0
-    n_rows = positive.shape[1] if positive.ndim > 1 else 1
+    flat, layers, in_logs = flat_edges(circuit), circuit.layers, isinstance(forward, LogValues)
+    values, atoms = (x.reshape(len(x), -1) for x in (forward.values, forward.atoms.values))
+    positive, possible = (x > (-inf if in_logs else 0.0) for x in (values, atoms))
+    n_rows = values.shape[1]
     used = np.zeros_like(positive)
-    used[(layers.n_units - 1, *(() if first is None else (first[-1],)))] = True
+    used[-1, slice(None) if first is None else first[-1]] = True
     parts: list[Any] = []
     for number in range(len(layers.layers) - 1, -1, -1):
         own = slice(flat.starts[number], flat.starts[number + 1])
         alive = used.take(flat.units[own], axis=0)
         inputs = flat.inputs[:, own]
-        if number:
-            alive &= positive.take(inputs[0], axis=0)
-            alive &= positive.take(inputs[1], axis=0)
-        else:
-            alive &= atoms.take(flat.products[own], axis=0)
-        edge, *row = np.nonzero(alive)
+        if not number:
+            alive &= possible.take(flat.products[own], axis=0)
+        for side in inputs if number else ():
+            alive &= positive.take(side, axis=0)
+        edge, row = np.nonzero(alive)
         if number:
             below = inputs[:, edge]
-            used[(below, *(row if first is None else [first[flat.nodes[below], row[0]]]))] = True
-        parts.append((edge + own.start, *row))
-    edges, *row = (np.concatenate(x[::-1]) for x in zip(*parts, strict=True))
-    rows = row[0] if row else np.zeros_like(edges)
-    if n_rows > 1:
-        order = np.argsort(flat.units[edges] * n_rows + rows, kind="stable")
-        edges, rows = edges[order], rows[order]
-    shares = _shares(flat, forward, edges, rows)
-    kept = shares >= TINY
+            used[below, row if first is None else first[flat.nodes[below], row]] = True
+        parts.append((edge + own.start, row))
+    edges, rows = (np.concatenate(x[::-1]) for x in zip(*parts, strict=True))
+    order = np.argsort(flat.units[edges] * n_rows + rows, kind="stable")
+    edges, rows = edges[order], rows[order]
+    units, weights = flat.units.take(edges), flat.weights.take(edges)
+    n = int(np.searchsorted(units, layers.layers[0].stop))  # those of leaves come first
+    lowest, (left, right) = (flat.products[edges[:n]], rows[:n]), flat.inputs.take(edges[n:], 1)
+    one, other = values[left, rows[n:]], values[right, rows[n:]]
+    starts = np.flatnonzero(np.diff(units, prepend=-1) | np.diff(rows, prepend=-1))
+    if in_logs:
+        logs = np.concatenate([atoms[lowest], one + other]) + np.log(weights)
+        shares = run_shares(logs, np.append(starts, len(logs)))[0]
+    else:
+        shares = np.concatenate([atoms[lowest], one * other]) * weights
+        shares /= np.repeat(np.add.reduceat(shares, starts), np.diff(starts, append=len(shares)))
+    kept, keys = shares >= TINY, lowest[0]
     exact = bool(kept.all())
     if not exact:
-        edges, rows, shares = edges[kept], rows[kept], shares[kept]
-    n = int(np.searchsorted(flat.units[edges], layers.layers[0].stop))
-    return ActiveEdges(edges, rows, shares, flat.products[edges[:n]], n_rows, exact, first)
-
-
-def _shares(flat: Flat, forward: Forward | LogValues, edges: Any, rows: Any) -> Any:
-    """The shares of edges in their units; those of a unit and row lie together."""
-    n = np.count_nonzero(edges < flat.starts[1])
-    (left, right), units = flat.inputs.take(edges[n:], axis=1), flat.units.take(edges)
-    lowest, weights = (flat.products[edges[:n]], rows[:n]), flat.weights.take(edges)
-    starts = np.flatnonzero(np.diff(units, prepend=-1) | np.diff(rows, prepend=-1))
-    if isinstance(forward, LogValues):
-        others = forward.values[left, rows[n:]] + forward.values[right, rows[n:]]
-        logs = np.concatenate([forward.atoms[lowest], others]) + np.log(weights)
-        return run_shares(logs, np.append(starts, len(logs)))[0]
-    values, atoms = (x.reshape(len(x), -1) for x in (forward.values, forward.atoms.values))
-    terms = np.concatenate([atoms[lowest], values[left, rows[n:]] * values[right, rows[n:]]])
-    terms *= weights
-    terms /= np.repeat(np.add.reduceat(terms, starts), np.diff(starts, append=len(terms)))
-    return terms
+        edges, rows, shares, keys = edges[kept], rows[kept], shares[kept], keys[kept[:n]]
+    return ActiveEdges(edges, rows, shares, keys, n_rows, exact, first)
 
 
 def conditional_blocks(circuit: Circuit, active: ActiveEdges) -> tuple[Blocks, Any]:
@@ -496,8 +485,10 @@ def conditional_blocks(circuit: Circuit, active: ActiveEdges) -> tuple[Blocks, A
         if number:
             left, right = numbers.take(inputs[:, start:stop])
             keys = left * every + right
-            if b - a < stop - start:
-                keys, share, starts = _without_copies(keys, share, starts, every**2)
+            if b - a < stop - start:  # shares of equal products are added up
+                matrix = sparse.csr_array((share.copy(), keys, starts), shape=(b - a, every**2))
+                matrix.sum_duplicates()
+                keys, share, starts = matrix.indices, matrix.data, matrix.indptr
         own = units[begins[a:b]]
         # units are of one node if their edges are equal: keys differ between nodes
         some, place = distinct_sparse_rows(starts, keys, share)
@@ -520,13 +511,6 @@ def conditional_blocks(circuit: Circuit, active: ActiveEdges) -> tuple[Blocks, A
         first += len(some)
     roots = numbers[every - n_rows :] - firsts[-1]
     return tuple(blocks), roots if active.first is None else roots[active.first[-1]]
-
-
-def _without_copies(keys: Any, shares: Any, starts: Any, n: int) -> tuple[Any, Any, Any]:
-    """Sorted keys (below n), shares and starts of units, those with equal keys added up."""
-    matrix = sparse.csr_array((shares.copy(), keys, starts), shape=(len(starts) - 1, n))
-    matrix.sum_duplicates()
-    return matrix.indices, matrix.data, matrix.indptr
 
 
 def _input_blocks(circuit: Circuit, node: Any, ends: Any, edges: Any, seen: Any) -> list[Any]:

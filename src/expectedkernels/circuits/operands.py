@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from expectedkernels.arrays import as_like, is_numpy
+from expectedkernels.arrays import as_like, distinct_below, is_numpy
 from expectedkernels.circuits import conditioning
 from expectedkernels.circuits.inputs import log_sizes
 from expectedkernels.data.evidence import FEW_ROWS, Evidence, Patterns, patterns, uniform
@@ -288,11 +288,9 @@ class PointOperand:
         if self.active is not None and not self.active[variable]:
             return np.full((1, *x.shape[1:]), np.nan), np.zeros(len(x), dtype=np.intp)
         n = self.domains[variable]
-        if n is not None and x.ndim == 1 and n <= len(x):  # a table of flags beats a sort
-            states = x.astype(np.intp)
-            seen = np.zeros(n, dtype=np.bool_)
-            seen[states] = True
-            return np.flatnonzero(seen).astype(x.dtype), (np.cumsum(seen) - 1)[states]
+        if n is not None and x.ndim == 1:
+            present, codes = distinct_below(x.astype(np.intp), n)
+            return present.astype(x.dtype), codes
         values, codes = np.unique(x, axis=None if x.ndim == 1 else 0, return_inverse=True)
         return values, codes.reshape(-1)
 
@@ -354,13 +352,13 @@ class AxisSize(NamedTuple):
 
 def axis_size(axis: Operand | Side, found: Patterns | None = None) -> AxisSize:
     """The size of an operand, or of a side with its patterns."""
-    if isinstance(axis, Operand):
-        single = axis.cached("size", lambda: _operand_size(axis))
-    elif isinstance(axis, PointOperand):
+    if isinstance(axis, PointOperand):
         ones, found = np.ones(axis.vtree.n_nodes), axis.batch
         single = AxisSize(ones, ones, 0.0 * ones, 0.0 * ones, 1)
-    else:
+    elif isinstance(axis, CircuitOperand):
         single, found = axis_size(axis.operand), axis.batch
+    else:
+        single = axis.cached("size", partial(_operand_size, axis))
     if found is None:
         return single
     count, gathers = np.asarray(found.count, dtype=np.float64), single.gathers
@@ -489,8 +487,7 @@ def choose(axes: tuple[AxisSize | Side, AxisSize | Side], width: int = 1) -> Str
 def _size_in(form: str, circuit: Circuit, evidence: Evidence) -> dict[str | None, AxisSize]:
     """About how large a circuit given evidence is in a form; nothing if it has none.
 
-    How many units a conditional needs is looked up for a few rows, and kept with the circuit for
-    evidence on as many variables.
+    How many units a conditional needs is looked up for a few rows.
     """
     operand, vtree = circuit.operand, circuit.vtree
     if form == "rows":
@@ -501,10 +498,8 @@ def _size_in(form: str, circuit: Circuit, evidence: Evidence) -> dict[str | None
         return {form: size._replace(set_up=vtree.n_nodes * PATTERN_COST)}
     if operand.is_signed:
         return {}
-    some = slice(None, None, max(1, evidence.n_rows // SAMPLE))
-    key = "reach", int(4 * evidence.missing_fraction)
-    reach = operand.cached(key, lambda: mean_reach(circuit, evidence.rows(some)))
-    units, products, terms = np.asarray(found.count) * reach
+    some = evidence.rows(slice(None, None, max(1, evidence.n_rows // SAMPLE)))
+    units, products, terms = np.asarray(found.count) * mean_reach(circuit, some)
     set_up = -(-evidence.n_rows // CONDITIONALS) * vtree.n_nodes * CONDITION_COST
     set_up += PASSED * float(size.products.sum()) + MADE * float((terms + products).sum())
     gathers, n_layers = np.full(vtree.n_nodes, 2.0), axis_size(operand).n_layers

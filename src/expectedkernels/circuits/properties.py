@@ -17,7 +17,6 @@ from expectedkernels.circuits import graph as units
 from expectedkernels.circuits.circuit import Circuit, merge_equal
 from expectedkernels.circuits.graph import Graph, Sum, Unit, show
 from expectedkernels.circuits.queries import deterministic
-from expectedkernels.circuits.structure import circuit_blocks, find_vtree, node_masks, show_split
 from expectedkernels.display import overview
 
 MAX_STATES = 2**16
@@ -62,8 +61,8 @@ def _on_blocks(graph: Graph) -> Verdict | None:
                 new.append(units.Categorical(unit.variable, unit.probs != 0) if discrete else unit)  # type: ignore[attr-defined]
             else:
                 new.append(units.Product(below))
-        vtree, blocks = circuit_blocks(new[-1], smooth=True)
-        for mask, block in zip(node_masks(vtree), merge_equal(vtree, blocks), strict=True):
+        vtree, blocks = units.circuit_blocks(new[-1], smooth=True)
+        for mask, block in zip(units.node_masks(vtree), merge_equal(vtree, blocks), strict=True):
             if (block.flat[0] > 1.0).any():
                 reason = f"a sum unit over variables {show(mask)} has two inputs that are not zero"
                 return Verdict(False, f"{reason} at the same values")
@@ -180,7 +179,7 @@ def properties(p: Circuit | Unit) -> Properties:
         reason = _first_difference(splits, splits, " splits into", " splits into")
         if reason is not None:
             with suppress(PropertyError):
-                find_vtree(graph)
+                units.find_vtree(graph)
                 reason += "; Circuit.from_units can reconcile all product units on one vtree"
     return Properties(
         _unless(graph.not_smooth(), "the inputs of every sum unit have the same scope"),
@@ -275,7 +274,7 @@ def _same_splits(p: Circuit | Unit, q: Circuit | Unit) -> Verdict:
         reason = graph.not_decomposable() or graph.not_smooth()
         if reason is None and isinstance(y, Circuit):
             try:
-                circuit_blocks(x, vtree=y.vtree)
+                units.circuit_blocks(x, vtree=y.vtree)
             except CompatibilityError as error:
                 reason = str(error).rstrip(".")
         if reason is not None:
@@ -303,7 +302,7 @@ Splits = dict[int, dict[frozenset[int], str]]
 def _splits(p: Circuit | Graph, name: str = "") -> Splits:
     splits: Splits = {}
     if isinstance(p, Circuit):
-        masks, vtree = node_masks(p.vtree), p.vtree
+        masks, vtree = units.node_masks(p.vtree), p.vtree
         for node in np.flatnonzero(vtree.variable < 0).tolist():
             split = frozenset((masks[vtree.left[node]], masks[vtree.right[node]]))
             splits[masks[node]] = {split: name}
@@ -325,8 +324,8 @@ def _first_difference(one: Splits, other: Splits, first: str, second: str) -> st
                     "Circuit.from_units with one vtree for both)"
                 )
                 return (
-                    f"over variables {show(scope)}, {unit}{first} {show_split(a)}, "
-                    f"{rival}{second} {show_split(b)}"
+                    f"over variables {show(scope)}, {unit}{first} {units.show_split(a)}, "
+                    f"{rival}{second} {units.show_split(b)}"
                     f"{wide if one is not other and max(len(a), len(b)) > 2 else ''}"
                 )
     return None

@@ -625,7 +625,7 @@ def _log_at_atoms(circuit: Circuit, evidence: Evidence | None, exact: bool) -> A
         possible[rows] = forward.possible
         terms = passes.backward_over(conditioning.LOGS, layers, forward.weights, forward.values)
         if not exact:
-            terms = run_shares(forward.atoms + terms, layers.layers[0].product_starts)[0]
+            terms = run_shares(forward.atoms.values + terms, layers.layers[0].product_starts)[0]
         result[rows] = terms.T
     if not exact:
         refuse_impossible(possible, evidence is not None)

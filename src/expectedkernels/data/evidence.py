@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import RowsLike, VariableLike, distinct_pairs, on_host
+from expectedkernels.arrays import RowsLike, VariableLike, distinct_below, distinct_pairs, on_host
 from expectedkernels.checks import CircuitError, DataError, EvidenceError, KernelError, shown
 from expectedkernels.data import tables
 from expectedkernels.data.schema import Schema, match
@@ -134,15 +134,6 @@ class Column:
         missing = np.isnan(self.values)
         return self.values[: np.count_nonzero(~(missing if missing.ndim == 1 else missing[:, 0]))]
 
-    @property
-    def missing_fraction(self) -> float:
-        """The share of states, or of components, that statements leave on average."""
-        if self.weights is not None:
-            return float(np.mean(self.weights > 0))
-        if self.logs is not None:
-            return float(np.mean(self.logs > -np.inf))
-        return 1.0 - len(self.seen) / max(1, len(self.values))
-
     def taken(self, rows: Any) -> Column:
         """What some of the rows say."""
         used, codes = np.unique(self.codes[rows], return_inverse=True)
@@ -205,13 +196,6 @@ class Evidence:
         columns = [self.column(v).taken(chosen) for v in range(len(self.domains))]
         return Evidence(self.domains, columns=columns)
 
-    @cached_property
-    def missing_fraction(self) -> float:
-        """How much the rows leave open, from zero (complete) to one (nothing observed)."""
-        if self.values is not None:
-            return float(np.isnan(self.values).mean())
-        return float(np.mean([column.missing_fraction for column in self._columns.values()]))
-
     def patterns(self, vtree: Vtree, few: int = FEW_ROWS) -> Patterns:
         """The distinct restrictions of the rows to every vtree node, kept for the next time.
 
@@ -238,10 +222,8 @@ def _column(x: Any, cardinality: int | None) -> Column:
         values, codes = np.unique(x, return_inverse=True)
         return Column(None, values, codes.reshape(-1))
     states = np.where(np.isnan(x), cardinality, x).astype(np.intp)
-    present = np.flatnonzero(np.bincount(states, minlength=cardinality + 1))
-    number = np.empty(cardinality + 1, dtype=np.intp)
-    number[present] = np.arange(len(present))
-    return Column(_indicators(cardinality)[present], None, number[states])
+    present, codes = distinct_below(states, cardinality + 1)
+    return Column(_indicators(cardinality)[present], None, codes)
 
 
 def _indicators(cardinality: Any) -> Any:
