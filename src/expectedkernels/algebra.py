@@ -24,7 +24,7 @@ from expectedkernels.circuits import inputs, queries
 from expectedkernels.circuits.build import stack, with_root_weights
 from expectedkernels.circuits.circuit import Circuit, align, host_for, minimize, require_circuits
 from expectedkernels.circuits.conditioning import forward_logs, normalized_blocks
-from expectedkernels.circuits.inputs import Input, Table, log_sizes, require_range
+from expectedkernels.circuits.inputs import Block, Input, Table, log_sizes, require_range
 from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import nonnegative, require_deterministic, require_discrete
 from expectedkernels.engine.blocks import Inner, at_nodes, from_leaves, from_root, inner
@@ -105,11 +105,11 @@ def marginalize(f: Circuit, variables: VariablesLike) -> Circuit:
     return replace(result, nonnegative=f.nonnegative)
 
 
-def _projected(f: Circuit, kept: list[int]) -> tuple[Vtree, list[Input | Inner]]:
+def _projected(f: Circuit, kept: list[int]) -> tuple[Vtree, list[Block]]:
     """The vtree of the variables that remain, and the blocks that do."""
     number = np.full(f.n_variables, -1)
     number[kept] = np.arange(len(kept))
-    blocks: list[Input | Inner] = []  # of nodes from below, as those of the projected vtree
+    blocks: list[Block] = []  # of nodes from below, as those of the projected vtree
 
     def leaf(node: int, variable: int) -> tuple[Any, int]:
         """What the units of a node sum to, and the place of what remains of it (-1: nothing)."""
@@ -118,8 +118,8 @@ def _projected(f: Circuit, kept: list[int]) -> tuple[Vtree, list[Input | Inner]]
         return f.input(variable).numbers.sum(axis=1), len(blocks) - 1 if stays else -1
 
     def inner(node: int, left: tuple[Any, int], right: tuple[Any, int]) -> tuple[Any, int]:
-        block: Any = f.blocks[node]
-        (a, b), place = block.inputs, max(left[1], right[1])
+        block, place = f.blocks[node], max(left[1], right[1])
+        a, b = block.inputs
         total = block.csr @ (left[0][a] * right[0][b])
         if left[1] >= 0 and right[1] >= 0:
             blocks.append(block)
@@ -156,7 +156,7 @@ Pairs = tuple[Any, Any]
 """Units of the first circuit, and those of the second they are multiplied with."""
 
 
-Part = tuple[Input | Inner, Any]
+Part = tuple[Block, Any]
 """A block, and the logs of the sizes of its numbers, which may be no doubles."""
 
 
@@ -173,14 +173,13 @@ def product_parts(f: Circuit, g: Circuit, roots: Pairs) -> list[Part]:
     )
 
     def leaf(node: int, variable: int, pairs: Pairs) -> Part:
-        return f.input(variable).times(g.input(variable), *pairs)  # type: ignore[arg-type]
+        return f.input(variable).times(g.input(variable), *pairs)
 
     def inner(node: int, pairs: Pairs) -> tuple[Part, Pairs, Pairs]:
         # the sums and products of wanted pairs, and the pairs of the children they need
         a, b = int(f.vtree.left[node]), int(f.vtree.right[node])
         left, right, overlap[a], overlap[b] = overlap[a], overlap[b], None, None
-        one: Any = f.blocks[node]
-        other: Any = g.blocks[node]
+        one, other = f.blocks[node], g.blocks[node]
         (own_left, own_right), (other_left, other_right) = one.inputs, other.inputs
 
         def alive(a: Any, b: Any) -> Any:
@@ -491,8 +490,7 @@ def _power(f: Circuit, alpha: float, what: str) -> Circuit:
         return new.with_numbers(powers(block.numbers, factor))
 
     def inner(node: int) -> Inner:
-        block: Any = f.blocks[node]
-        return block.refilled(powers(block.flat[0]))
+        return f.blocks[node].refilled(powers(f.blocks[node].flat[0]))
 
     blocks = at_nodes(f.vtree, leaf, inner)
     return Circuit.from_blocks(f.vtree, blocks).with_schema(f.schema)
@@ -540,8 +538,7 @@ def logarithm(f: Circuit) -> Circuit:
         return Table(np.concatenate([positive, np.log(np.where(positive, numbers, 1.0))]))
 
     def inner_at(node: int) -> Any:
-        block: Any = f.blocks[node]
-        weights = block.csr
+        block, weights = f.blocks[node], f.blocks[node].csr
         takes, logs = weights.copy(), weights.copy()
         takes.data, logs.data = np.ones_like(weights.data), np.log(weights.data)
         left, right = block.inputs
@@ -632,8 +629,7 @@ def shift(f: Circuit, variable: int | str, by: int = 1) -> Circuit:
     i = f.schema.variable(variable)
     check_parameter(is_int(by), "shift", "by", by, "an int", CircuitError)
     require_discrete(f, "A cyclic shift", [i])
-    block: Any = f.input(i)
-    blocks = list(f.blocks)
+    block, blocks = f.input(i), list(f.blocks)
     blocks[f.vtree.leaf(i)] = block.recoded(np.roll(np.arange(block.cardinality), -int(by)))
     return Circuit(f.vtree, tuple(blocks), f.names, f.states)
 

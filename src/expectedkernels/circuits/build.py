@@ -199,8 +199,8 @@ def blocks_beside(vtree: Vtree, circuits: Sequence[Any]) -> list[Any]:
     """The blocks of all units of circuits on one vtree, equal ones apart."""
 
     def leaf(node: int, variable: int) -> Input:
-        blocks: list[Any] = [circuit.blocks[node] for circuit in circuits]
-        return blocks[0].beside(blocks[1:])
+        first, *others = (circuit.blocks[node] for circuit in circuits)
+        return first.beside(others)
 
     def inner_at(node: int) -> Inner:
         blocks, lefts, rights = (

@@ -17,7 +17,7 @@ from scipy import sparse
 from expectedkernels import arrays, checks
 from expectedkernels.circuits import queries
 from expectedkernels.circuits.graph import Unit, circuit_blocks
-from expectedkernels.circuits.inputs import Input
+from expectedkernels.circuits.inputs import Block
 from expectedkernels.circuits.queries import Marginals
 from expectedkernels.data.evidence import EvidenceLike
 from expectedkernels.data.schema import Matching, Schema, match
@@ -64,7 +64,7 @@ class Circuit:
     """
 
     vtree: Vtree
-    blocks: tuple[Input | Inner, ...]
+    blocks: tuple[Block, ...]
     names: tuple[str, ...] | None = None
     states: tuple[tuple[Label, ...] | None, ...] | None = None
     nonnegative: bool = False
@@ -77,7 +77,7 @@ class Circuit:
     """
 
     @classmethod
-    def from_blocks(cls, vtree: Vtree, blocks: Sequence[Input | Inner]) -> Self:
+    def from_blocks(cls, vtree: Vtree, blocks: Sequence[Block]) -> Self:
         """Check the blocks, minimise them (merge equal units, drop useless ones), and wrap them."""
         check_blocks(vtree, blocks)
         return cls(vtree, tuple(minimize(vtree, blocks)))
@@ -87,7 +87,7 @@ class Circuit:
         cls,
         vtree: Vtree,
         schema: Schema,
-        cut: Callable[[], tuple[Input | Inner, ...]],
+        cut: Callable[[], tuple[Block, ...]],
         shortcuts: object = None,
     ) -> Self:
         """The circuit on the CPU with one root, whose blocks `cut` makes at their first use.
@@ -191,14 +191,14 @@ class Circuit:
         number[list(matching.variables)] = np.arange(self.n_variables)
         vtree, states, schema = self.vtree.renumbered(number), matching.states, matching.schema
 
-        def leaf(node: int, variable: int) -> Any:
-            block: Any = self.blocks[node]
-            return block.recoded(states[variable]) if states[variable] else block
+        blocks = list(self.blocks)
+        for variable, codes in enumerate(states):
+            if codes:
+                leaf = vtree.leaf(variable)
+                blocks[leaf] = blocks[leaf].recoded(codes)
+        return replace(self, vtree=vtree, blocks=tuple(blocks)).with_schema(schema)
 
-        blocks = tuple(at_nodes(vtree, leaf, self.blocks.__getitem__))
-        return replace(self, vtree=vtree, blocks=blocks, names=schema.names, states=schema.states)
-
-    def input(self, variable: int) -> Input:
+    def input(self, variable: int) -> Block:
         """The block of input units of a variable."""
         return self._inputs[variable]
 
@@ -229,8 +229,7 @@ class Circuit:
     @property
     def xp(self) -> ModuleType:
         """The array-API namespace of the circuit's arrays."""
-        block: Any = self.blocks[0]
-        return arrays.namespace(block.numbers)
+        return arrays.namespace(self.blocks[0].numbers)
 
     @property
     def operand(self) -> Operand:
@@ -531,7 +530,14 @@ class Circuit:
         >>> round(ek.factorized([[1.0, 3.0]], normalized=False).log_partition(), 6)
         1.386294
         """
-        return queries.log_partition(self)
+        found = None if self.shortcuts is None else self.shortcuts.log_values(None)
+        if found is not None:
+            return float(found[0])
+        logs, sign = self.operand.cached("partition", lambda: queries.log_values(self, None))
+        queries.refuse_negative(sign)
+        if self.n_roots > 1:
+            return logs[0, :]
+        return float(logs[0, 0]) if arrays.is_numpy(self.xp) else logs[0, 0]
 
     def normalize(self) -> Circuit:
         """The circuit divided by its sum, with every unit summing to one, on the CPU.
@@ -796,10 +802,7 @@ def vtree_for(model: Any, other: Any, vtree: Vtree) -> Vtree:
     return vtree.renumbered(match(other.schema, model.schema).variables)
 
 
-Blocks = list[Input | Inner]
-
-
-def minimize(vtree: Vtree, blocks: Sequence[Input | Inner]) -> Blocks:
+def minimize(vtree: Vtree, blocks: Sequence[Block]) -> list[Block]:
     """The same functions at the roots, with as few units as merging and dropping can reach.
 
     Units that are equal (same inputs, same weights, to the last bit) become one; units that are
@@ -818,10 +821,10 @@ def minimize(vtree: Vtree, blocks: Sequence[Input | Inner]) -> Blocks:
     return [*below, zero(root, blocks[-1].n_units)]
 
 
-def _drop_unreachable(vtree: Vtree, blocks: Sequence[Any]) -> Blocks:
+def _drop_unreachable(vtree: Vtree, blocks: Sequence[Any]) -> list[Block]:
     """Keep the units that some root depends on."""
 
-    def leaf(node: int, _: int, units: Any) -> Input:
+    def leaf(node: int, _: int, units: Any) -> Block:
         return blocks[node] if units is None else blocks[node].take(units)
 
     def inner_at(node: int, units: Any) -> tuple[Inner, Any, Any]:
@@ -846,7 +849,7 @@ def _drop_unreachable(vtree: Vtree, blocks: Sequence[Any]) -> Blocks:
     return from_root(vtree, None, leaf, inner_at)
 
 
-def merge_equal(vtree: Vtree, blocks: Sequence[Any]) -> Blocks:
+def merge_equal(vtree: Vtree, blocks: Sequence[Any]) -> list[Block]:
     """Merge equal units and drop zero ones, bottom-up; roots all stay."""
     root = vtree.root
 
@@ -925,7 +928,7 @@ def host_for(circuit: AnyCircuit, what: str) -> AnyCircuit:
     return circuit.host
 
 
-def check_blocks(vtree: Vtree, blocks: Sequence[Input | Inner]) -> None:
+def check_blocks(vtree: Vtree, blocks: Sequence[Block]) -> None:
     """Raise unless the blocks fit the vtree and hold finite numbers."""
     scope = sorted(vtree.scope().tolist())
     if scope != list(range(vtree.n_variables)):
@@ -937,14 +940,13 @@ def check_blocks(vtree: Vtree, blocks: Sequence[Input | Inner]) -> None:
         raise checks.CircuitError(
             f"A vtree of {vtree.n_nodes} nodes needs as many blocks. Got {len(blocks)}."
         )
-    every: Any = blocks
-    for node, block in enumerate(every):
+    for node, block in enumerate(blocks):
         sides = () if vtree.is_leaf(node) else ("left", "right")
         if not sides and (wrong := block.invalid_reason()) is not None:
             variable = int(vtree.variable[node])
             raise checks.CircuitError(f"Normal inputs of variable {variable} need {wrong}.")
         for side in sides:
-            index, n = block.index(side), every[getattr(vtree, side)[node]].n_units
+            index, n = block.index(side), blocks[getattr(vtree, side)[node]].n_units
             if len(index) and not (index.min() >= 0 and index.max() < n):
                 raise checks.CircuitError(
                     f"At vtree node {node}, {side} inputs must be in 0..{n - 1}. "
@@ -959,7 +961,7 @@ def check_blocks(vtree: Vtree, blocks: Sequence[Input | Inner]) -> None:
             )
 
 
-def renumbered(circuit: AnyCircuit, blocks: Sequence[Input | Inner]) -> AnyCircuit:
+def renumbered(circuit: AnyCircuit, blocks: Sequence[Block]) -> AnyCircuit:
     """The circuit with blocks that differ in numbers only; how they are folded is kept."""
     new = replace(circuit, blocks=tuple(blocks))
     vars(new)["_operand"] = circuit._operand.renumbered(new.blocks)

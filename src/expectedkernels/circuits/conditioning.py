@@ -13,10 +13,10 @@ from array_api_compat import is_torch_array
 from scipy import sparse
 
 from expectedkernels.arrays import as_like, distinct_sparse_rows, spans, to_numpy
-from expectedkernels.circuits.inputs import TINY, Input, log_sizes
+from expectedkernels.circuits.inputs import TINY, Block, log_sizes
 from expectedkernels.data.evidence import Evidence
 from expectedkernels.engine import passes
-from expectedkernels.engine.blocks import Inner, from_leaves, inner_of_edges
+from expectedkernels.engine.blocks import from_leaves, inner_of_edges
 from expectedkernels.engine.layers import LEAST_MARGIN, Edges, Layer, Layers
 from expectedkernels.engine.operations import States, TensorLayers, tensor_layers
 from expectedkernels.engine.passes import Forward, LeafValues
@@ -251,9 +251,6 @@ def normalized_blocks(
     return [block for block, _ in result], result[-1][1]
 
 
-Blocks = tuple[Input | Inner, ...]
-
-
 @dataclass(frozen=True, eq=False)
 class Flat:
     """All edges of a circuit in one row: unit by unit, layer by layer.
@@ -456,7 +453,7 @@ def active_edges_in(
     return ActiveEdges(edges, rows, shares, keys, n_rows, exact, first)
 
 
-def conditional_blocks(circuit: Circuit, active: ActiveEdges) -> tuple[Blocks, Any]:
+def conditional_blocks(circuit: Circuit, active: ActiveEdges) -> tuple[tuple[Block, ...], Any]:
     """The blocks of conditionals with one root each, and the root of every row.
 
     Distinct units are numbered through. The key of a product is the number of its left unit times
@@ -524,9 +521,9 @@ def _input_blocks(circuit: Circuit, node: Any, ends: Any, edges: Any, seen: Any)
     flat[np.repeat(offset, np.diff(starts)) + keys] = shares
     cuts, blocks = begins.tolist(), []
     for i, (variable, _, _) in enumerate(circuit.atom_slices):
-        block: Any = circuit.input(variable)
         numbers = flat[cuts[i] : cuts[i + 1]].reshape(-1, widths[i])
-        blocks.append(block.with_points(numbers, () if seen is None else seen[i]))
+        values = () if seen is None else seen[i]
+        blocks.append(circuit.input(variable).with_points(numbers, values))
     return blocks
 
 

@@ -855,8 +855,6 @@ def _smallest(mask: int) -> int:
     return (mask & -mask).bit_length()
 
 
-Block = leaves.Input | Inner
-
 Key = tuple[int, ...]
 """A unit wanted at a vtree node: the product of some units of the graph, one if there are none.
 Units come in the order of their leftmost variables."""
@@ -867,7 +865,7 @@ ADVICE = (
 
 def circuit_blocks(
     root: Unit, vtree: Vtree | None = None, smooth: bool = False
-) -> tuple[Vtree, list[Block]]:
+) -> tuple[Vtree, list[leaves.Block]]:
     """The vtree and the blocks of a circuit written as a graph of units.
 
     Products within products are flattened where the vtree asks for it, wide products are split
@@ -976,7 +974,7 @@ class _Builder:
                 self.low.append(min(self.low[j] for j in inputs))
                 self.home.append(reduce(lowest_above, {self.home[j] for j in inputs}))
 
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[leaves.Block]:
         """The blocks, children first."""
         wanted: dict[Key, int] = {(len(self.graph.units) - 1,): 0}
         return from_root(self.vtree, wanted, self._leaf_block, self._inner_block)

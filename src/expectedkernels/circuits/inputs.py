@@ -588,6 +588,8 @@ class Real(Family):
 
 
 Input = Table | Real
+Block = Any
+"""A block of units: input units of a variable, or `Inner` ones, which the place says."""
 
 
 def log_normal(away: Any, variance: Any) -> Any:

@@ -221,7 +221,7 @@ class CircuitOperand:
         components. Several variables are discrete, with as many states, and taken row by row.
         """
         evidence: Any = self.evidence
-        block: Any = self.numbers.input(variables[0])
+        block = self.numbers.input(variables[0])
         if block.cardinality is None:
             column = evidence.column(variables[0])
             n, statement = block.width, np.arange(column.n_statements)

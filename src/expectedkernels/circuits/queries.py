@@ -16,14 +16,14 @@ from expectedkernels.arrays import DEFAULT_MAX_BYTES, as_like, detach, namespace
 from expectedkernels.checks import DataError, EvidenceError, PropertyError, Verdict, check_count
 from expectedkernels.circuits import conditioning
 from expectedkernels.circuits.conditioning import LogValues, evidence_chunks, layers_of, run_shares
-from expectedkernels.circuits.inputs import Input, log_sizes, log_sum_exp, require_range
+from expectedkernels.circuits.inputs import Block, log_sizes, log_sum_exp, require_range
 from expectedkernels.circuits.joint_pass import LIKELIHOODS, JointPass
 from expectedkernels.circuits.operands import CircuitOperand, rows_are_cheaper
 from expectedkernels.data.evidence import Column, Evidence, as_evidence, is_batch
 from expectedkernels.data.schema import Schema
 from expectedkernels.data.tables import as_floats, as_table, is_frame
 from expectedkernels.engine import operations, passes
-from expectedkernels.engine.blocks import Inner, from_leaves
+from expectedkernels.engine.blocks import from_leaves
 from expectedkernels.engine.layers import Layers
 from expectedkernels.engine.operations import States, TensorLayers
 from expectedkernels.engine.passes import Forward, LeafValues
@@ -116,8 +116,7 @@ def _components(circuit: Circuit) -> tuple[Any, Any, Any] | None:
 
     None if there are sums below the root, or inputs that are not normal.
     """
-    n, root = circuit.n_variables, circuit.vtree.root
-    blocks: Any = circuit.blocks
+    n, root, blocks = circuit.n_variables, circuit.vtree.root, circuit.blocks
     if circuit.n_roots != 1 or n == 1 or set(circuit.cardinalities) != {None}:
         return None
 
@@ -203,7 +202,7 @@ def log_likelihood(circuit: Circuit, X: Any) -> Any:
     logs, sign = log_values(circuit, as_evidence(X, circuit.schema, single=False))
     if sign is not None and circuit.is_known_nonnegative:
         logs, sign = namespace(logs).where(sign > 0, logs, -inf), None  # rounding of a zero
-    _refuse_negative(sign)
+    refuse_negative(sign)
     return logs[:, 0] if circuit.n_roots == 1 else logs
 
 
@@ -247,19 +246,8 @@ def require_discrete(
             raise error(f"{what} needs discrete variables. Variable {variable} is real.")
 
 
-def log_partition(circuit: Circuit) -> Any:
-    """See `Circuit.log_partition`."""
-    found = None if circuit.shortcuts is None else circuit.shortcuts.log_values(None)
-    if found is not None:
-        return float(found[0])
-    logs, sign = circuit.operand.cached("partition", lambda: log_values(circuit, None))
-    _refuse_negative(sign)
-    if circuit.n_roots > 1:
-        return logs[0, :]
-    return float(logs[0, 0]) if arrays.is_numpy(circuit.xp) else logs[0, 0]
-
-
-def _refuse_negative(sign: Any) -> None:
+def refuse_negative(sign: Any) -> None:
+    """Raise if a sign is negative."""
     if sign is not None and (to_numpy(sign) < 0).any():
         raise PropertyError(
             "The circuit has a negative value here, so it has no logarithm and is no distribution. "
@@ -298,13 +286,13 @@ def conditioned(circuit: Circuit, evidence: Evidence | None) -> Circuit:
     )
 
 
-def conditional_units(circuit: Circuit, evidence: Evidence | None) -> list[Input | Inner]:
+def conditional_units(circuit: Circuit, evidence: Evidence | None) -> list[Block]:
     """The blocks of a circuit given evidence, unit for unit, every unit scaled to sum to one.
 
     Weights become conditional probabilities, w_si value_i / value_s. Those that are no doubles are
     zero.
     """
-    blocks: list[Any] = list(circuit.blocks)
+    blocks = list(circuit.blocks)
     logs = [log_sizes(block.flat[0]) for block in blocks]
     if evidence is not None:
         for variable in range(circuit.n_variables):
@@ -326,7 +314,7 @@ def normalized_units(
     result, totals = conditioning.normalized_blocks(circuit.vtree, blocks, logs)
     if any((block.flat[0] < 0).any() for block in result):
         logs, sign = log_values(type(circuit)(circuit.vtree, tuple(result)), None)
-        _refuse_negative(sign)
+        refuse_negative(sign)
         rest: Any = logs[0]
         numbers, starts = result[-1].flat
         with np.errstate(over="ignore", invalid="ignore"):
@@ -373,7 +361,7 @@ def require_normalized(circuit: Any, what: str) -> None:
 def require_possible(circuit: Circuit, evidence: Evidence | None) -> Any:
     """The log probabilities of rows of evidence; raises if one is zero."""
     logs, sign = log_values(circuit, evidence)
-    _refuse_negative(sign)
+    refuse_negative(sign)
     refuse_impossible(to_numpy(logs)[:, 0] > -inf, evidence is not None)
     return logs[:, 0]
 
@@ -653,7 +641,7 @@ def require_deterministic(circuit: Circuit, what: str, why: str) -> None:
 def _decided(circuit: Circuit) -> Verdict:
     """See `deterministic`."""
     for variable in circuit.vtree.scope().tolist():
-        block: Any = circuit.input(variable)
+        block = circuit.input(variable)
         several = (block.numbers != 0).sum(axis=1) > 1
         if block.cardinality is None and several.any():
             kind = "normal densities, which" if block.half is None else "densities, which may"
@@ -853,9 +841,8 @@ def _write(
     out[:, circuit.vtree.variable[layer.nodes]] = circuit.atom_names[1][chosen].T
     real = [v for v in circuit.vtree.scope().tolist() if circuit.cardinalities[v] is None]
     for i, variable in enumerate(real):
-        block: Any = circuit.input(variable)
         random = (None, None) if noise is None else (kind[i] for kind in noise)
-        values = block.drawn(out[:, variable].astype(np.intp), *random)
+        values = circuit.input(variable).drawn(out[:, variable].astype(np.intp), *random)
         if evidence is not None:
             column = evidence.column(variable)
             observed = column.values[column.codes[rows]]

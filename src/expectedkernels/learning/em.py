@@ -649,7 +649,7 @@ def _variance_floors(circuit: Circuit, data: Data) -> list[float]:
     """For every vtree node the smallest variance of components there, above that of points."""
     floors = [0.0] * circuit.vtree.n_nodes
     real = [v for v, domain in enumerate(circuit.cardinalities) if domain is None]
-    centres = {v: float(circuit.input(v).mean.mean()) for v in real}  # type: ignore[union-attr]
+    centres = {v: float(circuit.input(v).mean.mean()) for v in real}
     found = data.summed(partial(_moments, centres), add) if real else None
     if found is not None:
         for v, (n, first, second) in zip(real, found.T, strict=True):
