@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from expectedkernels.circuits.joint_pass import JointPass
+from expectedkernels.circuits.operands import JointPass
 from oracles import with_holes
 
 

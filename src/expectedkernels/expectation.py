@@ -21,7 +21,7 @@ from expectedkernels.checks import CircuitError, DataError, PropertyError, SizeE
 from expectedkernels.circuits import operands
 from expectedkernels.circuits.circuit import Circuit, align, vtree_for
 from expectedkernels.circuits.graph import Sum, Unit
-from expectedkernels.circuits.joint_pass import JointPass, array_in
+from expectedkernels.circuits.operands import JointPass, array_in
 from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import TOLERANCE, require_normalized, require_possible
 from expectedkernels.data import evidence as rows_of

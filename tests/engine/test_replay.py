@@ -5,7 +5,7 @@ import pytest
 
 import expectedkernels as ek
 from expectedkernels.arrays import TAPE, Tape, as_like, numbers, to_numpy
-from expectedkernels.circuits import joint_pass
+from expectedkernels.circuits import operands
 from expectedkernels.engine import operations as tensors, replay
 from expectedkernels.kernels import gram
 from expectedkernels.learning import minibatch as epochs
@@ -32,11 +32,11 @@ def played(monkeypatch):
         return result
 
     monkeypatch.setattr(replay, "_capture", capture)
-    for module in (gram, joint_pass, tensors, replay):
+    for module in (gram, operands, tensors, replay):
         monkeypatch.setattr(module, "is_on_gpu", lambda array: not isinstance(array, np.ndarray))
-    for module in (gram, joint_pass, tensors):
+    for module in (gram, operands, tensors):
         monkeypatch.setattr(module, "total_bytes", lambda like: 2**34)
-    for module in (joint_pass, replay, epochs):
+    for module in (operands, replay, epochs):
         monkeypatch.setattr(module, "fits", lambda *of: True)
     return found
 

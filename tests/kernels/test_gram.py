@@ -7,8 +7,7 @@ from scipy.integrate import dblquad, quad
 
 import expectedkernels as ek
 from circuit_oracles import rare
-from expectedkernels.circuits.joint_pass import Tables
-from expectedkernels.circuits.operands import CircuitOperand, InputComponents, PointOperand
+from expectedkernels.circuits.operands import CircuitOperand, InputComponents, PointOperand, Tables
 from expectedkernels.data.evidence import as_evidence
 from expectedkernels.kernels import gram as module
 from expectedkernels.kernels.gram import (

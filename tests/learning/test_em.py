@@ -12,7 +12,7 @@ import expectedkernels as ek
 from assertions import assert_close
 from circuit_oracles import drawn_deterministic, drawn_distribution, sparsified
 from expectedkernels import em, random_circuit
-from expectedkernels.circuits import joint_pass
+from expectedkernels.circuits import operands
 from expectedkernels.data.evidence import as_evidence
 from expectedkernels.learning.em import _by_layers, expected_counts, pattern_counts
 from expectedkernels.learning.training_data import Rows
@@ -356,7 +356,7 @@ def test_values_out_of_range_make_no_difference(monkeypatch, density, always_gat
         monkeypatch.setattr("expectedkernels.learning.em.GATHER_ABOVE", 0)
         monkeypatch.setattr("expectedkernels.learning.em.CHUNK", 100)
     else:
-        monkeypatch.setattr(joint_pass, "LEAST_MARGIN", np.inf)  # logarithms only
+        monkeypatch.setattr(operands, "LEAST_MARGIN", np.inf)  # logarithms only
     same_parameters(fit(p, X, 2), plain)
 
 

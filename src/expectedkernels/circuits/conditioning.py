@@ -13,7 +13,7 @@ from array_api_compat import is_torch_array
 from scipy import sparse
 
 from expectedkernels.arrays import as_like, distinct_sparse_rows, spans, to_numpy
-from expectedkernels.circuits.inputs import TINY, Block, log_sizes
+from expectedkernels.circuits.inputs import TINY, Block, log_sizes, runs
 from expectedkernels.data.evidence import Evidence
 from expectedkernels.engine import passes
 from expectedkernels.engine.blocks import from_leaves, inner_of_edges
@@ -459,14 +459,12 @@ def conditional_blocks(circuit: Circuit, active: ActiveEdges) -> tuple[tuple[Blo
     Distinct units are numbered through. The key of a product is the number of its left unit times
     that of all units of all rows, plus the number of its right one.
     """
-    flat, layers = flat_edges(circuit), circuit.layers
-    n_rows, kept, shares = active.n_rows, active.edges, active.shares
+    flat, layers, n_rows = flat_edges(circuit), circuit.layers, active.n_rows
     every = layers.n_units * n_rows
-    units = active.numbered(flat.units.take(kept))
-    changes = np.concatenate([[True], units[1:] != units[:-1]])
-    begins = np.append(np.flatnonzero(changes), len(units))
+    units = active.numbered(flat.units.take(active.edges))
+    begins = np.append(np.flatnonzero(np.diff(units, prepend=-1)), len(units))
     numbers = np.zeros(every, dtype=np.intp)
-    inputs = flat.inputs.take(kept, axis=1)
+    inputs = flat.inputs.take(active.edges, axis=1)
     inputs = active.numbered(inputs, flat.nodes[inputs])
     limits = [*(layer.start * n_rows for layer in layers.layers), every]
     cuts = np.searchsorted(units, limits).tolist()
@@ -478,7 +476,7 @@ def conditional_blocks(circuit: Circuit, active: ActiveEdges) -> tuple[tuple[Blo
     for number, layer in enumerate(layers.layers):
         a, b = row_cuts[number : number + 2]
         start, stop = cuts[number : number + 2]
-        keys, share, starts = active.keys, shares[start:stop], begins[a : b + 1] - start
+        keys, share, starts = active.keys, active.shares[start:stop], begins[a : b + 1] - start
         if number:
             left, right = numbers.take(inputs[:, start:stop])
             keys = left * every + right
@@ -491,18 +489,17 @@ def conditional_blocks(circuit: Circuit, active: ActiveEdges) -> tuple[tuple[Blo
         some, place = distinct_sparse_rows(starts, keys, share)
         numbers[own] = place + first
         if len(some) < len(own):  # edges of those that stay
-            sizes = (starts[1:] - starts[:-1])[some]
-            ends = np.concatenate([[0], np.cumsum(sizes)])
-            edges = np.arange(ends[-1]) + np.repeat(starts[some] - ends[:-1], sizes)
-            keys, share, starts = keys[edges], share[edges], ends
+            sizes = np.diff(starts)[some]
+            kept = runs(starts[some], sizes)[1]
+            keys, share, starts = keys[kept], share[kept], np.append(0, np.cumsum(sizes))
         node = layer.node_of_unit[own[some] // n_rows - layer.start]
         ends = np.searchsorted(node, np.arange(len(layer.nodes) + 1))
         firsts[layer.nodes], counts[layer.nodes] = first + ends[:-1], np.diff(ends)
+        edges = starts, keys, share
         if number:
-            own = starts, keys, share
-            made = _inner_blocks(vtree, layer, node, ends, own, firsts, counts, every)
+            made = _inner_blocks(vtree, layer, node, ends, edges, firsts, counts, every)
         else:
-            made = _input_blocks(circuit, node, ends, (starts, keys, share), active.seen)
+            made = _input_blocks(circuit, ends, edges, active.seen)
         for i, block in zip(layer.nodes.tolist(), made, strict=True):
             blocks[i] = block
         first += len(some)
@@ -510,18 +507,14 @@ def conditional_blocks(circuit: Circuit, active: ActiveEdges) -> tuple[tuple[Blo
     return tuple(blocks), roots if active.first is None else roots[active.first[-1]]
 
 
-def _input_blocks(circuit: Circuit, node: Any, ends: Any, edges: Any, seen: Any) -> list[Any]:
-    """The blocks of every leaf, given the leaf of every unit, and starts, atoms and shares."""
+def _input_blocks(circuit: Circuit, ends: Any, edges: Any, seen: Any) -> list[Any]:
+    """The blocks of leaves, given the ends of their units, and starts, atoms and shares."""
     (starts, keys, shares), first_atom = edges, _atom_starts(circuit.layers.layers[0], seen)
-    widths = np.diff(first_atom)
-    begins = np.concatenate([[0], np.cumsum(np.diff(ends) * widths)])
-    # where the row of every unit begins, less the first atom of its node
-    offset = begins[node] + (np.arange(len(node)) - ends[node]) * widths[node] - first_atom[node]
-    flat = np.zeros(begins[-1])
-    flat[np.repeat(offset, np.diff(starts)) + keys] = shares
-    cuts, blocks = begins.tolist(), []
+    rows, blocks = np.repeat(np.arange(len(starts) - 1), np.diff(starts)), []
     for i, (variable, _, _) in enumerate(circuit.atom_slices):
-        numbers = flat[cuts[i] : cuts[i + 1]].reshape(-1, widths[i])
+        own = slice(starts[ends[i]], starts[ends[i + 1]])
+        numbers = np.zeros((ends[i + 1] - ends[i], first_atom[i + 1] - first_atom[i]))
+        numbers[rows[own] - ends[i], keys[own] - first_atom[i]] = shares[own]
         values = () if seen is None else seen[i]
         blocks.append(circuit.input(variable).with_points(numbers, values))
     return blocks

@@ -14,11 +14,9 @@ import numpy as np
 from expectedkernels import arrays
 from expectedkernels.arrays import DEFAULT_MAX_BYTES, as_like, detach, namespace, spans, to_numpy
 from expectedkernels.checks import DataError, EvidenceError, PropertyError, Verdict, check_count
-from expectedkernels.circuits import conditioning
+from expectedkernels.circuits import conditioning, operands
 from expectedkernels.circuits.conditioning import LogValues, evidence_chunks, layers_of, run_shares
 from expectedkernels.circuits.inputs import Block, log_sizes, log_sum_exp, require_range
-from expectedkernels.circuits.joint_pass import LIKELIHOODS, JointPass
-from expectedkernels.circuits.operands import CircuitOperand, rows_are_cheaper
 from expectedkernels.data.evidence import Column, Evidence, as_evidence, is_batch
 from expectedkernels.data.schema import Schema
 from expectedkernels.data.tables import as_floats, as_table, is_frame
@@ -47,7 +45,7 @@ def by_rows(circuit: Circuit, evidence: Evidence | None) -> bool:
         return True
     real = None in circuit.cardinalities
     watched = layers.n_units + layers.n_atoms if real else layers.n_watched
-    return rows_are_cheaper(
+    return operands.rows_are_cheaper(
         layers, evidence.n_rows, lambda: evidence.patterns(circuit.vtree).count, watched
     )
 
@@ -182,8 +180,8 @@ def _swept_logs(circuit: Circuit, evidence: Any) -> tuple[Any, Any]:
 
     In halves if it is too large, or a few rows are out of range.
     """
-    side = CircuitOperand(circuit, evidence)
-    joint, n = JointPass((side,), LIKELIHOODS), side.n_rows or 1
+    side = operands.CircuitOperand(circuit, evidence)
+    joint, n = operands.JointPass((side,), operands.LIKELIHOODS), side.n_rows or 1
     result = None if n > 1 and joint.n_bytes > DEFAULT_MAX_BYTES else joint.values()
     if result is None:
         halves = (_swept_logs(circuit, evidence.rows(half)) for half in spans(n, (n + 1) // 2))

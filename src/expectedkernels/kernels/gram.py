@@ -16,8 +16,7 @@ from scipy import sparse
 from expectedkernels import arrays
 from expectedkernels.arrays import as_like, detach, has_gradient, is_on_gpu, namespace, spans, take
 from expectedkernels.checks import KernelError
-from expectedkernels.circuits.joint_pass import JointPass, Tables, array_in
-from expectedkernels.circuits.operands import InputComponents, PointOperand
+from expectedkernels.circuits.operands import InputComponents, JointPass, PointOperand, Tables
 from expectedkernels.circuits.queries import log_values
 from expectedkernels.engine import scaled
 from expectedkernels.engine.blocks import Inner, at_nodes, from_leaves, inner, side_by_side
@@ -398,7 +397,7 @@ def gram(
         found.data[at] = piece.data
         if piece.scale is not None:
             found.scale[at] = piece.scale
-    like = next(array_in(x.circuit) for x in axes if not isinstance(x, PointOperand))
+    like = next(x.circuit.blocks[0].numbers for x in axes if not isinstance(x, PointOperand))
     return found or scaled.Scaled(as_like(np.zeros(shape), like), None)
 
 

@@ -20,8 +20,7 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.conditioning import certain, evidence_chunks, layers_of, observed
 from expectedkernels.circuits.graph import Unit
 from expectedkernels.circuits.inputs import Real
-from expectedkernels.circuits.joint_pass import LIKELIHOODS, JointPass
-from expectedkernels.circuits.operands import ENTRY, CircuitOperand
+from expectedkernels.circuits.operands import ENTRY, LIKELIHOODS, CircuitOperand, JointPass
 from expectedkernels.circuits.queries import conditional_units, refuse_signed
 from expectedkernels.data.chunks import StreamLike, WeightsLike, naming
 from expectedkernels.data.evidence import Column, Evidence, EvidenceLike

@@ -13,8 +13,7 @@ from scipy import sparse
 
 from expectedkernels import arrays, checks
 from expectedkernels.circuits.circuit import Circuit, renumbered
-from expectedkernels.circuits.joint_pass import array_in
-from expectedkernels.circuits.operands import CircuitOperand, PointOperand
+from expectedkernels.circuits.operands import CircuitOperand, PointOperand, array_in
 from expectedkernels.data.evidence import as_points
 from expectedkernels.engine.replay import steady_step
 from expectedkernels.engine.scaled import Scaled, contracted
