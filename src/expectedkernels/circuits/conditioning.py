@@ -64,8 +64,7 @@ def evidence_chunks(
         yield slice(0, 1), evidence
         return
     for rows in chunks(layers, evidence.n_rows, max_bytes, values_only=values_only):
-        whole = rows.stop - rows.start == evidence.n_rows
-        yield rows, evidence if whole else evidence.rows(rows)
+        yield rows, evidence.rows(rows)
 
 
 def observed(circuit: Circuit, layers: Layers, evidence: Evidence | None) -> LeafValues:

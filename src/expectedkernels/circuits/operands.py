@@ -109,10 +109,8 @@ class InputComponents:
 
     def sent(self, like: Any) -> InputComponents:
         """The atoms in the library and on the device of an array."""
-        arrays = (self.mean, self.variance, self.half)
-        return InputComponents(
-            self.cardinality, *(x if x is None else as_like(x, like) for x in arrays)
-        )
+        parts = (self.mean, self.variance, self.half)
+        return InputComponents(self.cardinality, *(as_like(x, like) for x in parts))
 
     def taken(self, chosen: Any) -> InputComponents:
         """Some of the components of a real variable."""
@@ -312,14 +310,8 @@ class PointOperand:
 
     def atoms(self, variable: int) -> InputComponents:
         """The atoms of a variable."""
-        return self._atoms[variable]
-
-    @cached_property
-    def _atoms(self) -> list[InputComponents]:
-        pairs = zip(self.domains, (values for values, _ in self.columns), strict=True)
-        return [
-            InputComponents(n, *(() if n is not None else (x, np.zeros_like(x)))) for n, x in pairs
-        ]
+        n, (values, _) = self.domains[variable], self.columns[variable]
+        return InputComponents(n, *((values, np.zeros_like(values)) if n is None else ()))
 
     def index(self, variables: Sequence[int], uniform: bool) -> Any:
         """The atoms of variables at all points, or (of one) at its distinct values."""
@@ -357,8 +349,10 @@ class AxisSize(NamedTuple):
     set_up: float = 0.0
 
 
-def axis_size(axis: Operand | Side, found: Patterns | None = None) -> AxisSize:
+def axis_size(axis: AxisSize | Operand | Side, found: Patterns | None = None) -> AxisSize:
     """The size of an operand, or of a side with its patterns."""
+    if isinstance(axis, AxisSize):
+        return axis
     if isinstance(axis, PointOperand):
         ones, found = np.ones(axis.vtree.n_nodes), axis.batch
         single = AxisSize(ones, ones, 0.0 * ones, 0.0 * ones, 1)
@@ -469,24 +463,21 @@ def choose(axes: tuple[AxisSize | Side, AxisSize | Side], width: int = 1) -> Str
         return Strategy(tuple("rows" if i in sides else None for i in range(2)))
     n_nodes = first.vtree.n_nodes
     known: list[dict[str | None, AxisSize]] = [
-        {} if i in sides else {None: x if isinstance(x, AxisSize) else axis_size(x)}
-        for i, x in enumerate(axes)
+        {} if i in sides else {None: axis_size(x)} for i, x in enumerate(axes)
     ]
     least = {
-        "rows": -1.0,
+        "rows": 0.0,
         "patterns": SMALL + n_nodes * (NODE_COST + PATTERN_COST),
-        "conditionals": n_nodes * CONDITION_COST,
+        "conditionals": max(SMALL, n_nodes * CONDITION_COST),
     }
     costs: dict[tuple[str | None, ...], float] = {}
     for form, worth in least.items():
         for i, side in sides.items():
-            if form == "rows" or min(costs.values()) > worth:
+            if min(costs.values(), default=inf) > worth:
                 known[i].update(_size_in(form, side.model, side.given))
         for forms in product(*known):
             if forms not in costs:
                 costs[forms] = joint_cost(known[0][forms[0]], known[1][forms[1]], width)
-        if min(costs.values()) <= SMALL:
-            break
     best = min(costs, key=costs.__getitem__)
     return Strategy(best, costs.pop(best), costs)
 
@@ -736,12 +727,11 @@ class JointPass:
     def _leaf_at(self, variable: int, mode: str) -> tuple[NodeValues, bool]:
         """The same of one variable, without the first axis."""
         value, clamped = self._leaf([variable], mode)
-        scale = value.scale
-        if scale is not None:
+        value.data, value.sign = value.data[0], None if value.sign is None else value.sign[0]
+        if value.scale is not None:
             shape = value.data.shape[value.data.ndim - len(self.batched) :]
-            scale = namespace(scale).broadcast_to(scale[0], shape)
-        sign = None if value.sign is None else value.sign[0]
-        return NodeValues(value.data[0], scale, sign, value.low, value.high), clamped
+            value.scale = namespace(value.scale).broadcast_to(value.scale[0], shape)
+        return value, clamped
 
     def values(self) -> Scaled | None:
         """The values of all roots and rows; None if those of a few rows are out of range."""
@@ -770,7 +760,7 @@ class JointPass:
         root, _ = self._plain("logs")
         xp, finite = namespace(root.data), root.data > -inf
         sign = xp.astype(finite, root.data.dtype) if root.sign is None else root.sign
-        return Scaled(sign, xp.where(finite, root.data, xp.zeros_like(root.data)))
+        return Scaled(sign, xp.where(finite, root.data, 0.0 * sign))
 
     def _plain(self, mode: str) -> tuple[NodeValues, bool]:
         if self.by_layers:
@@ -894,11 +884,7 @@ def _scaled(root: NodeValues) -> Scaled:
     """The values of all roots and rows as mantissas and log-scales."""
     if root.scale is None:
         return Scaled(root.data, None)
-    shape = (*[1] * (root.data.ndim - root.scale.ndim), *root.scale.shape)
-    scale = root.scale.reshape(shape)
-    if scale.shape != root.data.shape:
-        scale = namespace(root.data).broadcast_to(scale, root.data.shape)
-    return Scaled(root.data, scale)
+    return Scaled(root.data, namespace(root.data).broadcast_to(root.scale, root.data.shape))
 
 
 def _agree(one: Scaled, other: Scaled) -> Any:

@@ -16,6 +16,7 @@ from expectedkernels.arrays import DEFAULT_MAX_BYTES, as_like, detach, namespace
 from expectedkernels.checks import DataError, EvidenceError, PropertyError, Verdict, check_count
 from expectedkernels.circuits import conditioning, operands
 from expectedkernels.circuits.conditioning import LogValues, evidence_chunks, layers_of, run_shares
+from expectedkernels.circuits.graph import show
 from expectedkernels.circuits.inputs import Block, log_sizes, log_sum_exp, require_range
 from expectedkernels.data.evidence import Column, Evidence, as_evidence, is_batch
 from expectedkernels.data.schema import Schema
@@ -654,25 +655,21 @@ def _decided(circuit: Circuit) -> Verdict:
         if vtree.is_leaf(node):
             overlaps[node] = block.overlaps(block)
             continue
-        overlap: Any = True
-        for child, index in zip((vtree.left[node], vtree.right[node]), block.inputs, strict=True):
-            overlap = overlap & overlaps[child][np.ix_(index, index)]
-            overlaps[child] = None
-        overlaps[node] = overlap
+        (a, b), left, right = block.inputs, vtree.left[node], vtree.right[node]
+        overlap = overlaps[left][np.ix_(a, a)] & overlaps[right][np.ix_(b, b)]
+        overlaps[left], overlaps[right], overlaps[node] = None, None, overlap
         if block.weights is None:
             continue
         takes = abs(block.csr.sign())
         overlaps[node] = takes @ (takes @ overlap.astype(np.float64)).T > 0
         np.fill_diagonal(overlap, False)
-        clashes = (takes @ overlap.astype(np.float64)) * takes.toarray()
-        if clashes.any():
-            unit = int(np.flatnonzero(clashes.any(axis=1))[0])
-            first = int(np.flatnonzero(clashes[unit])[0])
+        clashes = np.argwhere((takes @ overlap.astype(np.float64)) * takes.toarray())
+        if len(clashes):
+            unit, first = clashes[0].tolist()
             inputs = takes.indices[takes.indptr[unit] : takes.indptr[unit + 1]]
-            second = int(inputs[np.flatnonzero(overlap[first, inputs])[0]])
-            scope = vtree.scope(node).tolist()
-            shown = ", ".join(map(str, scope[:8])) + (", ..." if len(scope) > 8 else "")
-            where = f"sum unit {unit} at vtree node {node} (variables {{{shown}}})"
+            second = int(inputs[overlap[first, inputs]][0])
+            scope = show(sum(1 << v for v in vtree.scope(node).tolist()))
+            where = f"sum unit {unit} at vtree node {node} (variables {scope})"
             pair = f"inputs {first} and {second} with overlapping supports"
             return Verdict(False, f"{where} has {pair}")
     return Verdict(True, "no two inputs of any sum unit overlap")
@@ -775,8 +772,7 @@ def _write_samples(
         first = part.start // n
         for some in conditioning.chunks(passed, -(-part.stop // n) - first, per_row=1 + n // MANY):
             rows = slice(first + some.start, first + some.stop)
-            whole = evidence is None or rows.stop - rows.start == n_rows
-            given = evidence if whole else evidence.rows(rows)  # type: ignore[union-attr]
+            given = None if evidence is None else evidence.rows(rows)
             forward = conditioning.all_values(circuit, layers, given, work)
             possible[rows] = to_numpy(forward.possible)
             refuse_impossible(possible, evidence is not None)

@@ -191,6 +191,8 @@ class Evidence:
 
     def rows(self, chosen: Any) -> Evidence:
         """Some of the rows: a slice, or an array of their numbers."""
+        if isinstance(chosen, slice) and chosen == slice(0, self.n_rows):
+            return self
         if self.values is not None:
             return Evidence(self.domains, self.values[chosen])
         columns = [self.column(v).taken(chosen) for v in range(len(self.domains))]
