@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
-from itertools import chain
 from operator import attrgetter, methodcaller
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
@@ -99,11 +98,6 @@ class Circuit:
         vars(circuit).update(named, vtree=vtree, _cut=cut, is_on_host=True, shortcuts=shortcuts)
         return circuit
 
-    @property
-    def is_deferred(self) -> bool:
-        """Whether the blocks have not been made yet."""
-        return "blocks" not in vars(self)
-
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
@@ -179,7 +173,7 @@ class Circuit:
         """The circuit with the names and states of a schema."""
         if (schema.names, schema.states) == (self.names, self.states):
             return self
-        if self.is_deferred or self.shortcuts is not None:
+        if "blocks" not in vars(self) or self.shortcuts is not None:
             return self.deferred(self.vtree, schema, lambda: self.blocks, self.shortcuts)
         return replace(self, names=schema.names, states=schema.states)
 
@@ -200,15 +194,11 @@ class Circuit:
 
     def input(self, variable: int) -> Block:
         """The block of input units of a variable."""
-        return self._inputs[variable]
-
-    @cached_property
-    def _inputs(self) -> list[Any]:
-        return [self.blocks[self.vtree.leaf(v)] for v in range(self.n_variables)]
+        return self.blocks[self.vtree.leaf(variable)]
 
     @cached_property
     def _counts(self) -> tuple[int, int, int]:
-        units, edges, parameters = map(sum, zip(*self._each("sizes"), strict=True))
+        units, edges, parameters = np.sum([block.sizes for block in self.blocks], axis=0).tolist()
         return units, edges, parameters
 
     @property
@@ -249,10 +239,6 @@ class Circuit:
         """The units layer by layer, for forward and backward passes, on the CPU."""
         return circuit_layers(self.vtree, self.blocks, self.operand.bounds)
 
-    def _each(self, name: str) -> list[Any]:
-        """An attribute of all blocks."""
-        return list(map(attrgetter(name), self.blocks))
-
     @cached_property
     def atom_names(self) -> tuple[Any, Any]:
         """The variable of every atom of the lowest layer, and its number there (its state)."""
@@ -282,7 +268,7 @@ class Circuit:
     @cached_property
     def _arrays(self) -> list[Any]:
         """The arrays of numbers of all blocks."""
-        return [x for x in chain.from_iterable(self._each("arrays")) if x is not None]
+        return [x for block in self.blocks for x in block.arrays if x is not None]
 
     @cached_property
     def is_on_host(self) -> bool:
