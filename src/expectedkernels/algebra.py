@@ -99,9 +99,8 @@ def marginalize(f: Circuit, variables: VariablesLike) -> Circuit:
             roots = np.exp(totals)
         require_range(roots, len(roots), roots, *MARGINAL)
         normalised = Circuit.from_blocks(f.vtree, blocks).with_schema(f.schema)
-        result = with_root_weights(
-            marginalize(normalised, sorted(gone)), np.diag(roots), MARGINAL[0]
-        )
+        rest = marginalize(normalised, sorted(gone))
+        result = with_root_weights(rest, np.diag(roots), MARGINAL[0])
     return replace(result, nonnegative=f.nonnegative)
 
 
@@ -321,9 +320,7 @@ def multiply(f: Circuit, g: Circuit, normalize: bool = False) -> Circuit | tuple
     used = np.count_nonzero(np.concatenate(logs) > -np.inf)
     log_z: Any = None
     if normalize:
-        if inputs.in_range(
-            numbers, used, np.abs(numbers)
-        ):  # equal units merge before they are rounded
+        if inputs.in_range(numbers, used, np.abs(numbers)):  # merge what is equal, then round
             blocks = list(Circuit.from_blocks(f.vtree, blocks).blocks)
             logs = [log_sizes(block.flat[0]) for block in blocks]
         blocks, log_z = queries.normalized_units(f, blocks, logs)

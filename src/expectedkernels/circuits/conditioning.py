@@ -287,9 +287,8 @@ def all_values(
     Those of clamped values are right for what flows through the root unless they must be `exact`.
     """
     if layers is not None:
-        forward = passes.forward(
-            layers, observed(circuit, layers, evidence), work, values_only=exact
-        )
+        atoms = observed(circuit, layers, evidence)
+        forward = passes.forward(layers, atoms, work, values_only=exact)
         if not forward.has_clamped or (not exact and certain(forward).all()):
             return forward
     return forward_logs(circuit, evidence)
@@ -544,8 +543,6 @@ def _inner_blocks(
     for i in range(len(layer.nodes)):
         products, some = slice(cuts[i], cuts[i + 1]), slice(stops[i], stops[i + 1])
         own = rows[some] - units[i], columns[some] - cuts[i], shares[some]
-        n_units = units[i + 1] - units[i]
-        blocks.append(
-            inner_of_edges(left[products], right[products], own, n_units, n_left[i], n_right[i])
-        )
+        sizes = units[i + 1] - units[i], n_left[i], n_right[i]
+        blocks.append(inner_of_edges(left[products], right[products], own, *sizes))
     return blocks

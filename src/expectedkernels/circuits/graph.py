@@ -49,9 +49,8 @@ def evaluate(graph: Graph, X: Array) -> tuple[list[Array], list[Array]]:
             log, sign = np.stack([logs[j] for j in inputs]), np.stack([signs[j] for j in inputs])
             if unit.kind == "sum":
                 weights = unit.weights[:, None]  # type: ignore[attr-defined]
-                log, sign = leaves.log_sum_exp(
-                    log + leaves.log_sizes(weights), 0, np.sign(weights) * sign
-                )
+                log = log + leaves.log_sizes(weights)
+                log, sign = leaves.log_sum_exp(log, 0, np.sign(weights) * sign)
             else:
                 log, sign = log.sum(axis=0), sign.prod(axis=0)
         logs.append(log)
@@ -858,9 +857,7 @@ def _smallest(mask: int) -> int:
 Key = tuple[int, ...]
 """A unit wanted at a vtree node: the product of some units of the graph, one if there are none.
 Units come in the order of their leftmost variables."""
-ADVICE = (
-    "sums within sums are multiplied out, so write it with numbers that differ less from each other"
-)
+ADVICE = "sums within sums are multiplied out: use numbers that differ less from each other"
 
 
 def circuit_blocks(
@@ -1084,9 +1081,8 @@ class _Builder:
                 entries.append((row, first.setdefault(key, len(first)), weight))
         block: leaves.Input
         if card is not None:
-            block = leaves.Table(
-                np.stack([units[i[0]].probs if i else np.ones(card) for i in first])
-            )
+            tables = [units[i[0]].probs if i else np.ones(card) for i in first]
+            block = leaves.Table(np.stack(tables))
         else:
             means, variances = (np.array(numbers) for numbers in zip(*first, strict=True))
             block = leaves.Real(np.eye(len(first)), means, variances)

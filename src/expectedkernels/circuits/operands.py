@@ -148,7 +148,7 @@ class CircuitOperand:
     def __reduce__(self) -> tuple[Any, ...]:
         return CircuitOperand, (self.model, self.given, self.form)
 
-    def in_form(self, form: str) -> CircuitOperand:
+    def in_form(self, form: str | None) -> CircuitOperand:
         """The side in another form."""
         return CircuitOperand(self.model, self.given, form)
 
@@ -412,12 +412,9 @@ def mean_reach(circuit: Circuit, evidence: Evidence) -> Any:
     units, products = flat.units[reached.edges], flat.products[reached.edges]
     node = flat.nodes[units]
     distinct = [np.unique(reached.numbered(x), return_index=True)[1] for x in (units, products)]
-    sizes = np.stack(
-        [
-            np.bincount(x, minlength=len(circuit.blocks)) / evidence.patterns(circuit.vtree).count
-            for x in (*(node[which] for which in distinct), node)
-        ]
-    )
+    count = evidence.patterns(circuit.vtree).count
+    found = [*(node[which] for which in distinct), node]
+    sizes = np.stack([np.bincount(x, minlength=len(count)) / count for x in found])
     sizes[1:, layers.layers[0].nodes] = 0.0
     for layer in layers.layers[1:]:
         sizes[2, layer.nodes[: layer.n_passed_nodes]] = 0.0
@@ -507,9 +504,8 @@ def _size_in(form: str, circuit: Circuit, evidence: Evidence) -> dict[str | None
 def evidence_operand(circuit: Circuit, evidence: Evidence, n_other: int) -> CircuitOperand:
     """The cheapest side for a circuit given evidence, against `n_other` rows."""
     other = distinct_rows_size(circuit.vtree.n_nodes, n_other)
-    return CircuitOperand(
-        circuit, evidence, choose((CircuitOperand(circuit, evidence), other)).forms[0]
-    )
+    own = CircuitOperand(circuit, evidence)
+    return own.in_form(choose((own, other)).forms[0])
 
 
 LARGE_NODE = 2**14

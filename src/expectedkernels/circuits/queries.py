@@ -279,9 +279,7 @@ def conditioned(circuit: Circuit, evidence: Evidence | None) -> Circuit:
     refuse_impossible(np.atleast_1d(values.possible), evidence is not None, NO_SUM)
     active = conditioning.active_edges_in(circuit, values)
     return circuit.deferred(
-        circuit.vtree,
-        circuit.schema,
-        lambda: conditioning.conditional_blocks(circuit, active)[0],
+        circuit.vtree, circuit.schema, lambda: conditioning.conditional_blocks(circuit, active)[0]
     )
 
 
@@ -477,9 +475,7 @@ def marginals(circuit: Circuit, evidence: Any = None) -> Marginals:
         return Marginals(empty, circuit.schema)
     result = None if circuit.shortcuts is None else circuit.shortcuts.marginals(read)
     if circuit.has_gradients:
-        require_discrete(
-            circuit, "A list of marginals with gradients (circuit.to('numpy') has none)"
-        )
+        require_discrete(circuit, "A list of marginals with gradients (to('numpy') has none)")
         rows = read or _nothing_observed(circuit)
         require_possible(circuit, rows)
         result = [states_with_gradients(circuit, rows, v) for v in range(len(domains))]
@@ -606,9 +602,8 @@ def _log_at_atoms(circuit: Circuit, evidence: Evidence | None, exact: bool) -> A
     layers, n = circuit.layers, 1 if evidence is None else evidence.n_rows
     result, possible = np.empty((n, layers.n_atoms)), np.ones(n, dtype=np.bool_)
     for rows in spans(n, max(1, passes.chunk_rows(layers) // conditioning.COPIES)):
-        forward = conditioning.forward_logs(
-            circuit, None if evidence is None else evidence.rows(rows)
-        )
+        some = None if evidence is None else evidence.rows(rows)
+        forward = conditioning.forward_logs(circuit, some)
         possible[rows] = forward.possible
         terms = passes.backward_over(conditioning.LOGS, layers, forward.weights, forward.values)
         if not exact:

@@ -137,9 +137,8 @@ class Column:
     def taken(self, rows: Any) -> Column:
         """What some of the rows say."""
         used, codes = np.unique(self.codes[rows], return_inverse=True)
-        weights, values, logs = (
-            None if x is None else x[used] for x in (self.weights, self.values, self.logs)
-        )
+        given = self.weights, self.values, self.logs
+        weights, values, logs = (None if x is None else x[used] for x in given)
         return Column(weights, values, codes.reshape(-1), logs)
 
 
