@@ -14,7 +14,7 @@ from scipy import sparse
 
 from expectedkernels.arrays import as_like, distinct_sparse_rows, spans, to_numpy
 from expectedkernels.circuits.inputs import TINY, Block, log_sizes, runs
-from expectedkernels.data.evidence import Evidence
+from expectedkernels.data.evidence import Column, Evidence
 from expectedkernels.engine import passes
 from expectedkernels.engine.blocks import from_leaves, inner_of_edges
 from expectedkernels.engine.layers import LEAST_MARGIN, Edges, Layer, Layers
@@ -206,11 +206,15 @@ def atom_logs(circuit: Circuit, evidence: Evidence, modes: bool = False) -> Any:
     if evidence.values is not None and set(circuit.cardinalities) != {None}:
         logs = log_sizes(state_values(circuit, evidence.values).reshape(logs.shape))
     for variable, first, stop in circuit.atom_slices:
-        column = evidence.column_of_values(variable)
-        if column is not None:
-            block = circuit.input(variable)
-            column_logs = block.log_modes(column) if modes else block.log_weights(column)
-            logs[first:stop] = column_logs[:, column.codes]
+        if evidence.values is None:
+            column = evidence.column(variable)
+        elif circuit.cardinalities[variable] is None:  # equal values apart
+            column = Column(None, evidence.values[:, variable], slice(None))
+        else:
+            continue
+        block = circuit.input(variable)
+        column_logs = block.log_modes(column) if modes else block.log_weights(column)
+        logs[first:stop] = column_logs[:, column.codes]
     return logs
 
 
@@ -276,22 +280,18 @@ class Flat:
 
 
 def all_values(
-    circuit: Circuit,
-    layers: Layers | None,
-    evidence: Evidence | None,
-    work: Any = None,
-    exact: bool = False,
+    circuit: Circuit, evidence: Evidence | None, work: Any = None, exact: bool = False
 ) -> Forward | LogValues:
     """The values of all units, as logarithms where plain numbers cannot tell.
 
     Those of clamped values are right for what flows through the root unless they must be `exact`.
     """
-    if layers is not None:
-        atoms = observed(circuit, layers, evidence)
+    if (layers := layers_of(circuit)) is not None:
+        atoms = observed(circuit.host, layers, evidence)
         forward = passes.forward(layers, atoms, work, values_only=exact)
         if not forward.has_clamped or (not exact and certain(forward).all()):
             return forward
-    return forward_logs(circuit, evidence)
+    return forward_logs(circuit.host, evidence)
 
 
 def certain(forward: Forward) -> Any:
@@ -370,7 +370,7 @@ def active_edges(circuit: Circuit, evidence: Evidence, alike: bool = True) -> Ac
     """
     patterns = evidence.patterns(circuit.vtree, *(() if alike else (evidence.n_rows,)))
     first = None if patterns.is_uniform else patterns.first_rows(circuit.vtree)
-    values = all_values(circuit, layers_of(circuit), evidence, exact=True)
+    values = all_values(circuit, evidence, exact=True)
     active = active_edges_in(circuit, values, first)
     return _at_points(circuit, evidence, active) if None in circuit.cardinalities else active
 

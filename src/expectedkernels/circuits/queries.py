@@ -275,7 +275,7 @@ def conditioned(circuit: Circuit, evidence: Evidence | None) -> Circuit:
         units = conditional_units(circuit, evidence)
         result = type(circuit).from_blocks(circuit.vtree, units).with_schema(circuit.schema)
         return replace(result, nonnegative=circuit.nonnegative)
-    values = conditioning.all_values(circuit, layers_of(circuit), evidence, exact=True)
+    values = conditioning.all_values(circuit, evidence, exact=True)
     refuse_impossible(np.atleast_1d(values.possible), evidence is not None, NO_SUM)
     active = conditioning.active_edges_in(circuit, values)
     return circuit.deferred(
@@ -757,18 +757,16 @@ def _write_samples(
 
     Random numbers are drawn node by node from the root down, for all samples at once.
     """
-    n_rows = 1 if evidence is None else evidence.n_rows
-    possible = np.ones(n_rows, dtype=np.bool_)
-    layers = layers_of(circuit)
-    circuit = circuit.host
-    passed = circuit.layers if layers is None else layers
+    possible = np.ones(1 if evidence is None else evidence.n_rows, dtype=np.bool_)
+    host, layers = circuit.host, layers_of(circuit)
+    passed = host.layers if layers is None else layers
     work = operations.Workspace(passed.like)
-    for part, noise in _noises(circuit, generator, len(out)):
+    for part, noise in _noises(host, generator, len(out)):
         first = part.start // n
         for some in conditioning.chunks(passed, -(-part.stop // n) - first, per_row=1 + n // MANY):
             rows = slice(first + some.start, first + some.stop)
             given = None if evidence is None else evidence.rows(rows)
-            forward = conditioning.all_values(circuit, layers, given, work)
+            forward = conditioning.all_values(circuit, given, work)
             possible[rows] = to_numpy(forward.possible)
             refuse_impossible(possible, evidence is not None)
             start, stop = max(part.start, rows.start * n), min(part.stop, rows.stop * n)
@@ -776,7 +774,7 @@ def _write_samples(
             own = [x[:, start - part.start : stop - part.start] for x in noise]
             choose = partial(_drawn_edges, forward, row_of, own[0])
             chosen = descend(forward.layers, stop - start, choose)
-            _write(circuit, given, chosen, own[1:], row_of, out[start:stop])
+            _write(host, given, chosen, own[1:], row_of, out[start:stop])
 
 
 def _noises(circuit: Circuit, generator: Any, n: int) -> Iterator[tuple[slice, list[Any]]]:

@@ -170,14 +170,6 @@ class Evidence:
             self._columns[variable] = _column(self.values[:, variable], self.domains[variable])
         return self._columns[variable]
 
-    def column_of_values(self, variable: int) -> Column | None:
-        """What the rows say of a variable, equal values apart; None if it is a state, or any."""
-        if self.values is None:
-            return self.column(variable)
-        if self.domains[variable] is not None:
-            return None
-        return Column(None, self.values[:, variable], slice(None))
-
     def state_weights(self, variables: Sequence[int]) -> Any:
         """Weights of the states of discrete variables, (variables, rows, cardinality)."""
         if self.values is None:
