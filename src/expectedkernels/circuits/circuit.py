@@ -870,17 +870,14 @@ def merge_equal(vtree: Vtree, blocks: Sequence[Any]) -> list[Block]:
 
 def _merge_columns(weights: Any, alive: Any, column: Any, n: int) -> Any:
     """Add up the columns of products that became one, and drop those that became zero."""
-    if sparse.issparse(weights):
-        csr = weights[:, np.flatnonzero(alive)]
-        merged = sparse.csr_array((csr.data, column[csr.indices], csr.indptr), (csr.shape[0], n))
+    places = np.flatnonzero(alive)
+    entries = np.ones(len(places)), column, np.arange(len(places) + 1)
+    with np.errstate(over="ignore", invalid="ignore"):  # refused below, with words
+        merged = weights[:, places] @ sparse.csr_array(entries, (len(places), n))
+    if sparse.issparse(merged):
         merged.sum_duplicates()
         merged.eliminate_zeros()
-        numbers = merged.data
-    else:
-        merged = numbers = np.zeros((weights.shape[0], n))
-        with np.errstate(over="ignore"):  # refused below, with words
-            np.add.at(merged.T, column, weights.T[alive])
-    if not np.isfinite(numbers).all():
+    if not np.isfinite(merged.data if sparse.issparse(merged) else merged).all():
         raise checks.CircuitError(
             "Weights of equal products of a sum unit add up to a number that is too large for a "
             "double. Scale the weights down."
