@@ -190,7 +190,7 @@ def product_parts(f: Circuit, g: Circuit, roots: Pairs) -> list[Part]:
         left_pairs, left_index = distinct_pairs(own_left[a], other_left[b], left.shape)
         right_pairs, right_index = distinct_pairs(own_right[a], other_right[b], right.shape)
         n_units = len(pairs[0])
-        starts = np.concatenate([[0], np.cumsum(np.bincount(unit, minlength=n_units))])
+        starts = np.searchsorted(unit, np.arange(n_units + 1))
         first, second = one.csr.data[edge], other.csr.data[other_edge]
         with np.errstate(over="ignore", under="ignore"):
             numbers = first * second
@@ -219,7 +219,7 @@ def _inner_meetings(one: Any, other: Any, left: Any, right: Any) -> Any:
     return met if takes is None else takes @ met.astype(np.float32) > 0
 
 
-def _common_edges(one: Any, other: Any, pairs: Pairs, alive: Any) -> tuple[Any, Any, Any]:
+def _common_edges(one: Any, other: Any, pairs: Pairs, alive: Any) -> tuple[Any, ...]:
     """The edges of sums of pairs: which pair, and which edge of either of its sums.
 
     `one` and `other` are the sums' weights in sparse form; `alive` says which products meet.
@@ -243,8 +243,7 @@ def _common_edges(one: Any, other: Any, pairs: Pairs, alive: Any) -> tuple[Any, 
         kept += len(row)
         require_memory(80.0 * kept, PRODUCT, FEWER_UNITS)  # with the products made of them
         begin = stop
-    first, second, third = map(np.concatenate, zip(*edges, strict=True))
-    return first, second, third
+    return tuple(map(np.concatenate, zip(*edges, strict=True)))
 
 
 __all__ = ["linear_combination", "logarithm", "marginalize", "multiply", "nonnegative", "power"]

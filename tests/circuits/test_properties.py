@@ -382,7 +382,7 @@ def test_reasons_and_what_normals_and_conditionals_keep():
     wide = deterministic(ek.random_circuit(ek.Vtree.right_linear(12), 2, rng=0))
     assert "(variables {10, 11})" in wide.reason
     long = ek.mixture([ek.factorized([[0.5, 0.5]] * 12), ek.factorized([[0.2, 0.8]] * 12)])
-    assert "(variables {0, 1, 2, 3, 4, 5, 6, 7, ...})" in deterministic(long).reason
+    assert "(variables {0, 1, 2, 3, 4, 5, ... 12 in all})" in deterministic(long).reason
 
     def branch(i, mean):
         return ek.Product([ek.Indicator(0, i, 2), ek.Gaussian(1, mean, 1.0)])

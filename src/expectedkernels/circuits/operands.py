@@ -239,19 +239,14 @@ class CircuitOperand:
             weights = evidence.state_weights(variables)
         else:
             weights = evidence.column(variables[0]).weights[None]
-        found = NodeValues(weights.swapaxes(1, 2))
+        weights = weights.swapaxes(1, 2)
         if mode != "logs" and evidence.values is not None:
-            return None, found, False
-        sizes, signs = np.abs(found.data), np.sign(found.data)
-        least, most = sizes.min(where=sizes > 0, initial=1.0), sizes.max(initial=1.0)
-        found.low, found.high = float(np.log(least)), float(np.log(most))
-        if mode != "logs" and least >= 1e-30 and most <= 1e30:
-            return None, found, False
-        found, clamped = exponentials(log_sizes(sizes), mode, axis=1)
-        if mode == "logs":
-            found.sign = signs if (signs < 0).any() else None
-        elif (signs < 0).any():
-            found.data = found.data * signs
+            return None, NodeValues(weights), False
+        found, clamped = exponentials(log_sizes(weights), mode, axis=1)
+        if (weights < 0).any() and mode == "logs":
+            found.sign = np.sign(weights)
+        elif mode != "logs":
+            found.data = np.copysign(found.data, weights)
         return None, found, clamped
 
 
