@@ -468,25 +468,23 @@ class Marginals(list[Any]):
 def marginals(circuit: Circuit, evidence: Any = None) -> Marginals:
     """See `Circuit.marginals`."""
     circuit.require_single_root("Marginals")
-    host, domains = circuit.host, circuit.cardinalities
+    host, domains, what = circuit.host, circuit.cardinalities, "A list of marginals"
     read = None if evidence is None else as_evidence(evidence, circuit.schema)
     if read is not None and read.n_rows == 0:
         empty = [np.empty((0, 2 if card is None else card)) for card in domains]
         return Marginals(empty, circuit.schema)
     result = None if circuit.shortcuts is None else circuit.shortcuts.marginals(read)
     if circuit.has_gradients:
-        require_discrete(circuit, "A list of marginals with gradients (to('numpy') has none)")
-        rows = read or _nothing_observed(circuit)
+        rows = _discrete_rows(circuit, read, f"{what} with gradients (to('numpy') has none)")
         require_possible(circuit, rows)
         result = [states_with_gradients(circuit, rows, v) for v in range(len(domains))]
     elif result is None and circuit.is_known_nonnegative:
-        rows = _discrete_rows(host, read, "A list of marginals")
+        rows = _discrete_rows(host, read, f"{what} of a square")
         result = [_state_shares(host, rows, v) for v in range(len(domains))]
     elif result is None:
-        refuse_signed(host, "A list of marginals")
-        shares, blocks = atom_shares(circuit, read), host.blocks
-        leaves = sorted(zip(host.atom_slices, host.layers.layers[0].nodes.tolist(), strict=True))
-        result = [blocks[i].marginal(shares[:, a:c], read, v) for (v, a, c), i in leaves]
+        refuse_signed(host, what)
+        shares, slices = atom_shares(circuit, read), sorted(host.atom_slices)
+        result = [host.input(v).marginal(shares[:, a:c], read, v) for v, a, c in slices]
     if not is_batch(evidence):
         result = [array[0] for array in result]
     return Marginals(result, circuit.schema)
@@ -511,10 +509,6 @@ def states_with_gradients(circuit: Circuit, evidence: Evidence, variable: int) -
     return every.reshape(weights.shape)
 
 
-def _nothing_observed(circuit: Circuit) -> Evidence:
-    return Evidence(circuit.cardinalities, np.full((1, circuit.n_variables), np.nan))
-
-
 def _with_weights(rows: Evidence, variable: int, weights: Any, codes: Any = None) -> Evidence:
     """Rows with other weights of the states of one variable, one of them for each by default."""
     columns = [rows.column(v) for v in range(len(rows.domains))]
@@ -524,8 +518,8 @@ def _with_weights(rows: Evidence, variable: int, weights: Any, codes: Any = None
 
 def _discrete_rows(circuit: Circuit, evidence: Evidence | None, what: str) -> Evidence:
     """Rows of evidence, one without any by default; raises if a variable is real."""
-    require_discrete(circuit, f"{what} of a square")
-    return evidence or _nothing_observed(circuit)
+    require_discrete(circuit, what)
+    return evidence or Evidence(circuit.cardinalities, np.full((1, circuit.n_variables), np.nan))
 
 
 def _state_shares(circuit: Circuit, rows: Evidence, variable: int) -> Any:
@@ -546,7 +540,7 @@ def _conditional_samples(
     circuit: Circuit, evidence: Evidence | None, n: int, rng: Any, out: Any
 ) -> None:
     """Draw variable by variable, each given those before it; n rows for every row of evidence."""
-    every = _discrete_rows(circuit, evidence, "Sampling")
+    every = _discrete_rows(circuit, evidence, "Sampling of a square")
     for part in spans(len(out), CHUNK):
         rows = every.rows(np.arange(part.start, part.stop) // n)
         for v in range(circuit.n_variables):
