@@ -276,7 +276,7 @@ def conditioned(circuit: Circuit, evidence: Evidence | None) -> Circuit:
         result = type(circuit).from_blocks(circuit.vtree, units).with_schema(circuit.schema)
         return replace(result, nonnegative=circuit.nonnegative)
     values = conditioning.all_values(circuit, evidence, exact=True)
-    refuse_impossible(np.atleast_1d(values.possible), evidence is not None, NO_SUM)
+    refuse_impossible(values.possible, evidence is not None, NO_SUM)
     active = conditioning.active_edges_in(circuit, values)
     return circuit.deferred(
         circuit.vtree, circuit.schema, lambda: conditioning.conditional_blocks(circuit, active)[0]
@@ -359,17 +359,23 @@ def require_possible(circuit: Circuit, evidence: Evidence | None) -> Any:
     """The log probabilities of rows of evidence; raises if one is zero."""
     logs, sign = log_values(circuit, evidence)
     refuse_negative(sign)
-    refuse_impossible(to_numpy(logs)[:, 0] > -inf, evidence is not None)
+    refuse_impossible(logs[:, 0] > -inf, evidence is not None)
     return logs[:, 0]
 
 
-def refuse_impossible(possible: Any, given: bool, why: str = "; it is no distribution") -> None:
-    """Raise unless all rows of evidence (or, if none is given, the circuit itself) are possible."""
+def refuse_impossible(
+    possible: Any, given: bool, why: str = "; it is no distribution", first: int = 0
+) -> None:
+    """Raise unless all rows of evidence (or, if none is given, the circuit itself) are possible.
+
+    `first` is the number of the first of these rows.
+    """
+    possible = to_numpy(possible).reshape(-1)
     if possible.all():
         return
     if not given:
         raise PropertyError(f"The circuit sums to zero{why}.")
-    row = int(np.flatnonzero(~possible)[0])
+    row = first + int(np.argmin(possible))
     raise EvidenceError(
         "The evidence in row {row} has probability zero under the circuit, so there is no "
         "conditional distribution. Check the row, or smooth the circuit's parameters.",
@@ -559,7 +565,7 @@ def atom_shares(circuit: Circuit, evidence: Evidence | None, exact: bool = False
     if layers is None:
         return _log_at_atoms(host, evidence, exact)
     work = operations.Workspace(layers.like)
-    parts, reliable, possible = [], [], []
+    parts, reliable = [], []
 
     def run(atoms: LeafValues) -> tuple[Any, Any, Any]:
         """What is found, rows where it is right, and possible ones."""
@@ -575,14 +581,13 @@ def atom_shares(circuit: Circuit, evidence: Evidence | None, exact: bool = False
                 terms = operations.normalised(layers, operations.times_atoms(forward, below.atoms))
         return terms.reshape(layers.n_atoms, -1).T, below.reliable, forward.possible
 
-    for _, some in evidence_chunks(layers, evidence):
+    for rows, some in evidence_chunks(layers, evidence):
         out = _captured(layers, f"atoms {exact}", conditioning.observed(host, layers, some), run)
         # other results are in memory that the next pass uses again
         parts.append(out[0] if exact else np.array(to_numpy(out[0]), dtype=np.float64))
         reliable.append(to_numpy(out[1]).reshape(-1))
-        possible.append(to_numpy(out[2]).reshape(-1))
-    if not exact:
-        refuse_impossible(np.concatenate(possible), evidence is not None)
+        if not exact:
+            refuse_impossible(out[2], evidence is not None, first=rows.start)
     result = parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts)
     lost = np.flatnonzero(~np.concatenate(reliable))
     if len(lost):
@@ -594,17 +599,15 @@ def atom_shares(circuit: Circuit, evidence: Evidence | None, exact: bool = False
 def _log_at_atoms(circuit: Circuit, evidence: Evidence | None, exact: bool) -> Any:
     """The same, for values of any range."""
     layers, n = circuit.layers, 1 if evidence is None else evidence.n_rows
-    result, possible = np.empty((n, layers.n_atoms)), np.ones(n, dtype=np.bool_)
+    result = np.empty((n, layers.n_atoms))
     for rows in spans(n, max(1, passes.chunk_rows(layers) // conditioning.COPIES)):
         some = None if evidence is None else evidence.rows(rows)
         forward = conditioning.forward_logs(circuit, some)
-        possible[rows] = forward.possible
         terms = passes.backward_over(conditioning.LOGS, layers, forward.weights, forward.values)
         if not exact:
+            refuse_impossible(forward.possible, evidence is not None, first=rows.start)
             terms = run_shares(forward.atoms.values + terms, layers.layers[0].product_starts)[0]
         result[rows] = terms.T
-    if not exact:
-        refuse_impossible(possible, evidence is not None)
     return result
 
 
@@ -702,7 +705,6 @@ def most_probable(circuit: Circuit, X: Any) -> Any:
     read, layers = as_evidence(X, circuit.schema), layers_of(circuit)
     every: Any = host.layers if layers is None else layers
     completed = np.empty((read.n_rows, circuit.n_variables))
-    possible = np.ones(read.n_rows, dtype=np.bool_)
     for rows, some in evidence_chunks(every, read):
         atoms = conditioning.atom_logs(host, some, modes=True)
         if isinstance(every, TensorLayers):
@@ -711,8 +713,7 @@ def most_probable(circuit: Circuit, X: Any) -> Any:
             atoms = atoms[:, 0] if some.n_rows == 1 else atoms
             weights = host.operand.cached("log weights", partial(passes.lifted, passes.MAX, every))
         values = passes.forward_over(passes.MAX, every, weights, atoms)
-        possible[rows] = to_numpy(values[-1] > -np.inf)
-        refuse_impossible(possible, given=True)
+        refuse_impossible(values[-1] > -inf, given=True, first=rows.start)
         chosen = descend(every, some.n_rows, partial(_best_edges, weights, values, atoms))
         _write(host, some, chosen, None, np.arange(some.n_rows), completed[rows])
     return completed if is_batch(X) else completed[0]
@@ -751,7 +752,6 @@ def _write_samples(
 
     Random numbers are drawn node by node from the root down, for all samples at once.
     """
-    possible = np.ones(1 if evidence is None else evidence.n_rows, dtype=np.bool_)
     host, layers = circuit.host, layers_of(circuit)
     passed = host.layers if layers is None else layers
     work = operations.Workspace(passed.like)
@@ -761,8 +761,7 @@ def _write_samples(
             rows = slice(first + some.start, first + some.stop)
             given = None if evidence is None else evidence.rows(rows)
             forward = conditioning.all_values(circuit, given, work)
-            possible[rows] = to_numpy(forward.possible)
-            refuse_impossible(possible, evidence is not None)
+            refuse_impossible(forward.possible, evidence is not None, first=rows.start)
             start, stop = max(part.start, rows.start * n), min(part.stop, rows.stop * n)
             row_of = np.arange(start, stop) // n - rows.start
             own = [x[:, start - part.start : stop - part.start] for x in noise]
