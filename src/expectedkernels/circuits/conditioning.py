@@ -13,7 +13,7 @@ from array_api_compat import is_torch_array
 from scipy import sparse
 
 from expectedkernels.arrays import as_like, distinct_sparse_rows, spans, to_numpy
-from expectedkernels.circuits.inputs import TINY, Block, log_sizes, runs
+from expectedkernels.circuits.inputs import TINY, Block, Real, log_sizes, runs
 from expectedkernels.data.evidence import Column, Evidence
 from expectedkernels.engine import passes
 from expectedkernels.engine.blocks import from_leaves, inner_of_edges
@@ -356,8 +356,6 @@ class ActiveEdges:
 
     def numbered(self, places: Any, nodes: Any = None) -> Any:
         """Pairs of a place and the row, or the first one that is like it at nodes, as numbers."""
-        if self.n_rows == 1:
-            return places
         rows = self.rows if nodes is None or self.first is None else self.first[nodes, self.rows]
         return places * self.n_rows + rows
 
@@ -513,8 +511,9 @@ def _input_blocks(circuit: Circuit, ends: Any, edges: Any, seen: Any) -> list[An
         own = slice(starts[ends[i]], starts[ends[i + 1]])
         numbers = np.zeros((ends[i + 1] - ends[i], first_atom[i + 1] - first_atom[i]))
         numbers[rows[own] - ends[i], keys[own] - first_atom[i]] = shares[own]
-        values = () if seen is None else seen[i]
-        blocks.append(circuit.input(variable).with_points(numbers, values))
+        block = circuit.input(variable).with_numbers(numbers)
+        more = seen is not None and len(seen[i]) > 0
+        blocks.append(Real(numbers, *block.beside_points(seen[i])) if more else block)
     return blocks
 
 

@@ -300,10 +300,6 @@ class Table(Family):
         """Which states are equal, (states, states)."""
         return np.eye(self.cardinality, dtype=np.bool_)
 
-    def with_points(self, rows: Array, values: Any) -> Table:
-        """The block with other rows of numbers: observed values are states."""
-        return Table(rows)
-
     def times(self, other: Table, units: Any, partners: Any) -> tuple[Table, Any]:
         """The products of units with those of another block, and the logs of their sizes."""
         one, two = self.table[units], other.table[partners]
@@ -411,12 +407,9 @@ class Real(Family):
     def beside(self, others: Sequence[Real]) -> Real:
         """The block of the units and components of this block, and then those of others."""
         blocks = [self, *others]
-        return Real(
-            block_diag(*[block.weights for block in blocks]),
-            np.concatenate([block.mean for block in blocks]),
-            np.concatenate([block.variance for block in blocks]),
-            np.concatenate([block.halves for block in blocks]),
-        )
+        parts = zip(*((block.mean, block.variance, block.halves) for block in blocks), strict=True)
+        weights = block_diag(*(block.weights for block in blocks))
+        return Real(weights, *map(np.concatenate, parts))
 
     def overlap(self, other: Real) -> Any:
         """Which components overlap, (components, components): normals meet all others.
@@ -557,10 +550,6 @@ class Real(Family):
             )
         logs = 0.5 * ((1.0 - alpha) * np.log(2.0 * np.pi * self.variance) - np.log(alpha))
         return Real(self.weights, self.mean, self.variance / alpha), np.exp(logs)
-
-    def with_points(self, rows: Array, values: Any) -> Real:
-        """The block with other weights, also of points at observed values behind its components."""
-        return Real(rows, *self.beside_points(values))
 
     def beside_points(self, values: Any) -> tuple[Any, Any, Any]:
         """The means, variances and half widths of the components, and then of points at values."""
