@@ -83,7 +83,7 @@ class Circuit:
 
     @classmethod
     def deferred(
-        cls, vtree: Vtree, schema: Schema, cut: Callable[[], Any], shortcuts: object = None
+        cls, vtree: Vtree, schema: Schema, cut: Callable[[], object], shortcuts: object = None
     ) -> Self:
         """The circuit on the CPU with one root, whose blocks `cut` makes at their first use.
 

@@ -99,12 +99,15 @@ def normal_mixture_logs(circuit: Circuit, evidence: Evidence | None) -> Any:
     for rows in spans(evidence.n_rows, CHUNK_ROWS):
         X = evidence.values[rows]
         hidden, away = np.isnan(X), np.empty_like(X)
-        logs = sizes @ ~hidden.T + weights[:, None]
+        complete = not hidden.any()
+        seen = np.ones((X.shape[1], 1)) if complete else ~hidden.T
+        logs = np.tile(sizes @ seen + weights[:, None], len(X) if complete else 1)
         with np.errstate(over="ignore"):  # the log-density of a remote value is -inf
             for k, mean in enumerate(means):
                 np.subtract(X, mean, out=away)
                 np.multiply(away, away, out=away)
-                away[hidden] = 0.0
+                if not complete:
+                    away[hidden] = 0.0
                 logs[k] += away @ rates[k]
         found[rows] = log_sum_exp(logs, 0)[0]
     return found
