@@ -291,7 +291,7 @@ def network_tables(library: str) -> Any:
     return learned, error
 
 
-def actions(library: str) -> Any:
+def interventions(library: str) -> Any:
     """The distribution of dyspnoea after setting each of 4 causes, beside truncated sums."""
     network = ek.asia()
     causes = ("smoke", "lung", "bronc", "tub")
@@ -369,7 +369,7 @@ QUESTIONS: dict[str, tuple[Callable[[str], Any], tuple[str, ...]]] = {
     "EM step": (em_step, (OURS, CIRKIT, SPFLOW)),
     "posteriors": (posteriors, (OURS, "pyAgrum", "pgmpy")),
     "network tables": (network_tables, (OURS, "pyAgrum", "pgmpy")),
-    "actions": (actions, (OURS, "pyAgrum", "pgmpy", "dowhy")),
+    "interventions": (interventions, (OURS, "pyAgrum", "pgmpy", "dowhy")),
     "mechanisms": (mechanisms, (OURS, "dowhy")),
     "mixtures": (mixtures, (OURS, "scikit-learn", CIRKIT, SPFLOW)),
     "imputation": (
