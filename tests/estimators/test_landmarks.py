@@ -15,6 +15,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import rbf_kernel
 
 import expectedkernels as ek
+from expectedkernels.data.chunks import each_chunk
 from machines import MACHINES, answers, target
 
 NAN = np.nan
@@ -320,3 +321,79 @@ def test_one_landmark_and_rows_that_are_all_equal():
     assert equal.n_landmarks_ == 1
     wanted = KernelRidge(alpha=1.0, kernel="rbf").fit(np.zeros((50, 2)), y - y.mean())
     np.testing.assert_allclose(equal.predict([[1.0, 1.0]]), wanted.predict([[0, 0]]) + y.mean())
+
+
+def in_chunks(X, y, size=700):
+    rows = np.column_stack([X, y])
+    return lambda: (rows[i : i + size] for i in range(0, len(rows), size))
+
+
+@pytest.mark.parametrize("name", ["classifier", "svc"])
+@pytest.mark.parametrize("chunked", [False, True])
+def test_rows_of_every_class_are_drawn(name, chunked, monkeypatch):
+    monkeypatch.setattr(f"{MODULE}.DRAWN", 200)
+    X, y = table(4000)
+    y = np.where(np.arange(4000) < 3, 2.0, y > 0)
+    X[:3] += 4.0
+    model = clone(MACHINES[name]).set_params(n_landmarks=20, density="gaussian")
+    model.fit(in_chunks(X, y), 4) if chunked else model.fit(X, y)
+    assert np.bincount(model._training.y.astype(int))[2] == 3
+    assert model.predict_set(X[:9])[:, 2].all()
+    assert model.predict_proba(X[:9]).shape == (9, 3)
+
+
+@pytest.mark.parametrize("name", ["ridge", "svr"])
+def test_rows_of_positive_weight_are_drawn(name, monkeypatch):
+    monkeypatch.setattr(f"{MODULE}.DRAWN", 200)
+    X, y = table(3000)
+    weights = np.where(np.arange(3000) % 30, 0.0, 1.0)
+    model = clone(MACHINES[name]).set_params(n_landmarks=50, density="gaussian")
+    model.fit(X, y, sample_weight=weights)
+    assert (model._training.sample_weight > 0).sum() == 100
+    assert model.score(X, y) > 0.5
+
+
+@pytest.mark.parametrize("name", ["ridge", "svr", "process"])
+def test_chunks_whose_rows_are_all_left_out(name, monkeypatch):
+    monkeypatch.setattr(f"{MODULE}.DRAWN", 300)
+    X, y = table(2100)
+    X[:1800, 1] = NAN
+    model = clone(MACHINES[name]).set_params(fit_missing="drop", density="gaussian")
+    assert model.fit(in_chunks(X, y), 4).score(X[1800:], y[1800:]) > 0.2
+    assert model.n_landmarks_ is not None
+
+
+@pytest.mark.parametrize("name", ["ridge", "svr"])
+def test_rows_are_shared_out_between_processes(name, monkeypatch):
+    monkeypatch.setattr(f"{MODULE}.CHUNK_ROWS", 100)
+    X, y = table(250, missing=0.1)
+    model = clone(MACHINES[name]).set_params(n_landmarks=20, n_jobs=2, density="gaussian")
+    sent = []
+    monkeypatch.setattr(f"{MODULE}.each_chunk", lambda *x: sent.append(x) or each_chunk(*x))
+    model.fit(X, y)
+    work, data, _ = sent[0]
+    parts = [pickle.loads(pickle.dumps((work, chunk))) for chunk in data()]
+    assert [len(chunk[0]) for _, chunk in parts] == [100, 100, 50]
+    assert [function(chunk)[0] for function, chunk in parts] == [100, 100, 50]
+
+
+def test_draws_do_not_depend_on_workers(monkeypatch):
+    monkeypatch.setattr(f"{MODULE}.DRAWN", 300)
+    X, y = table(2100)
+    found = []
+    for n_jobs in (1, 2):
+        state = np.random.RandomState(3)
+        model = ek.ExpectedKernelRidge(n_landmarks=20, n_jobs=n_jobs, random_state=state)
+        found.append(model.fit(in_chunks(X, y), 4).landmarks_)
+    np.testing.assert_array_equal(*found)
+
+
+def test_processes_choose_mask_kernels_by_few_rows(monkeypatch):
+    monkeypatch.setattr("expectedkernels.estimators.kernel_models.KERNEL_ROWS", 60)
+    X, y = table(500, missing=0.1)
+    sizes, fit = [], ek.ExpectedGaussianProcessRegressor._fit_kernel
+    options = {"mask_kernel": "auto", "n_landmarks": 20, "optimizer": None, "density": "gaussian"}
+    model = ek.ExpectedGaussianProcessRegressor(**options)
+    monkeypatch.setattr(type(model), "_fit_kernel", lambda *x: sizes.append(len(x[1])) or fit(*x))
+    model.fit(X, y)
+    assert sizes == [60]

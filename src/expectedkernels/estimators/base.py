@@ -509,13 +509,11 @@ class KernelMachine(DensityEstimator):
                 )
             Z, targets = Z[~gaps], targets[~gaps]
             weights = None if weights is None else weights[~gaps]
-        if landmarks.number(self.n_landmarks, len(Z)) is None:
-            self._resources.require_matrix(len(Z), self._n_matrices())
         return self._learn(Z, targets, weights, source)
 
     def _read_chunk(self, split: Callable[[Any], Any], chunk: Any) -> tuple[Any, Any, Any]:
         """The standardised columns, targets and weights of the rows of a chunk."""
-        X, y, weights = split(landmarks.as_rows(chunk))
+        X, y, weights = split(*landmarks.as_rows(chunk))
         y = encoding.read_target(self, X, y, is_classifier(self), self._multi_output)
         Z = super()._read(X)
         gaps = np.isnan(Z).any(axis=1)
@@ -539,13 +537,18 @@ class KernelMachine(DensityEstimator):
     def _learn(self, Z: Any, y: Any, sample_weight: Any, source: Source | None = None) -> Self:
         """Learn from columns of numbers and targets that are checked, all or some of a source."""
         given, self.model_, self.landmarks_ = (Z, y, sample_weight), cast(Any, None), None
-        self.n_landmarks_ = landmarks.number(self.n_landmarks, len(Z))
+        many = (source.n_rows if source else len(Z)) > landmarks.MANY_ROWS
+        default = landmarks.LANDMARKS if many else None
+        self.n_landmarks_: Any = default if self.n_landmarks == "auto" else self.n_landmarks
+        if self.n_landmarks_ is None:
+            self._resources.require_matrix(len(Z), self._n_matrices())
         Z = self._learn_scale(Z, sample_weight)
         targets, density = self._learn_target(y, sample_weight), self.density
         if self.n_landmarks_ is not None:
             sample_weight = np.ones(len(Z)) if sample_weight is None else sample_weight
             source = source or Source.of(Z, targets, sample_weight)
-            rows = chosen_rows(Z, landmarks.DRAWN, self._seed())
+            classes = y if is_classifier(self) else np.zeros(len(Z))
+            rows = landmarks.drawn_rows(Z, self._seed(), classes, sample_weight)
             Z, y, targets, sample_weight = (x[rows] for x in (Z, y, targets, sample_weight))
             density = "gaussian" if isinstance(density, str) and density == "auto" else density
         self._learn_density(Z, density)
@@ -631,7 +634,7 @@ class KernelMachine(DensityEstimator):
         whole = self._kept(densities.means, Z=Z) if np.isnan(Z).any() else Z
         own = masks if self.mask_kernel is not None else masks[:, :0]
         beside = np.column_stack([self._for_kernel(whole), own])
-        rows = landmarks.choose_landmarks(beside, int(self.n_landmarks_ or 0), self._seed())
+        rows = landmarks.choose_landmarks(beside, self.n_landmarks_, self._seed())
         self._landmarks, self.n_landmarks_ = np.column_stack([whole, masks])[rows], len(rows)
         self.landmarks_ = self.columns_.undo(whole[rows])
 
@@ -669,8 +672,7 @@ class KernelMachine(DensityEstimator):
             left_out = ridge.left_out(F, table(targets), copies, alphas)
             alphas = [float(alphas[least(self._losses(left_out, table(targets), weights))])]
             [self.alpha_] = alphas
-        [alpha] = alphas
-        closed_form, coef = (nystrom, ridge, alpha, targets, copies), ridge.coef(alpha)
+        closed_form, coef = (nystrom, ridge, alphas[0], targets, copies), ridge.coef(alphas[0])
         self._keep_rows(calibration.LandmarkTraining, as_is, y, weights, None, *closed_form)
         return nystrom.points, nystrom.root @ coef, np.zeros(coef.shape[1]), None
 

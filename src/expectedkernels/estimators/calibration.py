@@ -709,6 +709,7 @@ class PredictionIntervals(Calibrated):
         [False, True]
         """
         check_real("predict_interval", "coverage", coverage, 0.0, 1.0, "()", DataError)
+        check_is_fitted(self)
         ends = self._checked_bounds(bounds)
         Z, mean, scale = self._located(X)
         half = scale * self._score_quantiles(Z, [coverage], reference, absolute=True)[..., 0]
@@ -816,7 +817,7 @@ class PredictionIntervals(Calibrated):
     def _score_quantiles(self, Z: Any, levels: Any, reference: Any, absolute: bool = False) -> Any:
         """The quantiles of scores for rows by what they lack, (rows, outputs, levels)."""
         counts, training = n_missing(self.density_.variables, Z), self._training
-        ratio = self._density_ratio(reference, max(max(x, 1.0 - x) for x in levels))
+        ratio = self._density_ratio(reference, max((max(x, 1.0 - x) for x in levels), default=0.5))
         scale = training.scale(self)
         answer = np.empty((len(Z), len(scale.noise), len(levels)))
         for count in np.unique(counts):

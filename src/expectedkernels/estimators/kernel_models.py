@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import combinations
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -33,7 +33,7 @@ from expectedkernels.checks import DataError, KernelError, check_real
 from expectedkernels.estimators import base, calibration
 from expectedkernels.estimators.calibration import PredictionIntervals, PredictionSets
 from expectedkernels.estimators.kernel_expansion import Prior, read_gp_kernel, table
-from expectedkernels.estimators.landmarks import Source
+from expectedkernels.estimators.landmarks import Source, kept_features
 
 ALPHAS = 10.0 ** np.arange(-3.0, 1.5, 0.5)
 """What "auto" chooses the regularization strength from."""
@@ -314,9 +314,8 @@ class SupportVectors(base.KernelMachine):
         what, size = f"The features of {source.n_rows} rows", source.n_rows * len(nystrom.points)
         advice = "Set a smaller n_landmarks, or use kernel least squares, which does not keep them."
         self._resources.require(NODE_BYTES * size, f"{what} take", advice)
-        parts = source.total(lambda Z, *more: [(self._features(nystrom, Z), *more)], self.n_jobs)
-        every = map(np.concatenate, zip(*parts, strict=True))
-        coef, intercept = self._fit_linear(*every)
+        parts = source.total(partial(kept_features, partial(self._features, nystrom)), self.n_jobs)
+        coef, intercept = self._fit_linear(*map(np.concatenate, zip(*parts, strict=True)))
         closed_form = nystrom, None, 0.0, targets, weights  # there is none
         self._keep_rows(calibration.LandmarkTraining, as_is, y, weights, None, *closed_form)
         return nystrom.points, nystrom.root @ coef, intercept, None
@@ -324,8 +323,7 @@ class SupportVectors(base.KernelMachine):
     def _refitted(self, training: calibration.LandmarkTraining, rest: Any) -> Self:
         """The model with a linear part that is fitted to some drawn rows only."""
         F, found = self._features(training.nystrom, training.Z[rest]), copy(self)
-        weights = training.sample_weight[rest]
-        coef, intercept = self._fit_linear(F, training.targets[rest], weights)
+        coef, intercept = self._fit_linear(F, training.targets[rest], training.sample_weight[rest])
         f = self._expansion(training.nystrom.points, training.nystrom.root @ coef, intercept)
         found._machine = replace(self._machine, expansion=f)
         return found
@@ -956,8 +954,9 @@ class ExpectedGaussianProcessRegressor(Regressor, base.KernelMachine):
         """Those of the process that does not know masks, where these may count."""
         kernel = self._start(Z.shape[1])
         if self.mask_kernel == "auto" and masks.any():
+            some = chosen_rows(Z, KERNEL_ROWS if self.n_landmarks_ else len(Z), self._seed())
             with self._own_bounds():
-                kernel, _ = self._fit_kernel(Z, masks, y)
+                kernel, _ = self._fit_kernel(Z[some], masks[some], y[some])
         amplitude, gamma, noise = read_gp_kernel(kernel, Z.shape[1])
         return [(noise + self.alpha) / amplitude], [gamma], table(y)
 
@@ -999,8 +998,7 @@ class ExpectedGaussianProcessRegressor(Regressor, base.KernelMachine):
             self.kernel_ = self._make().fit(self._near_zero(whole), targets[rows]).kernel_
         amplitude, self.gamma_, noise = read_gp_kernel(self.kernel_, n)
         self._noise = (noise + self.alpha) / amplitude
-        given = source, as_is, y, Z, targets, weights
-        points, coef, intercept, _ = super()._fit_landmarks(*given)
+        points, coef, intercept, _ = super()._fit_landmarks(source, as_is, y, Z, targets, weights)
         root, ridge = self._training.nystrom.root, self._training.ridge
         turned, kept = root @ ridge.vectors, 1.0 - self._noise * ridge.shares(self._noise)
         form = amplitude * (turned * kept) @ turned.T

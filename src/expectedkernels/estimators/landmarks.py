@@ -15,18 +15,20 @@ from scipy.linalg import eigh
 from sklearn.base import is_classifier
 from sklearn.cluster import kmeans_plusplus
 
-from expectedkernels.arrays import canonical_order, chosen_rows, spans
+from expectedkernels.arrays import canonical_order, chosen_rows, row_keys, spans
 from expectedkernels.checks import DataError, progress_bar
-from expectedkernels.data.chunks import ROWS, as_chunk, each_chunk, nonempty
+from expectedkernels.data.chunks import as_chunk, each_chunk, nonempty
 from expectedkernels.data.tables import is_missing
 from expectedkernels.estimators import encoding
-from expectedkernels.estimators.kernel_expansion import FEWER_POINTS, Resources, distinct
+from expectedkernels.estimators.kernel_expansion import FEWER_POINTS, Resources, distinct, table
 from expectedkernels.learning.normals import one_thread
 
 MANY_ROWS, LANDMARKS = 2_000, 500
 """From how many rows on "auto" takes landmarks, and how many."""
 DRAWN = 10_000
 """So many rows are enough to learn densities, landmarks and bandwidths from."""
+OF_CLASS = 50
+"""So many rows of every class are among them, if there are as many."""
 CHUNK_ROWS = 4_096
 CANDIDATES = 10
 """Among how many rows each landmark is chosen, about."""
@@ -34,19 +36,6 @@ FLOOR = 1e-14
 """Eigenvalues of kernel matrices count as at least this share of the largest."""
 LEAST = 1e-12
 """What errors are divided by is at least this: without regularization rows determine themselves."""
-
-
-def number(n_landmarks: Any, n_rows: int) -> int | None:
-    """How many landmarks a parameter stands for, None for all rows.
-
-    Examples
-    --------
-    >>> number("auto", 2000), number("auto", 2001), number(None, 2001), number(50, 40)
-    (None, 500, None, 50)
-    """
-    if n_landmarks == "auto":
-        return LANDMARKS if n_rows > MANY_ROWS else None
-    return None if n_landmarks is None else int(n_landmarks)
 
 
 def inverse_root(kernels: Any) -> tuple[Any, Any]:
@@ -171,8 +160,13 @@ def feature_sums(features: Callable[[Any], Any], known: dict[bytes, int], *rows:
     F = features(Z) * root
     place = [known.get(content, len(known)) for content in row_contents(Z, y)]
     copies = np.bincount(np.array(place, dtype=np.intp), weights, len(known) + 1)
-    found[:] = F.T @ F, F.T @ (root * y.reshape(len(Z), -1)), copies
+    found[:] = F.T @ F, F.T @ (root * table(y)), copies
     return found
+
+
+def kept_features(features: Callable[[Any], Any], Z: Any, *more: Any) -> list[tuple[Any, ...]]:
+    """The features of rows, and what else belongs to these."""
+    return [(features(Z), *more)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +177,7 @@ class Source:
     ----------
     n_rows : int
     data : object
-        The numbers of rows, or data in chunks.
+        Data in chunks.
     read : function
         From a chunk to standardised columns, targets and weights.
     """
@@ -191,19 +185,18 @@ class Source:
     n_rows: int
     data: Any
     read: Callable[[Any], tuple[Any, ...]]
-    chunk_rows: int = ROWS
 
     @classmethod
     def of(cls, *rows: Any) -> Source:
         """Rows that are in memory."""
-        n = len(rows[0])
-        return cls(n, np.arange(n), lambda some: tuple(x[some] for x in rows), CHUNK_ROWS)
+        every = spans(len(rows[0]), CHUNK_ROWS)
+        return cls(len(rows[0]), lambda: (tuple(x[span] for x in rows) for span in every), tuple)
 
     def total(self, function: Callable[..., Any], n_jobs: int | None) -> Any:
         """The sum of a function of all rows, the same to the last bit for any number of workers."""
         total, work = None, partial(_chunk_total, function, self.read)
         with progress_bar(self.n_rows, "fit", unit="row") as bar:
-            for n, part in nonempty(each_chunk(work, self.data, n_jobs, rows=self.chunk_rows)):
+            for n, part in nonempty(each_chunk(work, self.data, n_jobs)):
                 total = part if total is None else total + part
                 bar.update(n)
         return total
@@ -216,6 +209,19 @@ def _chunk_total(function: Any, read: Any, chunk: Any) -> tuple[int, Any]:
     return len(rows[0]), reduce(add, (function(*(x[span] for x in rows)) for span in every))
 
 
+def drawn_rows(Z: Any, seed: int, classes: Any, weights: Any) -> Any:
+    """The numbers of the rows to learn from: all, if there are no more than a draw takes."""
+    return np.arange(len(Z)) if len(Z) <= DRAWN else drawn(row_keys(Z, seed), classes, weights)
+
+
+def drawn(keys: Any, classes: Any, weights: Any) -> Any:
+    """Rows of the smallest keys: of all, of those of positive weight, and of every class."""
+    code, zero = distinct(classes)[1], weights == 0
+    every = np.split(np.lexsort((keys, zero, code)), np.cumsum(np.bincount(code)))
+    most = np.argsort(keys)[:DRAWN], np.lexsort((keys, zero))[:DRAWN]
+    return np.unique(np.concatenate([*most, *(x[:OF_CLASS] for x in every)]))
+
+
 @dataclass(frozen=True, eq=False)
 class Draw:
     """Some rows of data in chunks, drawn at random, and what the others hold.
@@ -225,32 +231,31 @@ class Draw:
     n_rows : int
         How many rows there are.
     rows : data frame of narwhals, or array
-        Those of the smallest keys, and one of every stratum.
-    keys, strata : arrays of shape (rows,)
+        Those of the smallest keys, also of positive weight, and some of every class.
     labels : dict from columns to sets
         All that categorical columns hold.
+    beside : list of arrays of shape (rows,)
+        Their keys, classes and weights.
     """
 
     n_rows: int
     rows: Any
-    keys: Any
-    strata: Any
     labels: dict[Any, set[Any]]
+    beside: list[Any]
 
     @classmethod
-    def of(cls, n: int, rows: Any, keys: Any, strata: Any, labels: Any) -> Draw:
+    def of(cls, n: int, rows: Any, labels: Any, *beside: Any) -> Draw:
         """A draw from rows."""
-        order = np.argsort(keys, kind="stable")
-        used = np.union1d(order[:DRAWN], order[distinct(strata[order])[0]])
-        return cls(n, rows[used], keys[used], strata[used], labels)
+        used = drawn(*beside)
+        return cls(n, rows[used], labels, [x[used] for x in beside])
 
     def __add__(self, other: Draw) -> Draw:
         both, names = (self, other), {*self.labels, *other.labels}
         join: Any = nw.concat if isinstance(self.rows, nw.DataFrame) else np.concatenate
-        rows, keys = join([x.rows for x in both]), np.concatenate([x.keys for x in both])
         labels = {x: set().union(*(draw.labels.get(x, ()) for draw in both)) for x in names}
-        strata = np.concatenate([x.strata for x in both])
-        return Draw.of(self.n_rows + other.n_rows, rows, keys, strata, labels)
+        every = zip(self.beside, other.beside, strict=True)
+        rows, beside = join([x.rows for x in both]), map(np.concatenate, every)
+        return Draw.of(self.n_rows + other.n_rows, rows, labels, *beside)
 
 
 def draw_rows(estimator: Any, data: Any, target: Any, weight: Any) -> tuple[Draw, Any]:
@@ -268,14 +273,14 @@ def draw_rows(estimator: Any, data: Any, target: Any, weight: Any) -> tuple[Draw
     if estimator.n_landmarks is None:
         raise DataError(f"A model of data in chunks needs landmarks. {FEWER_POINTS}")
     split = partial(split_rows, wanted, several, weight is not None)
-    draw = Source(0, data, lambda chunk: (as_rows(chunk),))
-    return draw.total(partial(_draw, estimator, split), estimator.n_jobs), split
+    draw = Source(0, data, as_rows)
+    return draw.total(partial(_draw, estimator, split, estimator._seed()), estimator.n_jobs), split
 
 
-def as_rows(chunk: Any) -> Any:
-    """A chunk as a data frame of narwhals, or as an array."""
+def as_rows(chunk: Any) -> tuple[Any]:
+    """A chunk as a data frame of narwhals, or as an array; nothing else is in the tuple."""
     rows = nw.from_native(as_chunk(chunk), eager_only=True, pass_through=True)
-    return rows if isinstance(rows, nw.DataFrame) else np.asarray(rows)
+    return (rows if isinstance(rows, nw.DataFrame) else np.asarray(rows),)
 
 
 def split_rows(wanted: list[Any], several: bool, weighted: bool, rows: Any) -> tuple[Any, ...]:
@@ -284,24 +289,22 @@ def split_rows(wanted: list[Any], several: bool, weighted: bool, rows: Any) -> t
     names = list(rows.columns if framed else range(rows.shape[1]))
     if absent := [x for x in wanted if x not in names]:
         raise DataError(f"There is no column {absent[0]!r}. Columns are {names[:20]}.")
-    at = [names.index(x) for x in wanted]
-    taken = [np.asarray(rows[:, i]) for i in at]
+    taken = [np.asarray(rows[:, names.index(x)]) for x in wanted]
     weights = taken.pop().astype(np.float64) if weighted else np.ones(len(rows))
     encoding.require_weights(weights)
-    X = rows[:, [i for i in range(len(names)) if i not in at]]
+    X = rows[:, [i for i, x in enumerate(names) if x not in wanted]]
     y = np.column_stack(taken) if several else taken[0]
     return X.to_native() if framed else X, y, weights
 
 
-def _draw(estimator: Any, split: Callable[[Any], Any], rows: Any) -> Draw:
+def _draw(estimator: Any, split: Callable[[Any], Any], seed: int, rows: Any) -> Draw:
     """Some of the rows, by keys that depend on targets."""
-    (X, y, _), by_class = split(rows), is_classifier(estimator)
+    (X, y, weights), by_class = split(rows), is_classifier(estimator)
     y = encoding.read_target(estimator, X, y, by_class, estimator._multi_output)
-    rng = np.random.default_rng([estimator._seed(), int(joblib.hash(y), 16)])
+    keys = np.random.default_rng([seed, int(joblib.hash(y), 16)]).random(len(y))
     table = encoding.read_table(X, least=0)
     columns = {table.names[i]: i for i in encoding.categorical_columns(estimator, table)}
     labels = {x: {w for w in table.entries(i) if not is_missing(w)} for x, i in columns.items()}
     others = [i for i in range(len(table.columns)) if i not in columns.values()]
     table.numbers(others, encoding.ADVICE, least=0)  # raises with the number of the row
-    strata = y if by_class else np.zeros(len(y))
-    return Draw.of(len(y), rows, rng.random(len(y)), strata, labels)
+    return Draw.of(len(y), rows, labels, keys, y if by_class else np.zeros(len(y)), weights)
