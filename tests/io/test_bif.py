@@ -81,10 +81,19 @@ def test_networks_without_names(tmp_path):
     ek.io.write_bif(ek.BayesianNetwork([[], [0]], [[0.5, 0.5], np.eye(2)]), tmp_path / "a.bif")
     again = ek.read_bif(tmp_path / "a.bif")
     assert again.names == ["x0", "x1"]
-    assert again.states == [["s0", "s1"]] * 2
+    assert again.states == [["0", "1"]] * 2
     numbered = ek.BayesianNetwork([[]], [[0.2, 0.8]], names=["dose"], states=[[10, 20]])
     ek.io.write_bif(numbered, tmp_path / "a.bif")
     assert ek.read_bif(tmp_path / "a.bif").states == [["10", "20"]]
+
+
+def test_networks_with_labels_for_some_variables(tmp_path):
+    tables = [[0.2, 0.8], [[0.1, 0.9], [0.6, 0.4]]]
+    network = ek.BayesianNetwork([[], [0]], tables, ["dose", "ill"], [None, ["no", "yes"]])
+    ek.io.write_bif(network, tmp_path / "a.bif")
+    again = ek.read_bif(tmp_path / "a.bif")
+    assert again.states == [["0", "1"], ["no", "yes"]]
+    assert again.marginals({"dose": 1})["ill"].tolist() == [0.6, 0.4]
 
 
 def check_with_pyagrum(gum, network, path):

@@ -106,6 +106,9 @@ def test_interventions_of_one_network_are_compatible():
         ({"smoke": [0.2, 0.3]}, {}, "must sum to one"),
         ({"smoke": ["a", "b"]}, {}, "must be an array of numbers"),
         ({"smoke": "maybe"}, {}, "A state of variable 2"),
+        ({"dysp": [[1], [2, 3]]}, {}, "must be an array of numbers"),
+        ({"smoke": "yes", 2: "no"}, {}, "'actions' .* must be a mapping from variables, each once"),
+        ("smoke", {}, "'actions' parameter of do must be a mapping from variables"),
         ({"smoking": "yes"}, {}, "Did you mean 'smoke'"),
     ],
 )
@@ -152,6 +155,11 @@ def test_arcs_make_networks_of_the_columns():
         ),
         ([], [0, 1], ek.EvidenceError, "must be a 2-D array"),
         ([(0, 1, 0)], [[0, 1]], ek.CircuitError, "must be pairs of a parent and its child"),
+        ([(1, 1)], [[0, 1]], ek.CircuitError, r"its child, another variable. Got \(1, 1\)"),
+        (None, [[0, 1]], ek.EvidenceError, "is an int in 0..1. Got None"),
+        ([], np.empty((0, 2)), ek.DataError, "states of variable 0 are not known"),
+        ([], None, ek.EvidenceError, "must be a 2-D array"),
+        ([], {"a": ["x", "y"]}, ek.DataError, "Got a mapping .* Give a data frame"),
         ([], [[0, -2]], ek.EvidenceError, r"must be integers in 0..1. Got -2"),
         ([], [[0, 1.5]], ek.EvidenceError, r"must be integers in 0..1. Got 1.5"),
         ([], [[0, 10**15]], ek.SizeError, "The tables of these arcs"),
@@ -203,5 +211,8 @@ def test_masks_that_are_causes_and_weights_are_refused():
     masked = ek.asia().with_masks({"xray": "dysp"})
     with pytest.raises(ek.DataError, match=r"Masks are of rows with missing values. Got weight"):
         masked.mask_columns([np.ones((1, 2))] * 8)
+    with pytest.raises(ek.CircuitError, match="'causes' parameter of with_masks must be a mapping"):
+        ek.asia().with_masks(["xray"])
+    assert ek.asia().with_masks({"xray": ["dysp", 7]}).parents[8] == (7,)
     with pytest.raises(ek.CircuitError, match="10 different labels"):
         masked.with_masks({"xray": "dysp"})

@@ -76,6 +76,16 @@ def test_fields_go_to_other_libraries_and_back():
                 np.testing.assert_allclose(again.marginals()[v], wanted[u], rtol=1e-12)
 
 
+def test_labels_of_some_variables_go_to_other_libraries(gum):
+    tables = [[0.2, 0.3, 0.5], [[0.1, 0.9], [0.6, 0.4], [0.5, 0.5]]]
+    network = ek.BayesianNetwork([[], [0]], tables, ["dose", "ill"], [None, ["no", "yes"]])
+    assert network.states == [None, ["no", "yes"]]
+    again = ek.BayesianNetwork(network.parents, tables, network.names, network.states)
+    assert again.schema == network.schema
+    for convert, labels in ((ek.models.to_pgmpy, [0, 1, 2]), (ek.models.to_pyagrum, list("012"))):
+        assert ek.as_model(convert(network)).states == [labels, ["no", "yes"]]
+
+
 def test_tables_of_one_network_may_order_states_differently(pgmpy):
     models, pgm, _ = pgmpy
     network = models.DiscreteBayesianNetwork([("a", "b")])

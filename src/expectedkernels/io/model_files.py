@@ -285,7 +285,7 @@ def write_bif(network: BayesianNetwork, path: PathLike) -> None:
     """Write a Bayesian network to a `.bif` file (compressed if its name ends in .gz).
 
     Numbers read back exactly. Variables without names are called x0, x1, ..., and states
-    without labels s0, s1, ...
+    without labels 0, 1, ...
 
     Parameters
     ----------
@@ -321,7 +321,7 @@ def write_bif(network: BayesianNetwork, path: PathLike) -> None:
     text.require_holder(network, ".bif")
     cards = network.cardinalities
     names = [_quoted(name) for name in network.names or [f"x{v}" for v in range(len(cards))]]
-    known = network.states or [[f"s{state}" for state in range(card)] for card in cards]
+    known = [network.schema.labels(v) or range(card) for v, card in enumerate(cards)]
     states = [[_quoted(str(label)) for label in labels] for labels in known]
     lines = ["network unknown {", "}"]
     for name, labels in zip(names, states, strict=True):

@@ -170,9 +170,9 @@ class FactorGraph:
         return None if self._names is None else list(self._names)
 
     @property
-    def states(self) -> list[list[Label]] | None:
-        """The labels of the states of every variable, None if they have none."""
-        return None if self._states is None else [list(labels or ()) for labels in self._states]
+    def states(self) -> list[list[Label] | None] | None:
+        """The labels of the states of every variable that has some, None if none has."""
+        return None if self._states is None else [None if x is None else [*x] for x in self._states]
 
     def with_names(
         self, names: Sequence[str] | None = None, states: Sequence[Labels] | None = None
@@ -863,8 +863,9 @@ class BayesianNetwork(FactorGraph):
         if tables.is_frame(table):
             schema = frame_schema(tables.frame_columns(table), tables.column_names(table))
         else:
-            rows = as_evidence(table, [None] * np.shape(table)[-1], single=False).values
-            most = np.fmax.reduce(rows, axis=0).tolist()
+            rows = np.atleast_1d(tables.as_floats(table))
+            rows = as_evidence(rows, [None] * rows.shape[-1], single=False).values
+            most = np.fmax.reduce(rows, axis=0, initial=np.nan).tolist()
             schema = Schema(tuple(max(2, int(x) + 1) if x < inf else None for x in most))
             as_evidence(rows, schema)  # raises where numbers are no codes
         cards: Any = schema.cardinalities
@@ -873,10 +874,11 @@ class BayesianNetwork(FactorGraph):
             why = "its column has no values, or numbers that are no states"
             raise checks.DataError(f"{rule}: {why}. Bin them, or give a categorical column.")
         parents: list[list[int]] = [[] for _ in cards]
-        for arc in dict.fromkeys(tuple(schema.variables(arc)) for arc in arcs):
-            wanted = "pairs of a parent and its child"
-            check_parameter(len(arc) == 2, "from_arcs", "arcs", arc, wanted, CircuitError)
-            parents[arc[1]].append(arc[0])
+        for arc in arcs if np.iterable(arcs) else [arcs]:
+            own, wanted = schema.variables(arc), "pairs of a parent and its child, another variable"
+            good = len(own) == len({*own}) == 2
+            check_parameter(good, "from_arcs", "arcs", arc, wanted, CircuitError)
+            parents[own[1]] += [] if own[0] in parents[own[1]] else own[:1]
         shapes = [[cards[u] for u in (*own, v)] for v, own in enumerate(parents)]
         needed = 8.0 * sum(map(prod, shapes))
         arrays.require_memory(needed, "The tables of these arcs", "Give fewer parents or states.")
@@ -927,18 +929,17 @@ class BayesianNetwork(FactorGraph):
         array([0.01, 0.99])
         """
         parents, cpts = list(self.parents), list(self.cpts)
-        for key, value in actions.items():
-            v, given = self.variable(key), np.asarray(value)
+        for v, value in self._by_variable("do", "actions", actions):
+            given = np.asarray(value, dtype=object)  # may be ragged
             n, old, is_state = self.cardinalities[v], cpts[v].shape, given.ndim == 0
             table = np.eye(n)[self.state(v, value)] if is_state else given
             if natural and not is_state:
                 what = f"Got a distribution for {self.schema.name(v)!r}"
                 raise CircuitError(f"A single-world network sets variables to states. {what}.")
             if table.shape not in ((n,), old):
-                rule = (
-                    f"An action on {self.schema.call(v)} is a state, {n} probabilities or a table"
-                )
-                raise CircuitError(f"{rule} of shape {old}. Got an array of shape {table.shape}.")
+                rule = f"An action on {self.schema.call(v)} is a state, {n} probabilities or a"
+                found = f"Got an array of shape {table.shape}"
+                raise CircuitError(f"{rule} table of shape {old}. {found}.")
             if not natural:
                 cpts[v], parents[v] = table, parents[v] if table.shape == old else ()
             for child in [u for u, above in enumerate(parents) if natural and v in above]:
@@ -986,8 +987,8 @@ class BayesianNetwork(FactorGraph):
         names = self.names or [str(v) for v in range(self.n_variables)]
         states: list[Any] = list(self._states or [None] * self.n_variables)
         parents, cpts = list(self.parents), list(self.cpts)
-        for key, own in causes.items():
-            v, above = self.variable(key), tuple(self.schema.variables(own))
+        for v, own in self._by_variable("with_masks", "causes", causes):
+            above = tuple(dict.fromkeys(self.schema.variables(own)))
             if v in above:
                 what = f"Whether {names[v]!r} is missing depends on itself"
                 advice = "compare the tables from several random starts of learn_tables"
@@ -998,6 +999,14 @@ class BayesianNetwork(FactorGraph):
             parents.append(above)
             cpts.append(np.full([*(self.cardinalities[u] for u in above), 2], 0.5))
         return BayesianNetwork(parents, cpts, names, states)
+
+    def _by_variable(self, function: str, parameter: str, given: Any) -> list[tuple[int, Any]]:
+        """The variables of a mapping and what it has for them."""
+        pairs = given.items() if hasattr(given, "items") else [(0, None)] * 2
+        found = [(self.variable(key), value) for key, value in pairs]
+        wanted, good = "a mapping from variables, each once", len(dict(found)) == len(found)
+        check_parameter(good, function, parameter, given, wanted, CircuitError)
+        return found
 
     @property
     def _masks(self) -> dict[int, int]:

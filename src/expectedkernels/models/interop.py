@@ -722,7 +722,8 @@ def _labelled_tables(
         rule = f"{function} works on BayesianNetworks and FactorGraphs"
         raise CircuitError(f"{rule}. Got {type(model).__name__} instead.")
     names = model.names or [f"x{v}" for v in range(model.n_variables)]
-    states = model.states or [list(range(card)) for card in model.cardinalities]
+    cards = model.cardinalities
+    states = [list(model.schema.labels(v) or range(card)) for v, card in enumerate(cards)]
     if isinstance(model, BayesianNetwork):
         return names, states, [(factor.scope, factor.table) for factor in model.factors]
     tables: dict[Any, Any] = {(v,): np.ones(c) for v, c in enumerate(model.cardinalities)}
