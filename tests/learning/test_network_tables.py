@@ -1,5 +1,7 @@
 """Tables of networks from incomplete rows: EM against enumeration, starts, priors, chunks."""
 
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -126,6 +128,8 @@ def test_fixed_tables_stay_and_the_objective_still_grows():
     means = []
     found = learn(network, X, 10, fixed=["either", 6], callback=lambda _, x: means.append(x))
     assert found.cpts[5] is not network.cpts[5]
+    alone = learn(network, X, 2, fixed=5)
+    np.testing.assert_array_equal(alone.cpts[5], network.cpts[5])
     np.testing.assert_array_equal(found.cpts[5], network.cpts[5])
     np.testing.assert_array_equal(found.cpts[6], network.cpts[6])
     assert (np.diff(means) >= -1e-12).all()
@@ -274,6 +278,8 @@ def test_networks_of_other_libraries_are_taken(gum):
                 *([np.full(t.shape, x) for t in ek.asia().cpts] for x in (np.nan, -1.0)),
             )
         ),
+        ({"pseudocount": [["a"]] * 8}, ek.DataError, "Pseudocounts must be arrays of numbers"),
+        ({"fixed": None}, ek.CircuitError, "'fixed' parameter names None, which is no variable"),
         ({"iterations": -1}, ek.CircuitError, "'iterations' parameter of learn_tables"),
         ({"callback": 3}, ek.CircuitError, "'callback' parameter of learn_tables"),
         ({"X": np.empty((0, 8))}, ek.DataError, "learn_tables needs at least one row of data. Got"),
@@ -297,6 +303,31 @@ def test_wrong_arguments_are_refused(options, error, match):
     grid = ek.FactorGraph([2, 2], [((0, 1), np.ones((2, 2)))])
     with pytest.raises(ek.CircuitError, match="'fixed' parameter names 0"):
         learn(grid, [[0, 1]], fixed=[0])
+
+
+@pytest.mark.parametrize("factor", [((0,), [0.0, 0.0]), ((), 0.0)], ids=["table", "constant"])
+def test_factor_graphs_without_a_distribution_are_refused(factor):
+    with pytest.raises(ek.PropertyError, match="multiply to zero at every state"):
+        learn(ek.FactorGraph([2, 2], [factor]), [[0, 1]])
+
+
+def test_streams_that_are_used_up_are_refused():
+    used = iter([incomplete(ek.asia(), 5, 0.2)])
+    with pytest.raises(ek.DataError, match="the second time there were none"):
+        learn(ek.asia(), lambda: used)
+
+
+def test_parts_of_rows_are_in_memory_one_by_one():
+    rng = np.random.default_rng(0)
+    tables = [np.full(400, 1 / 400), *rng.dirichlet(np.ones(4), size=(8, 400))]
+    wide = ek.BayesianNetwork([[], *[[0]] * 8], tables)
+    X = np.column_stack([np.full(4000, np.nan), rng.integers(4, size=(4000, 8))])
+    tracemalloc.start()
+    try:
+        learn(wide, X, 1, start="tables", max_bytes=2**20)
+        assert tracemalloc.get_traced_memory()[1] < 10 * 2**20  # all tables take 12 MiB
+    finally:
+        tracemalloc.stop()
 
 
 def test_frames_with_labels_and_hidden_columns():

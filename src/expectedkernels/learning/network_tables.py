@@ -14,6 +14,7 @@ from scipy.special import logsumexp, xlogy
 
 from expectedkernels import arrays, checks
 from expectedkernels.checks import CircuitError, DataError, check_parameter
+from expectedkernels.data import tables as forms
 from expectedkernels.data.chunks import StreamLike, WeightsLike
 from expectedkernels.data.evidence import Column, Evidence, EvidenceLike, as_evidence
 from expectedkernels.learning import training_data
@@ -62,7 +63,9 @@ class FamilySums:
         scopes, order = [*model[1], *((v, n_all + v) for v in range(n_all))], model[2]
         position = {v: i for i, v in enumerate([*order.order, *range(n_all, 2 * n_all)])}
         cliques = [(v, *sorted(c, key=position.__getitem__)) for v, c in enumerate(order.contexts)]
-        first = [min(scope, key=position.__getitem__, default=-1) for scope in scopes]
+        entering: dict[int, list[int]] = {}  # the factors whose first variable this is
+        for k, scope in enumerate(scopes):
+            entering.setdefault(min(scope, key=position.__getitem__, default=-1), []).append(k)
         children, starts, groups = order.children(), dict[Source, int](), dict[int, Any]()
         for v in order.order:
             _, *separator = cliques[v]
@@ -80,7 +83,7 @@ class FamilySums:
                 begin = int(some[0]) - starts.setdefault(message, int(some[0]))
                 self.shapes[message] = (*(cards[u] for u in message[1]), begin + n)
                 found: list[Any] = []  # sources, their variables, indices, lengths of the last axis
-                for k in (k for k, u in enumerate(first) if u == v):
+                for k in entering[v]:
                     kept = tuple(u for u in free if u in scopes[k])
                     seen = [u for u in scopes[k] if u not in free]
                     at, size = [states[u][own] for u in seen], [cards[u] for u in seen]
@@ -96,7 +99,7 @@ class FamilySums:
                     size, matrix = [cards[u] if u in kept else 1 for u in free], None
                     if index is not None:
                         entries = np.ones(n), index, np.arange(n + 1)
-                        matrix = sparse.csc_array(entries, (length, n)).tocsr()
+                        matrix = sparse.csc_array(entries, (length, n))
                     parts.append((source, index, (*size, 1 if index is None else n), matrix))
                 parts.sort(key=lambda part: prod(part[2]))
                 shape = (*(cards[u] for u in free), n)
@@ -123,18 +126,21 @@ class FamilySums:
             lows[k, axes, n] = _lowest(array).min()
         for source, shape in self.shapes.items():
             values[source], logs[source], lows[source] = np.empty(shape), np.empty(shape[-1]), 0.0
+
+        def gathered(part: Part) -> Any:
+            source, index, size, _ = part
+            array = values[source] if index is None else values[source].take(index, -1)
+            return array.reshape(size)
+
         for message, place, shape, parts in self.buckets:
-            found, offset, low = [], np.zeros(shape[-1]), 0.0
-            for source, index, size, _ in parts:
-                array = values[source] if index is None else values[source].take(index, -1)
-                found.append(array.reshape(size))
-                offset += logs[source][index] if source in logs else 0.0
-                low += lows[source]
+            offset = sum((logs[k][i] for k, i, *_ in parts if k in logs), start=np.zeros(shape[-1]))
+            low = sum(lows[source] for source, *_ in parts)
             if low < LOWEST and not in_logs:
-                exact = sum(map(_lowest, found))
+                exact = sum(_lowest(gathered(part)) for part in parts)
                 offset[exact < LOWEST] = -inf
                 low = exact[exact >= LOWEST].min(initial=0.0)
-            table = np.broadcast_to(reduce(np.add if in_logs else np.multiply, found), shape)
+            product = reduce(np.add if in_logs else np.multiply, map(gathered, parts))
+            table = np.broadcast_to(product, shape)
             sums, conditional = table, None
             if len(shape) > len(message[1]) + 1:  # the variable of the clique is not observed
                 sums = logsumexp(table, axis=0) if in_logs else table.sum(axis=0)
@@ -210,7 +216,7 @@ def family_sums(model: Model, evidence: Evidence, max_bytes: int, first: int = 0
         saved = found.n_entries - other.n_entries
         found = other if saved > PER_BUCKET * len(other.buckets) else found
     if n > 1 and 16 * found.n_entries > max_bytes:
-        for some in arrays.spans(n, (n + 1) // 2):
+        for some in arrays.spans(n, max(1, n * max_bytes // (32 * found.n_entries))):
             yield from family_sums(model, evidence.rows(some), max_bytes, first + some.start)
         return
     why, advice = f"its tables have {found.n_entries:.3g} entries", "Observe more variables"
@@ -223,7 +229,7 @@ def expected_counts(model: Model, max_bytes: int, parts: Any, tables: Any, rows:
 
     Raises if a row is impossible.
     """
-    found = []
+    total = None
     if len(rows.weights):
         parts = parts or family_sums(model, rows.evidence, max_bytes)
     for some, sums in parts:
@@ -232,8 +238,10 @@ def expected_counts(model: Model, max_bytes: int, parts: Any, tables: Any, rows:
             row, why = rows.numbers[some][logs.argmin()], "the tables have probability zero"
             advice = 'Give start="data", or a network without these zeros'
             raise DataError(f"Row {row} of X is impossible: {why} for what it says. {advice}.")
-        found.append((float(rows.weights[some] @ logs), sums.backward(rows.weights[some])))
-    return reduce(_added, found) if found else None
+        own = float(rows.weights[some] @ logs), sums.backward(rows.weights[some])
+        total = own if total is None else _added(total, own)
+        sums.conditionals.clear()  # as large as the tables, and there may be many parts
+    return total
 
 
 def _added(a: Totals, b: Totals) -> Totals:
@@ -363,7 +371,7 @@ def learn_tables(
     checks.check_callback(name, callback, "two arguments")
     checks.check_real(name, "tolerance", 0.0 if tolerance is None else tolerance)
     arrays.check_max_bytes(max_bytes)
-    for key in (fixed := [fixed] if isinstance(fixed, str) else fixed):
+    for key in (fixed := [fixed] if isinstance(fixed, str) or not np.iterable(fixed) else fixed):
         if not directed or key not in (*range(network.n_variables), *(network.names or ())):
             rule = f"The 'fixed' parameter names {key!r}, which is no variable of this network"
             raise CircuitError(f"{rule} with a table of its own.")
@@ -375,7 +383,9 @@ def learn_tables(
     empty = [] if directed else [*family_sums(model, nothing.evidence, max_bytes)]
     count = partial(expected_counts, model, max_bytes)
     if directed and start == "data":
-        _, seen = data.summed(partial(_complete_counts, model), _added)
+        _, seen = data.summed(partial(_complete_counts, model), _added) or training_data.used_up()
+    if not directed and start != "random":
+        network.log_partition(max_bytes=max_bytes)  # raises if all is zero
     first, generator = [factor.table for factor in network.factors], arrays.as_generator(rng)
     for k, table in enumerate(first):
         if start == "random" or (seen is not None and not seen[k].any()):
@@ -384,12 +394,14 @@ def learn_tables(
             table = seen[k] + weight / n_rows / table.shape[-1]
         total = table.sum(axis=-1, keepdims=True) if directed else table.max()
         first[k] = first[k] if k in kept else table / total
-    alive, prior = [1.0 * (table > 0) for table in first], pseudocount
+    alive: list[Any] = [1.0 * (table > 0) for table in first]
+    prior: Any = pseudocount
     if not isinstance(prior, (list, tuple)):
         beta = weight / n_rows * checks.check_real(name, "pseudocount", prior)
         prior = [beta / np.maximum(x.sum(axis=-1, keepdims=True), 1.0) * x for x in alive]
-    good = [np.shape(x) for x in prior] == [x.shape for x in first]
-    good = good and all(((np.asarray(x) >= 0) & (np.asarray(x) < inf)).all() for x in prior)
+    prior = [forms.as_floats(x, "Pseudocounts must be arrays") for x in prior]
+    good = [x.shape for x in prior] == [x.shape for x in first]
+    good = good and all(((x >= 0) & (x < inf)).all() for x in prior)
     wanted = "a float in the range [0, inf), or one array of such in the shape of every table"
     check_parameter(good, name, "pseudocount", pseudocount, wanted, CircuitError)
     alpha = [x * own for x, own in zip(prior, alive, strict=True)]
