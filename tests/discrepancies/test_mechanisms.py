@@ -93,6 +93,7 @@ def test_outcomes_with_numbers_for_labels_count_these():
     )
     assert ek.effect(network, "a", "b", ("no", "yes")).difference == pytest.approx(3.0)
     assert ek.effect(network, "a", "b", (1, 0), values=[0, 1, 0]).difference == pytest.approx(-0.5)
+    assert ek.effect(network, "a", ["b"], (1, 0), values=[[0, 1, 0]]).difference == -0.5
 
 
 @pytest.mark.parametrize(
@@ -110,6 +111,14 @@ def test_outcomes_with_numbers_for_labels_count_these():
             "'of' parameter of effect must be two states of variable 3",
         ),
         ({"of": ("no", "maybe")}, ek.EvidenceError, "A state of variable 3"),
+        ({"of": (["no"], "yes")}, ek.EvidenceError, "A state of variable 3"),
+        ({"values": ["a", "b"]}, ek.DataError, "'values' must be an array of numbers"),
+        ({"values": [[1], [1, 2]]}, ek.DataError, "'values' must be an array of numbers"),
+        (
+            {"outcome": ["dysp", "xray"], "values": 3},
+            ek.DataError,
+            "'values' parameter of effect must be one array per outcome",
+        ),
         (
             {"values": [1.0]},
             ek.DataError,
@@ -339,3 +348,5 @@ def test_pairs_that_are_too_wide_are_refused():
         ek.SizeError, match=r"Attributing MMD needs about .* Give target=... \(about"
     ):
         ek.mechanism_change(network, other, max_bytes=2**16)
+    with pytest.raises(ek.SizeError, match=r"Attributing a change needs about .* Put states toge"):
+        ek.mechanism_change(network, other, target="HR", max_bytes=2**10)
