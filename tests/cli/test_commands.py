@@ -180,6 +180,19 @@ def test_networks_are_fitted_as_by_the_library(folder):
     assert len(ek.load("c.bif").states[2]) == 8
 
 
+def test_networks_of_coded_columns_are_used_with_their_rows(folder):
+    rows = "\n".join(["dose,ill", *["0,no", "1,yes", "2,", ",no", "2,yes"] * 4])
+    (folder / "coded.csv").write_text(rows)
+    assert invoke("fit-network", "coded.csv", "--arc", "dose,ill", "-o", "d.bif").exit_code == 0
+    assert ek.load("d.bif").states == [["0", "1", "2"], ["no", "yes"]]
+    again = invoke("fit-network", "coded.csv", "--network", "d.bif", "-o", "e.bif")
+    assert again.exit_code == 0, again.output
+    done = invoke("effect", "d.bif", "--treatment", "dose", "--outcome", "ill", "--of", "0,2")
+    wanted = ek.effect(ek.load("d.bif"), "dose", "ill", ("0", "2"))
+    assert done.stdout.splitlines()[0].split() == ["difference", f"{wanted.difference:.6g}"]
+    assert f"no {wanted.treated[0]:.6g}  yes {wanted.treated[1]:.6g}" in done.stdout
+
+
 def test_effects_and_mechanisms_are_those_of_the_library(folder):
     network, other = ek.load("sick.bif"), ek.load("sicker.bif")
     call = ["--treatment", "smoker", "--outcome", "ill", "--of", "no,yes", "--given", "smoker=yes"]
