@@ -190,7 +190,7 @@ def test_networks_of_coded_columns_are_used_with_their_rows(folder):
     done = invoke("effect", "d.bif", "--treatment", "dose", "--outcome", "ill", "--of", "0,2")
     wanted = ek.effect(ek.load("d.bif"), "dose", "ill", ("0", "2"))
     assert done.stdout.splitlines()[0].split() == ["difference", f"{wanted.difference:.6g}"]
-    assert f"no {wanted.treated[0]:.6g}  yes {wanted.treated[1]:.6g}" in done.stdout
+    assert f"treated     {wanted.treated[0]:.6g}  {wanted.treated[1]:.6g}" in done.stdout
 
 
 def test_effects_and_mechanisms_are_those_of_the_library(folder):

@@ -599,12 +599,10 @@ def effect(
     known = files.evidence_of(network, given)
     found = ek.effect(network, treatment, outcome, of.split(","), known)
     numbers = {"difference": found.difference, "mmd": found.mmd}
-    words, states = {name: f"{x:.6g}" for name, x in numbers.items()}, found.schema.labels(0)
-    arms = {"control": found.control, "treated": found.treated}
-    states = states or tuple(range(len(found.control)))
-    for name, arm in arms.items():
-        words[name] = "  ".join(f"{x} {p:.6g}" for x, p in zip(states, arm, strict=True))
-    return Answer(numbers | arms | {"states": list(states)}, words)
+    numbers |= {"control": found.control, "treated": found.treated}
+    states = list(found.schema.labels(0) or range(len(found.control)))
+    words = {name: "  ".join(f"{x:.6g}" for x in own.ravel()) for name, own in numbers.items()}
+    return Answer(numbers | {"states": states}, words | {"states": "  ".join(map(str, states))})
 
 
 def mechanisms(

@@ -110,8 +110,7 @@ def effect(
     network = network_tables.as_network("effect", network)
     schema, v, cards = network.schema, network.variable(treatment), network.cardinalities
     wanted = f"two states of {schema.call(v)}: without and with the treatment"
-    good = np.asarray(of, dtype=object).shape == (2,)
-    check_parameter(good, "effect", "of", of, wanted, CircuitError)
+    check_parameter(np.asarray(of, object).shape == (2,), "effect", "of", of, wanted, CircuitError)
     rows = as_evidence({} if evidence is None else evidence, schema)
     columns, outcomes = [rows.column(u) for u in range(len(cards))], schema.variables(outcome)
     good, wanted = 0 < len(outcomes) == len({*outcomes}), "one or several variables, each once"
@@ -133,19 +132,17 @@ def effect(
     change, gram, every = pair[1] - pair[0], np.zeros((n, n)), every_state(shape).T
     several: Any = values if len(outcomes) > 1 and values is not None else [values] * len(outcomes)
     good = isinstance(several, (Sequence, np.ndarray)) and len(several) == len(outcomes)
-    wanted = "one array per outcome"
-    check_parameter(good, "effect", "values", values, wanted, DataError)
+    check_parameter(good, "effect", "values", values, "one array per outcome", DataError)
     means = [_values(network, *x)[i] for *x, i in zip(outcomes, several, every, strict=True)]
     for weight, own in _terms("effect", ExpHamming() if k is None else k, network):
         parts = [own[u][np.ix_(i, i)] for u, i in zip(outcomes, every, strict=True)]
         gram += weight * np.prod(parts, axis=0)
-    found: Any = [arm.reshape(-1, *shape) for arm in pair]
-    found += [change @ (np.stack(means, axis=1) if len(outcomes) > 1 else means[0])]
-    found += [np.einsum("ns,st,nt->n", change, gram, change)]
+    mean = change @ (np.stack(means, axis=1) if len(outcomes) > 1 else means[0])
+    mmd2 = np.einsum("ns,st,nt->n", change, gram, change)
+    found: Any = [*(arm.reshape(-1, *shape) for arm in pair), mean, mmd2]
     if evidence is None or not forms.is_batch(evidence):
         found = [x[0] for x in found]
-    found += [gram, schema.subset(outcomes)]
-    return Effect(*found)
+    return Effect(*[*found, gram, schema.subset(outcomes)])
 
 
 @checks.public
@@ -228,9 +225,8 @@ def _terms(name: str, k: Kernel, network: BayesianNetwork) -> list[tuple[float, 
 def _values(network: BayesianNetwork, variable: int, given: Any) -> Any:
     """Numbers for the states of a variable: as given, labels that are numbers, or codes."""
     labels, n = network.schema.labels(variable) or ("",), network.cardinalities[variable]
-    default = labels if all(map(tables.is_number, labels)) else range(n)
-    given = [*map(float, default)] if given is None else given
-    found = tables.as_floats(given, "The 'values' must be an array")
+    default = [*map(float, labels)] if all(map(tables.is_number, labels)) else range(n)
+    found = tables.as_floats(default if given is None else given, "The 'values' must be an array")
     if found.shape not in ((n,), (1, n)) or not np.isfinite(found).all():
         wanted = f"{n} finite numbers, one per state of {network.schema.call(variable)}"
         raise DataError(f"The 'values' must be {wanted}. Got {checks.shown(given)} instead.")
@@ -355,8 +351,9 @@ def mechanism_change(
         # a shift changes no difference of means, and positive numbers are weights of states
         rows[v] = 1.0 + (numbers[None] - numbers.min()) / (weights[0] or 1.0)
     least = 16 * elimination_cost(p._elimination, p.cardinalities)
-    why, advice = "cliques of its network have many joint states", "Put states together"
-    require_room(least, max_bytes, "Attributing a change", why, advice)
+    require_room(
+        least, max_bytes, "Attributing a change", "cliques are wide", "Put states together"
+    )
     kept = _ancestors(p, [v for v, x in enumerate(rows) if (x != 1.0).any()])  # others sum to one
     if n := int(changed[kept].sum()):
         part, a, b = p._restricted(kept), [P[v] for v in kept], [Q[v] for v in kept]
@@ -364,8 +361,7 @@ def mechanism_change(
         if target is None:
             cards = [size * size for size in cards]
             order = best_elimination(part.graph, cards)
-            advice = f"Give target=... (about {least / 2**30:.2g} GiB)"
-            advice += ", or a kernel of a few outcomes"
+            advice = f"Give target=... (about {least / 2**30:.2g} GiB), or a kernel of few outcomes"
             what, why = "Attributing MMD", "it is a sum over pairs of states"
             require_room(16 * elimination_cost(order, cards), max_bytes, what, why, advice)
             aa, ba, bb = (list(map(_outer, *x)) for x in ((a, a), (b, a), (b, b)))

@@ -387,8 +387,7 @@ def content_tree(
     """
     data, complete = Data(Schema(tuple(cardinalities)), X), not np.isnan(X).any()
     tree = tree_of(data.pair_counts(complete), 1.0, ranks=column_ranks(X, names))
-    blocks = flow_blocks(tree, data, pseudocount, 1.0, complete)
-    return Circuit(tree.vtree, tuple(blocks))
+    return Circuit(tree.vtree, tuple(flow_blocks(tree, data, pseudocount, 1.0, complete)))
 
 
 def tree_blocks(tree: ChowLiuTree, conditionals: Sequence[FloatArray]) -> list[Input | Inner]:

@@ -227,8 +227,7 @@ def _groups(fitted: Fitted, rows: Empirical) -> Points:
 
 def _number(values: Scaled) -> Any:
     """The one number of a circuit and itself, or points that are summed."""
-    found = values.data if values.scale is None else values.data * values.scale.exp()
-    return found[0, 0]
+    return (values.data if values.scale is None else values.data * values.scale.exp())[0, 0]
 
 
 def _steps(

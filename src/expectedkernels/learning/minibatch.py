@@ -125,8 +125,7 @@ def stepped(trained: Trained, counts: EdgeCounts, beta: Any, step: Any) -> Train
         ]
         sums, old = partial(operations.unit_sums, layer), layer.edges.weights
         numbers.append((stacked, shares(edges, beta, sums, old, step, trained.floor)))
-    layers = trained.layers.with_weights(numbers, trained.floor)
-    return replace(trained, layers=layers)
+    return replace(trained, layers=trained.layers.with_weights(numbers, trained.floor))
 
 
 def circuit_of(trained: Trained | Circuit) -> Circuit:

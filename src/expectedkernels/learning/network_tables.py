@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, reduce
 from math import inf, log, prod
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -63,12 +63,10 @@ class FamilySums:
         scopes, order = [*model[1], *((v, n_all + v) for v in range(n_all))], model[2]
         position = {v: i for i, v in enumerate([*order.order, *range(n_all, 2 * n_all)])}
         cliques = [(v, *sorted(c, key=position.__getitem__)) for v, c in enumerate(order.contexts)]
-        entering: dict[int, list[int]] = {}  # the factors whose first variable this is
-        for k, scope in enumerate(scopes):
-            entering.setdefault(min(scope, key=position.__getitem__, default=-1), []).append(k)
+        first = [min(scope, key=position.__getitem__, default=-1) for scope in scopes]
         children, starts, groups = order.children(), dict[Source, int](), dict[int, Any]()
         for v in order.order:
-            _, *separator = cliques[v]
+            entering, (_, *separator) = [k for k, u in enumerate(first) if u == v], cliques[v]
             known = [states[u] >= 0 for u in (*separator, v)]
             keys = [(x, 2) for x in known]
             keys += [(states[u] + 1, cards[u] + 1) for u in (*separator, n_all + v)]
@@ -83,7 +81,7 @@ class FamilySums:
                 begin = int(some[0]) - starts.setdefault(message, int(some[0]))
                 self.shapes[message] = (*(cards[u] for u in message[1]), begin + n)
                 found: list[Any] = []  # sources, their variables, indices, lengths of the last axis
-                for k in entering[v]:
+                for k in entering:
                     kept = tuple(u for u in free if u in scopes[k])
                     seen = [u for u in scopes[k] if u not in free]
                     at, size = [states[u][own] for u in seen], [cards[u] for u in seen]
@@ -98,8 +96,9 @@ class FamilySums:
                 for source, kept, index, length in found:
                     size, matrix = [cards[u] if u in kept else 1 for u in free], None
                     if index is not None:
-                        entries = np.ones(n), index, np.arange(n + 1)
-                        matrix = sparse.csc_array(entries, (length, n))
+                        matrix = sparse.csc_array(
+                            (np.ones(n), index, np.arange(n + 1)), (length, n)
+                        )
                     parts.append((source, index, (*size, 1 if index is None else n), matrix))
                 parts.sort(key=lambda part: prod(part[2]))
                 shape = (*(cards[u] for u in free), n)
@@ -127,20 +126,20 @@ class FamilySums:
         for source, shape in self.shapes.items():
             values[source], logs[source], lows[source] = np.empty(shape), np.empty(shape[-1]), 0.0
 
-        def gathered(part: Part) -> Any:
-            source, index, size, _ = part
-            array = values[source] if index is None else values[source].take(index, -1)
-            return array.reshape(size)
+        def gathered(parts: list[Part]) -> Iterator[Any]:
+            for k, index, size, _ in parts:
+                yield (values[k] if index is None else values[k].take(index, -1)).reshape(size)
 
         for message, place, shape, parts in self.buckets:
             offset = sum((logs[k][i] for k, i, *_ in parts if k in logs), start=np.zeros(shape[-1]))
             low = sum(lows[source] for source, *_ in parts)
             if low < LOWEST and not in_logs:
-                exact = sum(_lowest(gathered(part)) for part in parts)
+                exact = sum(map(_lowest, gathered(parts)))
                 offset[exact < LOWEST] = -inf
                 low = exact[exact >= LOWEST].min(initial=0.0)
-            product = reduce(np.add if in_logs else np.multiply, map(gathered, parts))
-            table = np.broadcast_to(product, shape)
+            table = np.broadcast_to(
+                reduce(np.add if in_logs else np.multiply, gathered(parts)), shape
+            )
             sums, conditional = table, None
             if len(shape) > len(message[1]) + 1:  # the variable of the clique is not observed
                 sums = logsumexp(table, axis=0) if in_logs else table.sum(axis=0)
@@ -238,14 +237,13 @@ def expected_counts(model: Model, max_bytes: int, parts: Any, tables: Any, rows:
             row, why = rows.numbers[some][logs.argmin()], "the tables have probability zero"
             advice = 'Give start="data", or a network without these zeros'
             raise DataError(f"Row {row} of X is impossible: {why} for what it says. {advice}.")
-        own = float(rows.weights[some] @ logs), sums.backward(rows.weights[some])
-        total = own if total is None else _added(total, own)
+        total = _added(total, (float(rows.weights[some] @ logs), sums.backward(rows.weights[some])))
         sums.conditionals.clear()  # as large as the tables, and there may be many parts
     return total
 
 
-def _added(a: Totals, b: Totals) -> Totals:
-    return a[0] + b[0], [x + y for x, y in zip(a[1], b[1], strict=True)]
+def _added(a: Totals | None, b: Totals) -> Totals:
+    return b if a is None else (a[0] + b[0], [x + y for x, y in zip(a[1], b[1], strict=True)])
 
 
 def _complete_counts(model: Model, rows: Rows) -> Totals:
@@ -384,18 +382,15 @@ def learn_tables(
     count = partial(expected_counts, model, max_bytes)
     if directed and start == "data":
         _, seen = data.summed(partial(_complete_counts, model), _added) or training_data.used_up()
-    if not directed and start != "random":
-        network.log_partition(max_bytes=max_bytes)  # raises if all is zero
     first, generator = [factor.table for factor in network.factors], arrays.as_generator(rng)
     for k, table in enumerate(first):
         if start == "random" or (seen is not None and not seen[k].any()):
             table = generator.standard_exponential(table.shape)  # whose shares are uniform
         elif seen is not None:
             table = seen[k] + weight / n_rows / table.shape[-1]
-        total = table.sum(axis=-1, keepdims=True) if directed else table.max()
+        total = table.sum(axis=-1, keepdims=True) if directed else table.max() or 1.0
         first[k] = first[k] if k in kept else table / total
-    alive: list[Any] = [1.0 * (table > 0) for table in first]
-    prior: Any = pseudocount
+    alive, prior = [1.0 * (table > 0) for table in first], cast(Any, pseudocount)
     if not isinstance(prior, (list, tuple)):
         beta = weight / n_rows * checks.check_real(name, "pseudocount", prior)
         prior = [beta / np.maximum(x.sum(axis=-1, keepdims=True), 1.0) * x for x in alive]
@@ -429,5 +424,4 @@ def learn_tables(
 
     bar = checks.progress_bar(iterations, "EM", not progress, "iteration")
     tell: Any = None if callback is None else lambda step: callback(made(step), step.mean)
-    options: Any = {"tolerance": tolerance, "callback": tell}
-    return made(training_data.train(steps(first), first, bar, **options))
+    return made(training_data.train(steps(first), first, bar, tolerance=tolerance, callback=tell))

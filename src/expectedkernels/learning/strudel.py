@@ -630,8 +630,7 @@ def learn_mixture(
         R = _clusters(X, weights[0], structure.cardinalities, n_components, generator)
         start = _updated(family, R * weights[0][:, None])
     except KeyboardInterrupt:  # there is no mixture yet
-        alone = Circuit.from_blocks(structure.vtree, structure.blocks)
-        return alone.with_schema(structure.schema)
+        return Circuit.from_blocks(structure.vtree, structure.blocks).with_schema(structure.schema)
     bar = progress_bar(iterations, "EM of the mixture", not progress, "iteration")
     steps = _steps(start, family, weights, iterations)
     log_weights, parameters = train(steps, start, bar, tolerance=tolerance).state

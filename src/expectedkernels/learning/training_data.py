@@ -261,11 +261,9 @@ def read_data(
         if seen is None:
             raise DataError(f"{name} needs at least one chunk of data. Got none.")
     else:
-        X = as_rows(X, "X")
-        seen = _seen(X, "X")
+        seen = _seen(X := as_rows(X, "X"), "X")
     if X_valid is not None:
-        X_valid = as_rows(X_valid, "X_valid")
-        seen = _joined(seen, _seen(X_valid, "X_valid"))
+        seen = _joined(seen, _seen(X_valid := as_rows(X_valid, "X_valid"), "X_valid"))
     schema = _schema(seen, cardinalities, max_states)
     valid = None if X_valid is None else Data(schema, X_valid, None, VALID)
     return Data(schema, X, sample_weight, needed), valid, seen.is_complete

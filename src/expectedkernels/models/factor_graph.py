@@ -864,7 +864,7 @@ class BayesianNetwork(FactorGraph):
             schema = frame_schema(tables.frame_columns(table), tables.column_names(table))
         else:
             rows = np.atleast_1d(tables.as_floats(table))
-            rows = as_evidence(rows, [None] * rows.shape[-1], single=False).values
+            as_evidence(rows, [None] * rows.shape[-1], single=False)
             most = np.fmax.reduce(rows, axis=0, initial=np.nan).tolist()
             schema = Schema(tuple(max(2, int(x) + 1) if x < inf else None for x in most))
             as_evidence(rows, schema)  # raises where numbers are no codes
@@ -876,8 +876,9 @@ class BayesianNetwork(FactorGraph):
         parents: list[list[int]] = [[] for _ in cards]
         for arc in arcs if np.iterable(arcs) else [arcs]:
             own, wanted = schema.variables(arc), "pairs of a parent and its child, another variable"
-            good = len(own) == len({*own}) == 2
-            check_parameter(good, "from_arcs", "arcs", arc, wanted, CircuitError)
+            check_parameter(
+                len(own) == len({*own}) == 2, "from_arcs", "arcs", arc, wanted, CircuitError
+            )
             parents[own[1]] += [] if own[0] in parents[own[1]] else own[:1]
         shapes = [[cards[u] for u in (*own, v)] for v, own in enumerate(parents)]
         needed = 8.0 * sum(map(prod, shapes))
@@ -938,8 +939,9 @@ class BayesianNetwork(FactorGraph):
                 raise CircuitError(f"A single-world network sets variables to states. {what}.")
             if table.shape not in ((n,), old):
                 rule = f"An action on {self.schema.call(v)} is a state, {n} probabilities or a"
-                found = f"Got an array of shape {table.shape}"
-                raise CircuitError(f"{rule} table of shape {old}. {found}.")
+                raise CircuitError(
+                    f"{rule} table of shape {old}. Got an array of shape {given.shape}."
+                )
             if not natural:
                 cpts[v], parents[v] = table, parents[v] if table.shape == old else ()
             for child in [u for u, above in enumerate(parents) if natural and v in above]:
@@ -990,11 +992,9 @@ class BayesianNetwork(FactorGraph):
         for v, own in self._by_variable("with_masks", "causes", causes):
             above = tuple(dict.fromkeys(self.schema.variables(own)))
             if v in above:
-                what = f"Whether {names[v]!r} is missing depends on itself"
+                what = f"Whether {names[v]!r} is missing depends on itself, which is in general not"
                 advice = "compare the tables from several random starts of learn_tables"
-                warnings.warn(
-                    f"{what}, which is in general not identified: {advice}.", stacklevel=2
-                )
+                warnings.warn(f"{what} identified: {advice}.", stacklevel=2)
             names, states = [*names, f"{MASK}{names[v]}"], [*states, ("observed", "missing")]
             parents.append(above)
             cpts.append(np.full([*(self.cardinalities[u] for u in above), 2], 0.5))

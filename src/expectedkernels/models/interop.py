@@ -56,8 +56,7 @@ sums = np.vectorize(_sum, otypes=[object], signature="(n),(n)->()")
 
 def _tables(variable: int, rows: Any) -> Any:
     """The discrete inputs of a variable with these rows of values, in an array."""
-    made = np.vectorize(Categorical, otypes=[object], signature="(),(n)->()")
-    return made(variable, rows)
+    return np.vectorize(Categorical, otypes=[object], signature="(),(n)->()")(variable, rows)
 
 
 def _bernoullis(variable: int, q: Any) -> Any:
@@ -722,8 +721,7 @@ def _labelled_tables(
         rule = f"{function} works on BayesianNetworks and FactorGraphs"
         raise CircuitError(f"{rule}. Got {type(model).__name__} instead.")
     names = model.names or [f"x{v}" for v in range(model.n_variables)]
-    cards = model.cardinalities
-    states = [list(model.schema.labels(v) or range(card)) for v, card in enumerate(cards)]
+    states = [list(model.schema.labels(v) or range(n)) for v, n in enumerate(model.cardinalities)]
     if isinstance(model, BayesianNetwork):
         return names, states, [(factor.scope, factor.table) for factor in model.factors]
     tables: dict[Any, Any] = {(v,): np.ones(c) for v, c in enumerate(model.cardinalities)}
@@ -802,8 +800,7 @@ def _add_unit(graph: Any, kind: str, inputs: Any, edges: Any = None, **facts: An
     number = len(graph)
     graph.add_node(number, kind=kind, **facts)
     for i, below in enumerate(inputs):
-        more = {} if edges is None else {"weight": float(edges[i])}
-        graph.add_edge(number, int(below), **more)
+        graph.add_edge(number, int(below), **({} if edges is None else {"weight": float(edges[i])}))
     return number
 
 

@@ -370,8 +370,7 @@ def _min_fill(
     number = {v: i for i, v in enumerate(sorted(variables))}
     graph = interaction_graph(len(number), [[number[v] for v in scope] for scope in scopes])
     kept = [number[v] for v in last]
-    order = [v for v in min_fill_order(graph) if v not in kept] + kept
-    return number, elimination(graph, order)
+    return number, elimination(graph, [v for v in min_fill_order(graph) if v not in kept] + kept)
 
 
 def product_plan(
@@ -600,8 +599,7 @@ def solution_samples(solution: Solution, n: int, rng: Any) -> Any:
     for _, stage, found in solution.backwards():
         given = found.table.numbers[(slice(None), *(states[:, u] for u in stage.context))]
         edges = np.cumsum(given.reshape(stage.shape[0], -1), axis=0)
-        target = rng.random(n) * edges[-1]
-        state = (edges <= target).sum(axis=0)
+        state = (edges <= rng.random(n) * edges[-1]).sum(axis=0)
         # rounding may step over the last state that is possible
         last = stage.shape[0] - 1 - np.argmax(given.reshape(stage.shape[0], -1)[::-1] > 0, axis=0)
         states[:, stage.variable] = np.minimum(state, last)
@@ -789,6 +787,5 @@ def require_room(needed: int, max_bytes: int, what: str, why: str, advice: str) 
 
 def require_tables(plan: MessagePlan, needed: int, max_bytes: int) -> None:
     """Raise if the tables or messages of a plan need more memory than there is."""
-    width = max(len(stage.context) for stage in plan.stages)
-    why = f"the best order found has width {width}"
+    why = f"the best order found has width {max(len(stage.context) for stage in plan.stages)}"
     require_room(needed, max_bytes, "Variable elimination", why, "Condition on some variables")
