@@ -483,6 +483,8 @@ def distinct_below(numbers: Any, n: int) -> tuple[Any, Any]:
         return distinct, place.reshape(-1)
     flags = np.zeros(n, dtype=np.bool_)
     flags[numbers] = True
+    if flags.all():
+        return np.arange(n), numbers
     return np.flatnonzero(flags), (np.cumsum(flags) - 1)[numbers]
 
 

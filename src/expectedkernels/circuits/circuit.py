@@ -190,7 +190,11 @@ class Circuit:
 
     def input(self, variable: int) -> Block:
         """The block of input units of a variable."""
-        return self.blocks[self.vtree.leaf(variable)]
+        return self._inputs[variable]
+
+    @cached_property
+    def _inputs(self) -> list[Block]:
+        return [self.blocks[self.vtree.leaf(v)] for v in range(self.n_variables)]
 
     @cached_property
     def _counts(self) -> tuple[int, int, int]:

@@ -35,16 +35,17 @@ def layers_of(circuit: Circuit) -> Layers | None:
     They can with weights that are not negative nor too small, in NumPy or in torch, if no
     gradients are required.
     """
+    if circuit.is_on_host:
+        layers = circuit.layers
+        return None if layers.signed or layers.margin < LEAST_MARGIN else layers
     like: Any = circuit.blocks[0].numbers
-    kind, on_host = str(like.dtype).rpartition(".")[2], circuit.is_on_host
+    kind = str(like.dtype).rpartition(".")[2]
     usable = is_torch_array(like) and kind in LEAST_TENSOR_MARGIN and not circuit.has_gradients
-    if not (on_host or usable) or (layers := circuit.host.layers).signed:
+    if not usable or (host := circuit.host).layers.signed:
         return None
-    if not on_host:
-        layers = circuit.host.operand.cached(
-            f"layers in {kind} at {like.device}", lambda: tensor_layers(layers, like.new_empty(0))
-        )
-    return None if layers.margin < LEAST_TENSOR_MARGIN.get(kind, LEAST_MARGIN) else layers
+    key, empty = f"layers in {kind} at {like.device}", like.new_empty(0)
+    layers = host.operand.cached(key, lambda: tensor_layers(host.layers, empty))
+    return None if layers.margin < LEAST_TENSOR_MARGIN[kind] else layers
 
 
 def chunks(
@@ -429,8 +430,9 @@ def active_edges_in(
             used[below, row if first is None else first[flat.nodes[below], row]] = True
         parts.append((edge + own.start, row))
     edges, rows = (np.concatenate(x[::-1]) for x in zip(*parts, strict=True))
-    order = np.argsort(flat.units[edges] * n_rows + rows, kind="stable")
-    edges, rows = edges[order], rows[order]
+    if n_rows > 1:
+        order = np.argsort(flat.units[edges] * n_rows + rows, kind="stable")
+        edges, rows = edges[order], rows[order]
     units, weights = flat.units.take(edges), flat.weights.take(edges)
     n = int(np.searchsorted(units, layers.layers[0].stop))  # those of leaves come first
     lowest, (left, right) = (flat.products[edges[:n]], rows[:n]), flat.inputs.take(edges[n:], 1)
@@ -506,11 +508,16 @@ def conditional_blocks(circuit: Circuit, active: ActiveEdges) -> tuple[tuple[Blo
 def _input_blocks(circuit: Circuit, ends: Any, edges: Any, seen: Any) -> list[Any]:
     """The blocks of leaves, given the ends of their units, and starts, atoms and shares."""
     (starts, keys, shares), first_atom = edges, _atom_starts(circuit.layers.layers[0], seen)
-    rows, blocks = np.repeat(np.arange(len(starts) - 1), np.diff(starts)), []
+    widths, n_units = np.diff(first_atom), np.diff(ends)
+    begins = np.append(0, np.cumsum(n_units * widths))
+    # where the row of every unit begins, less the first atom of its node
+    node = np.repeat(np.arange(len(n_units)), n_units)
+    offset = (begins[:-1] - ends[:-1] * widths - first_atom[:-1])[node]
+    offset += np.arange(len(node)) * widths[node]
+    flat, blocks = np.zeros(begins[-1]), []
+    flat[np.repeat(offset, np.diff(starts)) + keys] = shares
     for i, (variable, _, _) in enumerate(circuit.atom_slices):
-        own = slice(starts[ends[i]], starts[ends[i + 1]])
-        numbers = np.zeros((ends[i + 1] - ends[i], first_atom[i + 1] - first_atom[i]))
-        numbers[rows[own] - ends[i], keys[own] - first_atom[i]] = shares[own]
+        numbers = flat[begins[i] : begins[i + 1]].reshape(-1, widths[i])
         block = circuit.input(variable).with_numbers(numbers)
         more = seen is not None and len(seen[i]) > 0
         blocks.append(Real(numbers, *block.beside_points(seen[i])) if more else block)
