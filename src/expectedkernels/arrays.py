@@ -483,9 +483,8 @@ def distinct_below(numbers: Any, n: int) -> tuple[Any, Any]:
         return distinct, place.reshape(-1)
     flags = np.zeros(n, dtype=np.bool_)
     flags[numbers] = True
-    if flags.all():
-        return np.arange(n), numbers
-    return np.flatnonzero(flags), (np.cumsum(flags) - 1)[numbers]
+    distinct = flags.nonzero()[0]
+    return distinct, numbers if len(distinct) == n else flags.cumsum()[numbers] - 1
 
 
 def distinct_pairs(first: Any, second: Any, shape: tuple[int, int]) -> tuple[tuple[Any, Any], Any]:

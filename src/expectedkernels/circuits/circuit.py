@@ -826,11 +826,10 @@ def _drop_unreachable(vtree: Vtree, blocks: Sequence[Any]) -> list[Block]:
                 used = (weights != 0).any(axis=0)
             if not used.all():
                 left, right, weights = left[used], right[used], weights[:, np.flatnonzero(used)]
-        sizes = [blocks[child[node]].n_units for child in (vtree.left, vtree.right)]
-        below = [arrays.distinct_below(*side) for side in zip((left, right), sizes, strict=True)]
-        (one, left), (other, right) = below
-        kept = [None if len(x) == n else x for (x, _), n in zip(below, sizes, strict=True)]
-        return inner(left, right, weights, len(one), len(other)), kept[0], kept[1]
+        n, m = blocks[vtree.left[node]].n_units, blocks[vtree.right[node]].n_units
+        (one, left), (other, right) = map(arrays.distinct_below, (left, right), (n, m))
+        taken = [None if len(x) == size else x for x, size in ((one, n), (other, m))]
+        return inner(left, right, weights, len(one), len(other)), taken[0], taken[1]
 
     return from_root(vtree, None, leaf, inner_at)
 
