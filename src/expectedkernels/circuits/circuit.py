@@ -777,8 +777,8 @@ def in_order(
                 f"the states {list(labels[v])[:20]}: they must be the same."
             )
         labels[v] = labels[v] and tuple(given)
-    cards = [c if x is None else len(x) for c, x in zip(wanted.cardinalities, labels, strict=True)]
-    return circuit.matched(match(Schema(tuple(cards), wanted.names, tuple(labels)), schema))
+    wanted = Schema(wanted.cardinalities, wanted.names, tuple(labels))
+    return circuit.matched(match(wanted, schema))
 
 
 def vtree_for(model: Any, other: Any, vtree: Vtree) -> Vtree:

@@ -928,7 +928,9 @@ def circuit_blocks(
             f"over {show(sum(1 << v for v in vtree.scope().tolist()))}."
         )
     try:
-        return vtree, _Builder(graph, vtree).blocks()
+        builder = _Builder(graph, vtree)
+        wanted: dict[Key, int] = {(len(graph.units) - 1,): 0}
+        return vtree, from_root(vtree, wanted, builder.leaf_block, builder.inner_block)
     except ArithmeticError:
         raise CircuitError(
             f"The circuit has weights beyond the range of double precision; {ADVICE}."
@@ -971,12 +973,7 @@ class _Builder:
                 self.low.append(min(self.low[j] for j in inputs))
                 self.home.append(reduce(lowest_above, {self.home[j] for j in inputs}))
 
-    def blocks(self) -> list[leaves.Block]:
-        """The blocks, children first."""
-        wanted: dict[Key, int] = {(len(self.graph.units) - 1,): 0}
-        return from_root(self.vtree, wanted, self._leaf_block, self._inner_block)
-
-    def _inner_block(
+    def inner_block(
         self, node: int, keys: dict[Key, int]
     ) -> tuple[Inner, dict[Key, int], dict[Key, int]]:
         """The block of an inner node, and what is wanted from the children."""
@@ -1064,7 +1061,7 @@ class _Builder:
             f"{graph.describe(cut)}."
         )
 
-    def _leaf_block(self, node: int, variable: int, keys: dict[Key, int]) -> leaves.Input:
+    def leaf_block(self, node: int, variable: int, keys: dict[Key, int]) -> leaves.Input:
         """The block of a leaf: every unit wanted there as a table or as a mixture of normals."""
         card = self.graph.cardinalities[variable]
         if card is None and () in keys:

@@ -300,13 +300,11 @@ Splits = dict[int, dict[frozenset[int], str]]
 
 
 def _splits(p: Circuit | Graph, name: str = "") -> Splits:
-    splits: Splits = {}
     if isinstance(p, Circuit):
-        masks, vtree = units.node_masks(p.vtree), p.vtree
-        for node in np.flatnonzero(vtree.variable < 0).tolist():
-            split = frozenset((masks[vtree.left[node]], masks[vtree.right[node]]))
-            splits[masks[node]] = {split: name}
-        return splits
+        masks = units.node_masks(p.vtree)
+        nodes = zip(masks, p.vtree.left.tolist(), p.vtree.right.tolist(), strict=True)
+        return {mask: {frozenset((masks[a], masks[b])): name} for mask, a, b in nodes if a >= 0}
+    splits: Splits = {}
     for i, unit in enumerate(p.units):
         if unit.kind == "product" and len(unit.inputs) > 1:
             split = frozenset(p.masks[j] for j in p.inputs[i])
