@@ -60,8 +60,7 @@ def factorized(
                 f"The table of variable {variable} must have one dimension and at least one "
                 f"entry. Got shape {row.shape}."
             )
-        if normalized:
-            _check_distributions(row, f"The table of variable {variable}")
+        _check_distributions(normalized, row, f"The table of variable {variable}")
     vtree = _over(len(rows), vtree, "tables")
     blocks = at_nodes(vtree, lambda _, v: Table(rows[v][None, :]), lambda _: ONE)
     return Circuit.from_blocks(vtree, blocks)
@@ -74,9 +73,12 @@ def _listed(given: Any, what: str) -> list[Any]:
     return list(given)
 
 
-def _check_distributions(rows: Any, what: str) -> None:
-    """Raise unless the last axis holds probabilities; other checks raise for what is not finite."""
-    if not np.isfinite(rows).all():
+def _check_distributions(normalized: bool, rows: Any, what: str) -> None:
+    """Raise unless the last axis holds probabilities, if it should be normalized.
+
+    Other checks raise for what is not finite.
+    """
+    if not normalized or not np.isfinite(rows).all():
         return
     with np.errstate(over="ignore"):
         totals = rows.sum(axis=-1)
@@ -144,8 +146,7 @@ def mixture(
         raise CircuitError(
             f"A mixture of {n} circuits needs as many finite weights. Got {weights}."
         )
-    if normalized:
-        _check_distributions(weights, "The weights of a mixture")
+    _check_distributions(normalized, weights, "The weights of a mixture")
     return with_root_weights(together, weights[None, :], "The mixture")
 
 
@@ -266,11 +267,10 @@ def hmm(
             f"({states}, {states}) and emissions of shape ({states}, symbols). "
             f"Got {steps.shape} and {[t.shape for t in tables[:3]]}."
         )
-    if normalized:
-        _check_distributions(start, "The initial states of an HMM")
-        _check_distributions(steps, "The transitions of an HMM")
-        for table in tables:
-            _check_distributions(table, "The emissions of an HMM")
+    _check_distributions(normalized, start, "The initial states of an HMM")
+    _check_distributions(normalized, steps, "The transitions of an HMM")
+    for table in tables:
+        _check_distributions(normalized, table, "The emissions of an HMM")
     steps = np.broadcast_to(steps, shape)
     vtree = Vtree.right_linear(n)
 
@@ -332,8 +332,7 @@ def gaussian_mixture(
             "Means and variances must both have shape (components, variables), with one weight "
             f"per component. Got {mean.shape}, {variance.shape} and {share.shape}."
         )
-    if normalized:
-        _check_distributions(share, "The weights of a Gaussian mixture")
+    _check_distributions(normalized, share, "The weights of a Gaussian mixture")
     n, d = mean.shape
     vtree = _over(d, vtree, "means and variances")
     if d == 1:
