@@ -143,9 +143,7 @@ def mixture(
     n = together.n_roots
     weights = np.full(n, 1.0 / n) if weights is None else _array(weights)
     if weights.shape != (n,) or not np.isfinite(weights).all():
-        raise CircuitError(
-            f"A mixture of {n} circuits needs as many finite weights. Got {weights}."
-        )
+        raise CircuitError(f"A mixture of {n} circuits needs {n} finite weights. Got {weights}.")
     _check_distributions(normalized, weights, "The weights of a mixture")
     return with_root_weights(together, weights[None, :], "The mixture")
 
