@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 
 import expectedkernels as ek
+from expectedkernels import arrays
 
 K = ek.ExpHamming(0.5)
 
@@ -29,6 +30,11 @@ def known(tables):
         return ek.FactorGraph(cardinalities, [(range(joint.ndim), joint)]).circuit()
 
     return density
+
+
+def known_joint(X, cardinalities):
+    """A density that takes all columns for independent."""
+    return ek.factorized([np.full(n, 1 / n) for n in cardinalities])
 
 
 def definition(x, y, Z, P, Q):
@@ -177,6 +183,15 @@ def test_mistakes(change, message):
     options = {"x": "x", "y": "y", "given": ["a", "b"], "data": table(40)} | change
     with pytest.raises(ek.DataError, match=message):
         ek.independence_test(**options)
+
+
+def test_tables_of_samples_that_take_too_much_memory_raise(monkeypatch):
+    monkeypatch.setattr(arrays, "FEW_BYTES", 0)
+    monkeypatch.setattr(arrays, "memory_limit", lambda: 2.0**10)
+    with pytest.raises(
+        ek.SizeError, match=r"A table of 19 samples of x needs .* Take fewer of them"
+    ):
+        ek.independence_test("x", "y", "a", data=table(60), density=known_joint, n_null=19)
 
 
 def test_no_given_columns_are_none_at_all():

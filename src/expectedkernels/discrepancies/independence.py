@@ -310,6 +310,8 @@ def _test(
     rows, [place] = tests.distinct_places(np.column_stack([y, Z])[None])
     first = np.unique(place, return_index=True)[1]
     size, n_states = len(rows), P.shape[1]
+    needed, what = 40.0 * (n_null + 1) * n_states * size, f"A table of {n_null} samples of x"
+    arrays.require_memory(needed, what, "Take fewer of them, or fewer rows.")
     # residuals of x, summed over rows with equal y and Z: (draws, states of x, distinct rows)
     expected = np.stack([np.bincount(place, p, minlength=size) for p in P.T])
     counts = [np.bincount(v * size + place, minlength=n_states * size) for v in draws]
