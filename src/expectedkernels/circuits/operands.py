@@ -531,7 +531,6 @@ class Tables:
 
     operands: ClassVar[tuple[Any, ...]] = ()
     weights: ClassVar[tuple[float, ...]] = (1.0,)
-    tensor: ClassVar[None] = None
     is_signed: ClassVar[bool] = False
     has_gradients: ClassVar[bool] = False
 

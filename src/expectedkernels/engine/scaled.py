@@ -118,16 +118,18 @@ def divided(values: Scaled, logs: Sequence[Any], at: Place) -> Scaled:
     return Scaled(data, scale)
 
 
-def contracted(values: Scaled, share: Any, axis: int) -> Scaled:
-    """The weighted sum along an axis."""
+def contracted(values: Scaled, weights: Any, axis: int) -> Scaled:
+    """The weighted sum along the first axis, or the second of two, which keep one entry."""
     data, scale, xp = values.data, values.scale, namespace(values.data)
     if scale is not None:
         size = safe_log(xp.abs(detach(data))) + detach(scale)
         top = xp.max(size, axis=axis, keepdims=True)
         top = xp.where(top > -inf, top, xp.zeros_like(top))
         data, scale = times_exp(data, scale - top), top
-    product = (share[None, :], data) if axis == 0 else (data, share[:, None])
-    return Scaled(xp.matmul(*product), scale)
+    if axis == 1:
+        return Scaled(xp.matmul(data, weights[:, None]), scale)
+    total = xp.matmul(weights[None, :], xp.reshape(data, (data.shape[0], -1)))
+    return Scaled(xp.reshape(total, (1, *data.shape[1:])), scale)
 
 
 @np.errstate(over="ignore")

@@ -113,31 +113,13 @@ class Factor:
                 tensors[name] = _multiplied(*both)
         return Factor(**plain, tensors=tensors or None)
 
-    def logs_with_gradients(
-        self, left: InputComponents, right: InputComponents, variable: int, like: Any
+    def logs(
+        self, left: InputComponents, right: InputComponents, variable: int, like: Any = None
     ) -> tuple[Any, Any, Any]:
-        """As `logs`, in tensors that know their gradients; and what is zero but has gradients."""
-        if left.cardinality is None:
-            return as_like(self.logs(left, right, variable)[0], like), None, None
-        self.check(left.cardinality, variable)
-        away = np.abs(_differences(left.cardinality))
-        logs = as_like(self.log_at(away), like)
-        tensors = self.tensors or {}
-        for name, power in (("square", away**2), ("absolute", away), ("unequal", away > 0)):
-            if name in tensors:
-                rate = tensors[name].to(logs)
-                logs = logs - as_like(power * 1.0, like) * (rate - rate.detach())
-        if self.table is None:
-            return logs, None, None
-        sign = np.sign(self.table) if (self.table < 0).any() else None
-        table = tensors["table"].to(logs) if "table" in tensors else as_like(self.table, like)
-        nothing = (table == 0).detach()
-        zeros = (table * nothing * logs.exp()) if "table" in tensors else None
-        logs = logs + table.abs().masked_fill(nothing, 1.0).log()
-        return logs.masked_fill(nothing, -inf), sign, zeros
+        """Logs of the absolute values on pairs of atoms, and signs (None: all non-negative).
 
-    def logs(self, left: InputComponents, right: InputComponents, variable: int) -> tuple[Any, Any]:
-        """Logs of the absolute values on pairs of atoms, and signs (None: all non-negative)."""
+        With a tensor `like`, logs know their gradients; and what is zero but has gradients.
+        """
         self.check(left.cardinality, variable)
         arrays.require_memory(
             24.0 * left.n * right.n,
@@ -145,13 +127,29 @@ class Factor:
             "Put rare states together, or use fewer components.",
         )
         if left.cardinality is None:
-            return _log_expectation(self, left, right, variable), None
-        logs = self.log_at(_differences(left.cardinality))
+            if like is not None:
+                left, right = left.sent(like), right.sent(like)
+            return _log_expectation(self, left, right, variable), None, None
+        away = np.abs(_differences(left.cardinality))
+        logs = self.log_at(away)
+        sign = None if self.table is None or not (self.table < 0).any() else np.sign(self.table)
+        if like is None:
+            if self.table is not None:
+                with np.errstate(divide="ignore"):
+                    logs = logs + np.log(np.abs(self.table))
+            return logs, sign, None
+        logs, tensors = as_like(logs, like), self.tensors or {}
+        for name, power in (("square", away**2), ("absolute", away), ("unequal", away > 0)):
+            if name in tensors:
+                rate = tensors[name].to(logs)
+                logs = logs - as_like(power * 1.0, like) * (rate - rate.detach())
         if self.table is None:
-            return logs, None
-        with np.errstate(divide="ignore"):
-            logs = logs + np.log(np.abs(self.table))
-        return logs, np.sign(self.table) if (self.table < 0).any() else None
+            return logs, None, None
+        table = tensors["table"].to(logs) if "table" in tensors else as_like(self.table, like)
+        nothing = (table == 0).detach()
+        zeros = (table * nothing * logs.exp()) if "table" in tensors else None
+        logs = logs + table.abs().masked_fill(nothing, 1.0).log()
+        return logs.masked_fill(nothing, -inf), sign, zeros
 
     def check(self, cardinality: int | None, variable: int) -> None:
         """Raise unless the factor can be used on a variable with so many states (None: real)."""

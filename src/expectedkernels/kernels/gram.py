@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
-from math import inf, prod
+from math import inf, log, prod
 from operator import itemgetter
 from typing import Any
 
@@ -14,7 +14,7 @@ from array_api_compat import is_torch_array
 from scipy import sparse
 
 from expectedkernels import arrays
-from expectedkernels.arrays import as_like, detach, has_gradient, is_on_gpu, namespace, spans, take
+from expectedkernels.arrays import as_like, is_on_gpu, namespace, spans, take
 from expectedkernels.checks import KernelError
 from expectedkernels.circuits.operands import InputComponents, JointPass, PointOperand, Tables
 from expectedkernels.circuits.queries import log_values
@@ -37,15 +37,12 @@ class KernelBlocks:
     factors : list (per variable) of tuples of Factor
         Its input units.
     weights : array of shape (roots,)
-        The kernel is the sum of its roots with these weights.
-    tensor : tensor of shape (roots,), or None
-        The weights, if gradients with respect to them are required.
+        The kernel is the sum of its roots with these weights: a tensor, if gradients are required.
     """
 
     operand: Operand
     factors: Sequence[tuple[Factor, ...]]
     weights: Any
-    tensor: Any = None
     known: dict[Any, Any] = field(default_factory=dict)
 
     @property
@@ -88,22 +85,11 @@ class KernelBlocks:
         """
         factors = self.factors[variable]
         key = (factors, *(x.cardinality for x in atoms), mode)
-        if atoms[0].cardinality is None or any(f.tensors for f in factors):
-            return self._table(factors, variable, atoms, like, mode)
-        if key not in self.known:
-            self.known[key] = self._table(factors, variable, atoms, like, mode)
-        return self.known[key]
-
-    def _table(
-        self, factors: Any, variable: int, atoms: tuple[InputComponents, ...], like: Any, mode: str
-    ) -> tuple[scaled.NodeValues, bool]:
-        found: list[tuple[Any, Any, Any]]
-        left, right = atoms
-        if is_torch_array(like) and any(f.tensors for f in factors):
-            left, right = left.sent(like), right.sent(like)
-            found = [f.logs_with_gradients(left, right, variable, like) for f in factors]
-        else:
-            found = [(*f.logs(left, right, variable), None) for f in factors]
+        if key in self.known:
+            return self.known[key]
+        followed = any(f.tensors for f in factors)
+        given = like if followed and is_torch_array(like) else None
+        found = (f.logs(*atoms, variable, given) for f in factors)
         logs, signs, zeros = zip(*found, strict=True)
         xp = namespace(*logs)
         value, clamped = scaled.exponentials(xp.stack([as_like(x, logs[0]) for x in logs]), mode)
@@ -126,13 +112,15 @@ class KernelBlocks:
         if not self.operands:
             value.data = value.data[0]
             value.sign = None if value.sign is None else value.sign[0]
+        if atoms[0].cardinality is not None and not followed:
+            self.known[key] = value, clamped
         return value, clamped
 
     @cached_property
     def has_gradients(self) -> bool:
         """Whether gradients with respect to a gamma, a table or a weight are required."""
         every = (f for factors in self._distinct for f in factors)
-        return self.tensor is not None or any(f.tensors for f in every)
+        return is_torch_array(self.weights) or any(f.tensors for f in every)
 
 
 @lru_cache(maxsize=16)
@@ -165,27 +153,17 @@ def is_parallel(blocks: KernelBlocks) -> bool:
     )
 
 
-def direct_sum(
-    parts: Sequence[KernelBlocks], scales: Sequence[float], tensors: Sequence[Any]
-) -> KernelBlocks:
-    """The sum of kernels, each times a scale, for which there may be tensors."""
+def direct_sum(parts: Sequence[KernelBlocks], scales: Sequence[Any]) -> KernelBlocks:
+    """The sum of kernels, each times a scale, which may be a tensor."""
     vtree = parts[0].vtree
-    tensor = None
-    if any(map(has_gradient, tensors)) or any(part.tensor is not None for part in parts):
-        every: list[Any] = []
-        for scale, part in zip(tensors, parts, strict=True):
-            own = part.weights if part.tensor is None else part.tensor
-            every.append((as_like(own, scale) if has_gradient(scale) else own) * scale)
-        like = next(x for x in every if not isinstance(x, np.ndarray))
-        tensor = namespace(like).concat([as_like(x, like).to(like.device) for x in every])
-    weights = np.concatenate(
-        [_multiplied(s, part.weights) for s, part in zip(scales, parts, strict=True)]
-    )
+    pairs = zip(scales, (part.weights for part in parts), strict=True)
+    every = _together(*(_multiplied(scale, own) for scale, own in pairs))
+    weights = namespace(every[0]).concat(every)
     factors = [
         tuple(f for part in parts for f in part.factors[v]) for v in range(vtree.n_variables)
     ]
-    if all(is_parallel(part) for part in parts):
-        return KernelBlocks(parallel_operand(vtree, len(weights)), factors, weights, tensor)
+    if all(map(is_parallel, parts)):
+        return KernelBlocks(parallel_operand(vtree, len(weights)), factors, weights)
     operands = [part.operand for part in parts]
     units = list(map(sum, zip(*(op.units for op in operands), strict=True)))
 
@@ -194,23 +172,18 @@ def direct_sum(
         n_left, n_right = ([op.units[child] for op in operands] for child in children)
         return side_by_side([op.blocks[node] for op in operands], n_left, n_right)
 
-    return KernelBlocks(kernel_operand(vtree, units, inner_at), factors, weights, tensor)
+    return KernelBlocks(kernel_operand(vtree, units, inner_at), factors, weights)
 
 
 def kronecker(a: KernelBlocks, b: KernelBlocks) -> KernelBlocks:
     """The product of two kernels: units are pairs of units."""
     vtree = a.vtree
-    weights = _multiplied(a.weights[:, None], b.weights[None, :]).ravel()
-    tensor = None
-    if a.tensor is not None or b.tensor is not None:
-        like = b.tensor if a.tensor is None else a.tensor
-        one, two = (as_like(x.weights if x.tensor is None else x.tensor, like) for x in (a, b))
-        tensor = (one[:, None] * two.to(one.device)[None, :]).reshape(-1)
+    weights = _multiplied(a.weights[:, None], b.weights[None, :]).reshape(-1)
     factors = [
         tuple(f * g for f in a.factors[v] for g in b.factors[v]) for v in range(vtree.n_variables)
     ]
     if is_parallel(a) and is_parallel(b):
-        return KernelBlocks(parallel_operand(vtree, len(weights)), factors, weights, tensor)
+        return KernelBlocks(parallel_operand(vtree, len(weights)), factors, weights)
     units = [m * n for m, n in zip(a.operand.units, b.operand.units, strict=True)]
 
     def inner_at(node: int) -> Inner:
@@ -224,15 +197,23 @@ def kronecker(a: KernelBlocks, b: KernelBlocks) -> KernelBlocks:
         matrix = sparse.csr_array(sparse.kron(first.csr, second.csr, format="csr"))
         return inner(left, right, matrix, *(units[child] for child in children))
 
-    return KernelBlocks(kernel_operand(vtree, units, inner_at), factors, weights, tensor)
+    return KernelBlocks(kernel_operand(vtree, units, inner_at), factors, weights)
 
 
-def _multiplied(a: Any, b: Any) -> Any:
+def _together(*weights: Any) -> list[Any]:
+    """Weights in one library, on one device: those of the first tensor, if there is one."""
+    found = [x if is_torch_array(x) else np.asarray(x) for x in weights]
+    like = next(filter(is_torch_array, found), None)
+    return found if like is None else [as_like(x, like).to(like.device) for x in found]
+
+
+def _multiplied(*weights: Any) -> Any:
     """The products of weights, which multiply before anything else; raises if one is no float."""
+    a, b = _together(*weights)
     with np.errstate(over="ignore", under="ignore"):
         products = a * b
     lost = (products == 0) & (a != 0) & (b != 0)
-    if lost.any() or not np.isfinite(products).all():
+    if lost.any() or not namespace(products).isfinite(products).all():
         raise KernelError(
             "The weights of this kernel multiply to a number that is too "
             f"{'small' if lost.any() else 'large'} for a float. Scale it by less."
@@ -531,9 +512,9 @@ def _by_rows(joint: JointPass, values: scaled.Scaled, some: slice = slice(None))
     """The values of the kernel with one entry per row along every axis, some of the first."""
     kernel, axes = joint.kernel, joint.axes
     if kernel.operands:
-        values = _contracted(values, kernel)
-    elif kernel.tensor is not None or kernel.weights[0] != 1.0:
-        values = _contracted(values.mapped(lambda x: x[None]), kernel)
+        values = _contracted(values, kernel.weights)
+    elif is_torch_array(kernel.weights) or kernel.weights[0] != 1.0:
+        values = _contracted(values.mapped(lambda x: x[None]), kernel.weights)
     circuits = [i for i, side in enumerate(axes) if not isinstance(side, PointOperand)]
     places = {i: n for n, i in enumerate(circuits)}
     places.update({i: len(circuits) + n for n, i in enumerate(joint.batched)})
@@ -566,25 +547,20 @@ def _in_range(values: scaled.Scaled) -> scaled.Scaled:
     return scaled.Scaled(plain, None) if inside.all() else values
 
 
-def _contracted(values: scaled.Scaled, kernel: ProductKernel) -> scaled.Scaled:
+def _contracted(values: scaled.Scaled, weights: Any) -> scaled.Scaled:
     """The sum over the kernel's roots, with their weights."""
-    xp, data, scale = namespace(values.data), values.data, values.scale
-    weights, top = np.asarray(kernel.weights, dtype=np.float64), 0.0
-    if kernel.tensor is not None:
-        weights = kernel.tensor.to(data) if is_torch_array(data) else arrays.to_numpy(kernel.tensor)
-    else:
-        top = float(np.log(weights.max()))
-        weights = as_like(weights / weights.max(), data)
-    weights = weights.reshape(-1, *[1] * (data.ndim - 1))
-    if scale is not None:  # that of every root, in logarithms
-        sizes = scaled.safe_log(xp.abs(detach(data))) + detach(scale)
-        most = xp.max(sizes, axis=0, keepdims=True)
-        most = xp.where(most > -inf, most, xp.zeros_like(most))
-        data = scaled.times_exp(data, scale - most)
-        scale = most[0] + top
-    elif top:
-        scale = xp.full_like(data[0], top)
-    return scaled.Scaled(xp.sum(weights * data, axis=0), scale)
+    top = 1.0
+    if is_torch_array(weights):
+        like = values.data
+        weights = weights.to(like) if is_torch_array(like) else arrays.to_numpy(weights)
+    else:  # products with the largest may be too large
+        top = weights.max()
+        weights = as_like(weights / top, values.data)
+    found = scaled.contracted(values, weights, 0).mapped(itemgetter(0))
+    if top == 1.0:
+        return found
+    zero = namespace(found.data).zeros_like(found.data)
+    return replace(found, scale=(zero if found.scale is None else found.scale) + log(top))
 
 
 def by_kernel_root(axes: Axes, kernel: ProductKernel, max_bytes: int) -> Any:

@@ -379,7 +379,8 @@ def square_table(table: Any, variable: int) -> Any:
 
 def factor_matrix(factor: Any, cardinality: int, variable: int) -> Any:
     """The values of a factor on all pairs of states."""
-    logs, sign = factor.logs(InputComponents(cardinality), InputComponents(cardinality), variable)
+    states = InputComponents(cardinality)
+    logs, sign, _ = factor.logs(states, states, variable)
     values = np.exp(logs)
     return values if sign is None else values * sign
 
@@ -463,7 +464,7 @@ class SumKernel(Kernel):
     def blocks(self, vtree: Vtree, domains: Domains) -> KernelBlocks:
         """The kernel as a circuit on a vtree."""
         parts = [k.blocks(vtree, domains) for k in self.kernels]
-        return gram.direct_sum(parts, self.weights, self.scales)
+        return gram.direct_sum(parts, self.scales)
 
     @property
     def tensors(self) -> list[Array]:

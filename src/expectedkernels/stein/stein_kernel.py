@@ -293,7 +293,7 @@ class SteinKernel(PairwiseKernel):
         if any((matrix <= 0).any() for matrices in own for matrix in matrices):
             return None
         matrices = (list(term) for term in zip(*own, strict=True))
-        return list(zip(map(float, blocks.weights), matrices, strict=True))
+        return list(zip(blocks.weights.tolist(), matrices, strict=True))
 
     def _read(self, rows: Any) -> Moves:
         return self._moves(*site_tables(self.target, rows))
@@ -583,7 +583,7 @@ def is_strictly_positive_definite(kernel: Kernel, cardinalities: Sequence[int]) 
         return (block.csr > 0).astype(np.float64) @ products > 0
 
     roots = from_leaves(vtree, lambda _, variable: strict[variable], inner)[-1]
-    if (roots & (np.asarray(blocks.weights) > 0)).any():
+    if (roots & (np.asarray(blocks.weights.tolist()) > 0)).any():
         return Verdict(True, "it has a term of strictly positive definite kernels")
     return Verdict(False, "no term of it is strictly positive definite in all variables")
 
