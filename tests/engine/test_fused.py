@@ -131,7 +131,7 @@ def test_whole_steps(name, dtype, beta, monkeypatch, request):
     monkeypatch.setattr(passes, "fits", lambda *a: True)
     ran = []
 
-    def replayed(kept, key, partners, run, inputs):
+    def replayed(kept, key, run, inputs):
         ran.append(key)
         return run(*inputs)
 

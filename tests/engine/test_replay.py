@@ -23,7 +23,7 @@ def played(monkeypatch):
         result = replay._with_tape(tape, run, inputs)
         silent = tape.rewound()
         again = replay._with_tape(silent, run, inputs)
-        for a, b in zip(again[0], result[0], strict=True):
+        for a, b in zip(again, result, strict=True):
             assert (a is None) == (b is None)
             assert a is None or torch.equal(a, b)
         assert next(silent._next, None) is None

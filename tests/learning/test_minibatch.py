@@ -155,7 +155,7 @@ def test_steps_as_they_are_made_on_a_gpu(monkeypatch):
     wanted = ek.em(start, lambda: pieces(GAPS, 100), 2, **options)
     ran = []
 
-    def replayed(kept, key, partners, run, inputs):
+    def replayed(kept, key, run, inputs):
         ran.append(key[0])
         return run(*inputs)
 

@@ -18,8 +18,8 @@ from expectedkernels.arrays import as_like, is_on_gpu, namespace, take, to_numpy
 from expectedkernels.circuits import conditioning
 from expectedkernels.circuits.inputs import log_sizes
 from expectedkernels.data.evidence import FEW_ROWS, Evidence, Patterns, patterns, uniform
-from expectedkernels.engine.joint import Operand, joint_layers, joint_layout, log_headroom
-from expectedkernels.engine.layers import LEAST_MARGIN, Layers
+from expectedkernels.engine.joint import Operand, joint_layers, joint_layout
+from expectedkernels.engine.layers import LEAST_MARGIN, Layers, log_headroom
 from expectedkernels.engine.nodes import CACHED_BYTES, NodePass
 from expectedkernels.engine.operations import differentiable
 from expectedkernels.engine.passes import LeafValues, chunk_rows, forward
@@ -605,7 +605,8 @@ class JointPass:
     @cached_property
     def margin(self) -> float:
         """How far from zero the logs of plain numbers may be."""
-        return log_headroom(self.operands)
+        bounds: Any = sum(op.bounds for op in self.operands)
+        return log_headroom(*bounds[:2])
 
     @cached_property
     def layers(self) -> Any:
@@ -833,27 +834,27 @@ class JointPass:
         """The values of the roots, their log-scales, and whether some values were too small."""
         xp, alone = namespace(atoms), is_torch_array(atoms) and not self.batched
 
-        def run(atoms: Any) -> tuple[tuple[Any, ...], None]:
+        def run(atoms: Any) -> tuple[Any, ...]:
             found = forward(
                 layers, LeafValues(atoms), None, True, bounds=bounds, drop=mode == "zero"
             )
             parts = (found.values[layers.roots], found.scale, found.clamped_mark)
             if alone:  # a few numbers, read at once
                 parts = tuple(atoms.new_zeros(1) if x is None else x.reshape(-1) for x in parts)
-                return (xp.cat([x.to(atoms.dtype) for x in parts]),), None
-            return parts, None
+                return (xp.cat([x.to(atoms.dtype) for x in parts]),)
+            return parts
 
         if is_on_gpu(atoms) and fits(atoms, 8.0 * layers.n_units * atoms.shape[1]):
             key = ("joint", tuple(atoms.shape), mode, bounds)
             read = to_numpy if alone else CLONE
-            found = replayed(layers.captured, key, (layers,), run, (atoms,), read)[0]
+            found = replayed(layers.captured, key, run, (atoms,), read)
         else:
-            found = run(atoms)[0]
+            found = run(atoms)
         if alone:
             *roots, scale, mark = to_numpy(found[0])
             return np.array(roots), np.array([scale]), bool(mark)
         roots, scale, mark = found
-        return roots, scale, mark is not None and bool(mark)
+        return roots, scale, bool(mark)
 
 
 def _repeated(data: Any, index: Any, axis: int) -> Any:

@@ -19,8 +19,6 @@ from scipy import sparse
 from expectedkernels.arrays import as_like, detach, is_on_gpu, namespace, to_numpy
 from expectedkernels.engine.layers import (
     DENSE_RATE,
-    EXPONENTS,
-    LARGEST_MARGIN,
     Edges,
     IntArray,
     Layer,
@@ -87,7 +85,13 @@ class Operand:
     @cached_property
     def terms(self) -> Any:
         """What the weights of every node cost: their number, and less for dense matrices."""
-        return np.asarray([_terms(matrix) for matrix in self.matrices])
+
+        def cost(matrix: Any) -> float:
+            if matrix is None:
+                return 0.0
+            return matrix.nnz if sparse.issparse(matrix) else DENSE_RATE * prod(matrix.shape)
+
+        return np.array([*map(cost, self.matrices)], dtype=np.float64)
 
     @cached_property
     def has_gradients(self) -> bool:
@@ -98,11 +102,6 @@ class Operand:
     def is_signed(self) -> bool:
         """Whether some weight is negative."""
         return bool(self.bounds[3].any())
-
-    @cached_property
-    def log_range(self) -> Any:
-        """Logs of the least weight, negative, and of the largest sum of weights of a unit."""
-        return np.array([-self.bounds[0].min(), self.bounds[1].max()])
 
     @cached_property
     def bounds(self) -> Any:
@@ -122,17 +121,6 @@ class Operand:
             nodes = np.concatenate([*shapes.values()])
             found[:, nodes] = to_numpy(namespace(every[0]).concat(every, axis=1))
         return found
-
-
-def _terms(matrix: Any) -> float:
-    if matrix is None:
-        return 0.0
-    return float(matrix.nnz) if sparse.issparse(matrix) else DENSE_RATE * prod(matrix.shape)
-
-
-def log_headroom(operands: Sequence[Operand]) -> float:
-    """How far from zero the logs of plain numbers may be."""
-    return min(LARGEST_MARGIN, (EXPONENTS - float(sum(op.log_range for op in operands).max())) / 2)
 
 
 class Structure:

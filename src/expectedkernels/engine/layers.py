@@ -373,11 +373,7 @@ class Layers:
     @cached_property
     def margin(self) -> float:
         """How far from zero the logs of mantissas may be; negative: weights are too small."""
-        low, high, _ = self._bounds
-        limits = (
-            (SINGLE_MARGIN, SINGLE_EXPONENTS) if self.is_single else (LARGEST_MARGIN, EXPONENTS)
-        )
-        return min(limits[0], (limits[1] - max(-float(low.min()), float(high.max()))) / 2)
+        return log_headroom(*self._bounds[:2], self.is_single)
 
     @cached_property
     def known_ranges(self) -> dict[Any, list[tuple[bool, bool]]]:
@@ -385,23 +381,18 @@ class Layers:
         return {}
 
     def ranges(
-        self, offset: float = 0.0, bounds: tuple[float, float, bool] = (0.0, 0.0, False)
-    ) -> list[tuple[bool, bool]]:
-        """What `ranges_given` says if atoms have these bounds: by default they are 0 or 1."""
-        key = offset, bounds
-        if key not in self.known_ranges:
-            low, high, signed = bounds
-            self.known_ranges[key] = self.ranges_given(low, offset, high, signed)
-        return self.known_ranges[key]
-
-    def ranges_given(
-        self, low_atoms: Any, offset: float = 0.0, high_atoms: float = 0.0, signed: bool = False
+        self, offset: float = 0.0, bounds: tuple[Any, float, bool] = (0.0, 0.0, False)
     ) -> list[tuple[bool, bool]]:
         """Which layers are divided, and which of these may hold values that are too small then.
 
-        Given the logs of the smallest atoms of every leaf. Every node has its own bounds: those of
-        its children added up, and of its weights. Sums of signed values have no lower bound.
+        Given the bounds of the logs of atoms (the lower one may be that of every leaf), and whether
+        values may be negative: sums of such have no lower bound. By default atoms are 0 or 1. Every
+        node has its own bounds: those of its children added up, and of its weights.
         """
+        low_atoms, high_atoms, signed = bounds
+        key = (offset, bounds) if isinstance(low_atoms, (int, float)) else None
+        if key in self.known_ranges:
+            return self.known_ranges[key]
         vtree, margin, ranges = self.vtree, self.margin, []
         low, high = np.zeros((2, vtree.n_nodes))
         low[self.host.layers[0].nodes], high[self.host.layers[0].nodes] = low_atoms, high_atoms
@@ -421,6 +412,8 @@ class Layers:
                 is_clamped = bool(least.min() < -margin)
                 low[nodes], high[nodes] = np.maximum(least, -margin), offset
             ranges.append((bool(is_divided), is_clamped))
+        if key is not None:
+            self.known_ranges[key] = ranges
         return ranges
 
     def with_weights(self, numbers: Sequence[tuple[Any, Any]], floor: float | None) -> Any:
@@ -465,6 +458,14 @@ class Layers:
             for node, shape, start, stop in zip(nodes, shapes, ends, ends[1:], strict=False):
                 result[node] = flat[start:stop].reshape(shape)
         return result
+
+
+def log_headroom(low: Any, high: Any, single: bool = False) -> float:
+    """How far from zero the logs of plain numbers may be, by the bounds of weights of nodes."""
+    largest, exponents = (
+        (SINGLE_MARGIN, SINGLE_EXPONENTS) if single else (LARGEST_MARGIN, EXPONENTS)
+    )
+    return min(largest, (exponents - max(-float(low.min()), float(high.max()))) / 2)
 
 
 def stored_numbers(matrix: Any) -> Any:

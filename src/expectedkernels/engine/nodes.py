@@ -16,7 +16,8 @@ from scipy import sparse
 
 from expectedkernels.arrays import as_like, detach, namespace, spans, take
 from expectedkernels.data.evidence import Patterns
-from expectedkernels.engine.joint import Operand, applied, log_headroom
+from expectedkernels.engine.joint import Operand, applied
+from expectedkernels.engine.layers import log_headroom
 from expectedkernels.engine.operations import Workspace
 from expectedkernels.engine.scaled import NodeValues, safe_log
 
@@ -72,8 +73,8 @@ class NodePass:
         self.order = order or range(len(operands) + len(batches))
         self.axis = np.argsort(self.order).tolist()
         self.vtree, self.signed = operands[0].vtree, signed
-        self.bounds, self.margin = sum(op.bounds for op in operands), log_headroom(operands)
-        self.clamped = False
+        self.bounds: Any = sum(op.bounds for op in operands)
+        self.margin, self.clamped = log_headroom(*self.bounds[:2]), False
         self._work: Workspace | None = None
 
     def root(self) -> NodeValues:

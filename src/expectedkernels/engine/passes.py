@@ -97,8 +97,7 @@ class Forward:
     @property
     def has_clamped(self) -> bool:
         """Whether some value was clamped: one number, read when the pass is over."""
-        mark = self.clamped_mark
-        return mark is not None and bool(mark)
+        return bool(self.clamped_mark)
 
     def product_values(self, number: int) -> Any:
         """The values of a layer's products, or of all atoms, (products, ...)."""
@@ -151,7 +150,7 @@ def forward(
     values = work.array("values", (layers.n_units, *atoms.values.shape[1:]))
     found = Forward(layers, atoms, values)
     given = atoms.scale is not None
-    ranges = layers.ranges_given(atoms.low, offset) if given else layers.ranges(offset, bounds)
+    ranges = layers.ranges(offset, (atoms.low, 0.0, False) if given else bounds)
     steps = enumerate(zip(layers.layers, ranges, strict=True))
     for number, (layer, (is_divided, is_clamped)) in steps:
         pair, products = ops.products(found, number, work, 0 if values_only else number)

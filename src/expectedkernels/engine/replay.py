@@ -10,11 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from operator import methodcaller
 from threading import Lock
 from typing import Any
-from weakref import ReferenceType, ref
 
 from expectedkernels.arrays import TAPE, Tape, is_on_gpu
 
@@ -39,24 +37,18 @@ class Captured:
 
     Attributes
     ----------
-    partners : tuple of weak references
-        What the computation works on, beside its inputs.
     graph : CUDA graph, or None if it was run once
     inputs, outputs : sequences of tensors
         Where the graph reads and writes.
-    rest : object
-        What the computation gives beside tensors.
     tape : Tape, or None
         What it was sent: the graph reads it from where it is.
     refused : bool
         Whether it cannot be captured.
     """
 
-    partners: tuple[ReferenceType[Any], ...]
     graph: Any = None
     inputs: Tensors = ()
     outputs: Tensors = ()
-    rest: Any = None
     tape: Tape | None = None
     refused: bool = False
     lock: Any = field(default_factory=Lock)
@@ -69,35 +61,29 @@ def fits(like: Any, n_bytes: float, share: int = SHARE) -> bool:
 
 def total_bytes(like: Any) -> int:
     """The memory of the GPU on which a tensor is."""
-    return _memory_of(like.device)
-
-
-@cache
-def _memory_of(device: Any) -> int:
     import torch  # there is a tensor, so it has been imported
 
-    return int(torch.cuda.get_device_properties(device).total_memory)
+    return int(torch.cuda.get_device_properties(like.device).total_memory)
 
 
 def replayed(
     kept: dict[Any, Captured],
     key: Any,
-    partners: Sequence[Any],
-    run: Callable[..., tuple[Tensors, Any]],
-    inputs: Tensors = (),
+    run: Callable[..., Tensors],
+    inputs: Tensors,
     read: Callable[[Any], Any] = CLONE,
-) -> tuple[Tensors, Any]:
-    """What `run(*inputs)` gives: tensors, and whatever else is known of them.
+) -> Tensors:
+    """The tensors that `run(*inputs)` gives.
 
-    `kept` belongs to one of the partners. With the same key and partners, the result depends on
-    the inputs alone, in tensors of the same shapes, and not on them otherwise. What a graph gives
-    is overwritten by its next run, so that it is copied by `read`.
+    With the same key, the result depends on the inputs alone, in tensors of the same shapes, and
+    not on them otherwise: what else it depends on keeps `kept`. What a graph gives is overwritten
+    by its next run, so that it is copied by `read`.
     """
     found = kept.get(key)
-    if found is None or not _same(found.partners, partners):
+    if found is None:
         while len(kept) >= KEPT:
             kept.pop(next(iter(kept)), None)
-        kept[key] = Captured(tuple(map(ref, partners)))
+        kept[key] = Captured()
         return run(*inputs)
     if found.refused:
         return run(*inputs)
@@ -109,7 +95,7 @@ def replayed(
         for place, given in zip(found.inputs, inputs, strict=True):
             place.copy_(given)
         found.graph.replay()
-        return [None if x is None else read(x) for x in found.outputs], found.rest
+        return [None if x is None else read(x) for x in found.outputs]
 
 
 def steady_step(run: Callable[[], Any], like: Any) -> Callable[[], Any]:
@@ -137,18 +123,28 @@ def _launched(tape: Tape, run: Callable[[], Any]) -> Callable[[], Any] | None:
         run()
         _with_tape(tape, run, ())
     torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    try:
-        with torch.cuda.graph(graph):
-            output = _with_tape(tape.rewound(), run, ())
-    except (RuntimeError, StopIteration, TypeError, ValueError):
+    recorded = _recorded(tape, run, ())
+    if recorded is None:
         return None
+    graph, output = recorded
 
     def step(kept: Tape = tape) -> Any:  # the graph reads what is on the tape
         graph.replay()
         return output
 
     return step
+
+
+def _recorded(tape: Tape, run: Any, inputs: Tensors) -> tuple[Any, Any] | None:
+    """The graph of a computation played from its tape, and what it gives; None if it has none."""
+    import torch
+
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            return graph, _with_tape(tape.rewound(), run, inputs)
+    except (RuntimeError, StopIteration, TypeError, ValueError):  # it cannot be captured
+        return None
 
 
 def replayed_pass(layers: Any, name: str, states: Any, run: Callable[[Any], Tensors]) -> Tensors:
@@ -160,35 +156,22 @@ def replayed_pass(layers: Any, name: str, states: Any, run: Callable[[Any], Tens
     held = layers.n_units + layers.host.n_products + layers.n_atoms
     if not (is_on_gpu(like) and fits(like, 4 * like.element_size() * held * n_rows)):
         return run(states)
-    key = name, n_rows
-    return replayed(layers.captured, key, (layers,), lambda x: (run(x), None), (states,))[0]
+    return replayed(layers.captured, (name, n_rows), run, (states,))
 
 
-def _same(refs: Sequence[ReferenceType[Any]], partners: Sequence[Any]) -> bool:
-    """Whether these are the partners; one that is gone may have had the id of another."""
-    return len(refs) == len(partners) and all(r() is x for r, x in zip(refs, partners, strict=True))
-
-
-def _capture(found: Captured, run: Any, inputs: Tensors) -> tuple[Tensors, Any] | None:
+def _capture(found: Captured, run: Any, inputs: Tensors) -> Tensors | None:
     """Capture a computation; if that fails, what it gives."""
-    import torch
-
-    found.inputs = [x.clone() for x in inputs]
-    tape = Tape()
-    result = _with_tape(tape, run, found.inputs)
-    graph = torch.cuda.CUDAGraph()
-    try:
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-            found.outputs, found.rest = _with_tape(tape.rewound(), run, found.inputs)
-    except (RuntimeError, StopIteration, TypeError, ValueError):  # it cannot be captured
-        found.refused, found.inputs, found.outputs = True, (), ()
-        return result
-    graph.replay()
-    if not all(_agree(a, b) for a, b in zip(found.outputs, result[0], strict=True)):
-        found.refused, found.inputs, found.outputs = True, (), ()
-        return result
-    found.graph, found.tape = graph, tape
-    return None
+    found.inputs, found.tape = [x.clone() for x in inputs], Tape()
+    result: Tensors = _with_tape(found.tape, run, found.inputs)
+    recorded = _recorded(found.tape, run, found.inputs)
+    if recorded is not None:
+        graph, found.outputs = recorded
+        graph.replay()
+        if all(map(_agree, found.outputs, result)):
+            found.graph = graph
+            return None
+    found.refused, found.inputs, found.outputs, found.tape = True, (), (), None
+    return result
 
 
 def _with_tape(tape: Tape, run: Any, inputs: Tensors) -> Any:

@@ -241,15 +241,14 @@ class CudaSteps:
             n = len(batch.rows)
             key = n, batch.beta > 0
             inputs = rows[at : at + n], beta, step, flat
-            found, _ = replayed(self.captured, key, (self.trained,), self._step, inputs)
-            flat, at = found[0], at + n
-            results.append(found[1])
+            flat, found = replayed(self.captured, key, self._step, inputs)
+            results, at = [*results, found], at + n
         sums, good = to_numpy(namespace(like).stack(results)).T
         left = [batch for batch, is_good in zip(batches, good, strict=True) if not is_good]
         layers = self.layers_of(flat)
         return replace(trained, layers=layers), float(sums[good > 0].sum()), left
 
-    def _step(self, rows: Any, beta: Any, step: Any, flat: Any) -> tuple[tuple[Any, Any], None]:
+    def _step(self, rows: Any, beta: Any, step: Any, flat: Any) -> tuple[Any, Any]:
         """The weights after one step, the sum of log-likelihoods, and whether it could be made."""
         layers = self.layers_of(flat)
         weights = self.weights.index_select(0, rows)
@@ -270,7 +269,7 @@ class CudaSteps:
         xp = namespace(flat)
         after = self._moved(flat, dots, good, beta, step)
         total = weights.to(logs.dtype) @ logs
-        return (after, xp.stack([total, good.to(total.dtype)])), None
+        return after, xp.stack([total, good.to(total.dtype)])
 
     def _moved(self, flat: Any, dots: Any, good: Any, beta: Any, step: Any) -> Any:
         """The weights moved towards the shares of counts, these times dots; if it is good."""
