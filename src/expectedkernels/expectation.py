@@ -30,7 +30,7 @@ from expectedkernels.data.schema import Schema
 from expectedkernels.data.tables import as_floats, as_table, is_frame
 from expectedkernels.display import overview
 from expectedkernels.engine.blocks import Inner
-from expectedkernels.engine.scaled import Place, Scaled, concatenated, contracted, divided
+from expectedkernels.engine.scaled import Place, Scaled, added, contracted, divided
 from expectedkernels.kernels import kernel
 from expectedkernels.kernels.empirical import DistributionLike, Empirical, shared_schema
 from expectedkernels.kernels.gram import CHUNK_BYTES, KernelBlocks, extent_of, parts, pieces
@@ -211,8 +211,7 @@ def _collected(
                 if total is None:
                     total = Scaled(*(as_like(x, found.data) for x in np.zeros((2, *kept))))
                 place = tuple(slice(0, 1) if i in axes else at[i] for i in range(len(shape)))
-                both = concatenated([total.mapped(itemgetter(place)), found], axes[0])
-                found = contracted(both, as_like(np.ones(2), both.data), axes[0])
+                found = added(total.mapped(itemgetter(place)), found)
                 total.data[place], total.scale[place] = found.data, found.scale
             else:
                 values = as_like(np.zeros(kept), found.data) if values is None else values
@@ -552,7 +551,11 @@ def monte_carlo_expected_kernel(
     kernel.refuse_gradients("monte_carlo_expected_kernel", k, p, q)
     checks.check_count("monte_carlo_expected_kernel", "n", n, 2, error=DataError)
     generator = arrays.as_generator(rng)
-    p, q = sampled_pair(p, q)
+    p, q = (x.circuit() if hasattr(x, "compile") else x for x in map(converted, (p, q)))
+    if isinstance(p, Circuit) and isinstance(q, Circuit):  # they need not be compatible
+        p, q = align(p, q)
+    elif not (isinstance(p, Unit) or isinstance(q, Unit)):
+        p, q = two_distributions(p, q)
     (draw_p, mass_p), (draw_q, mass_q) = _sampler(p, generator), _sampler(q, generator)
     count, mean, squares = 0, 0.0, 0.0
     with checks.progress_bar(n, "sampling") as bar:
@@ -576,20 +579,6 @@ def monte_carlo_expected_kernel(
             bar.update(size)
     mass = mass_p * mass_q
     return float(mass * mean), float(abs(mass) * sqrt(squares / (n - 1) / n))
-
-
-def sampled_pair(p: Any, q: Any) -> tuple[Any, Any]:
-    """Two distributions to sample from, with variables and states of the second as in the first.
-
-    Unlike for exact results, they need not be compatible.
-    """
-    p, q = (x.circuit() if hasattr(x, "compile") else x for x in (converted(p), converted(q)))
-    if isinstance(p, Circuit) and isinstance(q, Circuit):
-        return align(p, q)
-    if isinstance(p, Unit) or isinstance(q, Unit):
-        return p, q
-    first, second = two_distributions(p, q)
-    return first, second
 
 
 def _sampler(x: Any, generator: Any) -> tuple[Any, float]:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from scipy import sparse
 
-from expectedkernels.arrays import frozen
+from expectedkernels.arrays import frozen, to_numpy
 from expectedkernels.vtree import Vtree
 
 T = TypeVar("T")
@@ -208,18 +208,14 @@ class Inner(ReadOnly):
         """The weights in sparse form on the CPU, with sorted indices and no stored zeros."""
         if self.weights is None:
             return frozen(sparse.csr_array(sparse.eye_array(self.n_units, format="csr")))
-        weights = self.weights
-        if not sparse.issparse(weights):
-            detached = weights.detach().cpu() if hasattr(weights, "detach") else weights
-            weights = np.asarray(detached)
-        return frozen(tidy(weights))
+        return frozen(tidy(self.weights if self.is_sparse else to_numpy(self.weights)))
 
     def index(self, side: str) -> np.ndarray[Any, np.dtype[np.intp]]:
         """The left (or right) input of every product, written out, on the CPU."""
         index = self.left if side == "left" else self.right
         if index is None:
             return np.arange(self.n_products)
-        return np.asarray(index.cpu() if hasattr(index, "cpu") else index, dtype=np.intp)
+        return np.asarray(to_numpy(index), dtype=np.intp)
 
     @property
     def is_sparse(self) -> bool:
@@ -251,11 +247,8 @@ def inner(left: Array, right: Array, weights: Array | None, n_left: int, n_right
     left, right = np.asarray(left, dtype=np.intp), np.asarray(right, dtype=np.intp)
     if weights is None or not sparse.issparse(weights):
         return _stored(left, right, weights, n_left, n_right)
-    csr = sparse.csr_array(weights)
-    units = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
-    return inner_of_edges(
-        left, right, (units, csr.indices, csr.data), csr.shape[0], n_left, n_right
-    )
+    own = sparse.csr_array(weights).tocoo()
+    return inner_of_edges(left, right, (own.row, own.col, own.data), own.shape[0], n_left, n_right)
 
 
 def inner_of_edges(
@@ -307,17 +300,14 @@ def side_by_side(blocks: Sequence[Inner], n_left: Sequence[int], n_right: Sequen
     `n_left` and `n_right` say how many units there are below every block.
     """
     left, right = (
-        np.concatenate([b.index(side) + n for b, n in zip(blocks, _starts(sizes), strict=True)])
+        np.concatenate([b.index(side) for b in blocks])
+        + np.repeat(np.cumsum(sizes) - sizes, [b.width for b in blocks])
         for side, sizes in (("left", n_left), ("right", n_right))
     )
     weights = None
     if any(block.weights is not None for block in blocks):
         weights = sparse.block_diag([block.csr for block in blocks], format="csr")
     return inner(left, right, weights, sum(n_left), sum(n_right))
-
-
-def _starts(sizes: Sequence[int]) -> Any:
-    return np.cumsum([0, *sizes[:-1]])
 
 
 def _is_identity(index: np.ndarray[Any, np.dtype[np.intp]], n: int) -> bool:

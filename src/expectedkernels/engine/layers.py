@@ -231,12 +231,14 @@ class Layer:
         widths = np.repeat(np.diff(self.product_starts), np.diff(self.unit_starts)) + 1
         return np.cumsum(widths) - widths
 
-    def divided(self, values: Any, maxima: Any) -> Any:
-        """The values of units over those of their nodes."""
+    def divided(self, values: Any, maxima: Any, out: Any = None) -> Any:
+        """The values of units over those of their nodes, written to `out` if there is one."""
+        divide = namespace(values).divide
         if not self.height:
-            return values / maxima[self.node_of_unit]
-        n = len(self.nodes)
-        parts = values.reshape(n, self.height, -1) / maxima.reshape(n, 1, -1)
+            return divide(values, maxima[self.node_of_unit], out=out)
+        shape = len(self.nodes), self.height, -1
+        out = None if out is None else out.reshape(shape)
+        parts = divide(values.reshape(shape), maxima.reshape(shape[0], 1, -1), out=out)
         return parts.reshape(values.shape)
 
     def pair(self, values: Any) -> tuple[Any, Any]:

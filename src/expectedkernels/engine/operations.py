@@ -160,39 +160,33 @@ def tensor_layers(host: Layers, like: Any) -> TensorLayers:
         stacks = []  # of one shape together: launches cost more than copies
         for _, group in groupby(layer.stacks, key=lambda stack: stack.weights.shape[1:]):
             some = list(group)
-            weights = _sent(np.concatenate([stack.weights for stack in some]), like).to(like.dtype)
-            units = slice(some[0].units.start, some[-1].units.stop)
-            products = slice(some[0].products.start, some[-1].products.stop)
-            stored = slice(some[0].stored.start, some[-1].stored.stop)
-            stacks.append(Stack(weights, units, products, stored))
+            weights = like.new_tensor(np.concatenate([stack.weights for stack in some]))
+            ends = ((x.units, x.products, x.stored) for x in (some[0], some[-1]))
+            places = (slice(a.start, b.stop) for a, b in zip(*ends, strict=True))
+            stacks.append(Stack(weights, *places))
         sent = layer_to_device(layer, like)
         new = replace(sent, stacks=tuple(stacks), edges=_sent_edges(layer.edges, like))
         vars(sent)["is_used_once"] = layer.is_used_once
         made.append(new.with_known(sent))
-    bases = _sent(host.layers[0].table_bases, like)
+    bases = as_like(host.layers[0].table_bases, like)
     known = (host.unit_starts, host.bounds, host.matrices)
     return TensorLayers(host.vtree, tuple(made), *known, host=host, bases=bases)
 
 
 def layer_to_device(layer: Layer, like: Any) -> Layer:
     """The layer with its indices in tensors on the device of another one, without edges."""
-    inputs = None if layer.inputs is None else _sent(layer.inputs, like)
+    inputs = None if layer.inputs is None else as_like(layer.inputs, like)
     new = replace(layer, inputs=inputs, edges=replace(layer.edges, weights=like[:0]))
-    vars(new)["node_of_unit"] = _sent(layer.node_of_unit, like)
-    vars(new)["unit_places"] = _sent(layer.unit_starts, like)
+    vars(new)["node_of_unit"] = as_like(layer.node_of_unit, like)
+    vars(new)["unit_places"] = as_like(np.ascontiguousarray(layer.unit_starts), like)
     return new
-
-
-def _sent(array: Any, like: Any) -> Any:
-    return as_like(np.array(array), like)
 
 
 def _sent_edges(edges: Edges, like: Any) -> Edges:
     """The edges in tensors like another one."""
-    index = (edges.starts, edges.products, edges.units)
-    starts, products, units = (_sent(x, like) for x in index)
-    new = Edges(starts, products, _sent(edges.weights, like).to(like.dtype), edges.stored)
-    vars(new)["units"] = units
+    starts, products = (as_like(x, like) for x in (edges.starts, edges.products))
+    new = Edges(starts, products, like.new_tensor(edges.weights), edges.stored)
+    vars(new)["units"] = as_like(edges.units, like)
     return new
 
 
@@ -319,12 +313,7 @@ def divide(
         maxima *= float(np.exp(-offset))
     maxima += maxima == 0
     nonzero = None if floor is None else values != 0  # before the division, which may lose some
-    n, height = len(layer.nodes), layer.height
-    if height:
-        parts = values.reshape(n, height, -1)
-        parts /= maxima.reshape(n, 1, -1)
-    else:
-        values /= maxima[layer.node_of_unit]
+    layer.divided(values, maxima, out=values)
     if nonzero is None:
         return maxima, None
     small = nonzero & ((abs(values) if signed else values) < floor)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf, prod
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -96,14 +97,13 @@ def times_exp(data: Any, logs: Any) -> Any:
     return data * half * half
 
 
-def concatenated(parts: list[Scaled], axis: int) -> Scaled:
-    """Values one after the other along an axis."""
-    xp = namespace(parts[0].data)
-    scale = None
-    if any(part.scale is not None for part in parts):
-        scales = [xp.zeros_like(x.data) if x.scale is None else x.scale for x in parts]
-        scale = xp.concat(scales, axis=axis)
-    return Scaled(xp.concat([part.data for part in parts], axis=axis), scale)
+def added(total: Scaled, more: Scaled) -> Scaled:
+    """The sums of values that have scales and others that may have none."""
+    xp = namespace(total.data)
+    scales = total.scale, xp.zeros_like(more.data) if more.scale is None else more.scale
+    parts = (xp.stack(x) for x in ((total.data, more.data), scales))
+    ones = as_like(np.ones(2), total.data)
+    return contracted(Scaled(*parts), ones, 0).mapped(itemgetter(0))
 
 
 def divided(values: Scaled, logs: Sequence[Any], at: Place) -> Scaled:

@@ -89,7 +89,8 @@ class KernelBlocks:
             return self.known[key]
         followed = any(f.tensors for f in factors)
         given = like if followed and is_torch_array(like) else None
-        found = (f.logs(*atoms, variable, given) for f in factors)
+        left, right = atoms
+        found = (f.logs(left, right, variable, given) for f in factors)
         logs, signs, zeros = zip(*found, strict=True)
         xp = namespace(*logs)
         value, clamped = scaled.exponentials(xp.stack([as_like(x, logs[0]) for x in logs]), mode)

@@ -236,13 +236,15 @@ class CudaSteps:
         flat, like = self.joined(layers), self.layers.like
         rows = as_like(np.concatenate([batch.rows for batch in batches]), self.states)
         given = as_like(np.array([batch[1:] for batch in batches]), like).to(like.dtype)
-        results, at = [], 0
+        results: list[Any] = []
+        at = 0
         for batch, (beta, step) in zip(batches, given, strict=True):
             n = len(batch.rows)
             key = n, batch.beta > 0
             inputs = rows[at : at + n], beta, step, flat
             flat, found = replayed(self.captured, key, self._step, inputs)
-            results, at = [*results, found], at + n
+            results.append(found)
+            at += n
         sums, good = to_numpy(namespace(like).stack(results)).T
         left = [batch for batch, is_good in zip(batches, good, strict=True) if not is_good]
         layers = self.layers_of(flat)
