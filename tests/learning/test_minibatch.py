@@ -40,7 +40,7 @@ def test_the_size_of_weights_does_not_matter_in_single_precision(weight, in_chun
     monkeypatch.setattr(TensorLayers, "is_remote", True)
     monkeypatch.setattr(epochs, "fits", lambda *of: True)
     monkeypatch.setattr(tensors, "total_bytes", lambda like: 2**34)
-    monkeypatch.setattr(epochs, "replayed", lambda kept, key, of, run, inputs: run(*inputs))
+    monkeypatch.setattr(epochs, "replayed", lambda kept, key, run, inputs: run(*inputs))
     options |= {"device": "torch", "dtype": "float32"}
     if in_chunks:
         found = ek.em(

@@ -24,7 +24,13 @@ from expectedkernels.engine.nodes import CACHED_BYTES, NodePass
 from expectedkernels.engine.operations import differentiable
 from expectedkernels.engine.passes import LeafValues, chunk_rows, forward
 from expectedkernels.engine.replay import CLONE, fits, replayed, total_bytes
-from expectedkernels.engine.scaled import NodeValues, Scaled, exponentials
+from expectedkernels.engine.scaled import (
+    NodeValues,
+    Scaled,
+    exponentials,
+    of_signed_logs,
+    signed_logs,
+)
 from expectedkernels.vtree import Vtree
 
 if TYPE_CHECKING:
@@ -240,13 +246,12 @@ class CircuitOperand:
         else:
             weights = evidence.column(variables[0]).weights[None]
         weights = weights.swapaxes(1, 2)
-        if mode != "logs" and evidence.values is not None:
+        if mode == "logs":
+            return None, NodeValues(signed_logs(weights)), False
+        if evidence.values is not None:
             return None, NodeValues(weights), False
         found, clamped = exponentials(log_sizes(weights), mode, axis=1)
-        if (weights < 0).any() and mode == "logs":
-            found.sign = np.sign(weights)
-        elif mode != "logs":
-            found.data = np.copysign(found.data, weights)
+        found.data = np.copysign(found.data, weights)
         return None, found, clamped
 
 
@@ -678,7 +683,6 @@ class JointPass:
         atoms = tuple(side.atoms(variables[0]) for side in self.axes)
         value, clamped = self.kernel.table(variables[0], atoms, like, mode)
         data: Any = as_like(value.data, like)[None]
-        sign: Any = None if value.sign is None else as_like(value.sign, like)[None]
         scale = None if value.scale is None else as_like(value.scale, like).reshape(1)
         low, high, axis = value.low, value.high, list(range(data.ndim - len(self.axes), data.ndim))
         for i in self.batched:
@@ -687,7 +691,7 @@ class JointPass:
             scale = None if scale is None else scale[..., None]
             if isinstance(side, PointOperand):
                 index = side.index(variables, uniform)
-                data, sign = (x if x is None else _chosen(x, index, at) for x in (data, sign))
+                data = _chosen(data, index, at)
                 axis = [x - (x > at) for x in axis]
                 continue
             index, found, small = side.likelihoods(variables, uniform, mode)
@@ -695,30 +699,26 @@ class JointPass:
             n, width, n_rows = found.data.shape
             shape = [n, *[1] * data.ndim]
             shape[at], shape[-1] = width, n_rows
-            data, sign = (x if x is None else _repeated(x, index, at) for x in (data, sign))
+            data = _repeated(data, index, at)
             weights = as_like(found.data, like).reshape(shape)
             data = data + weights if mode == "logs" else data * weights
             low, high = low + found.low, high + found.high
-            if found.sign is not None:
-                signs = as_like(found.sign, like).reshape(shape)
-                sign = signs if sign is None else sign * signs
             if found.scale is not None:
                 before = [1] * self.batched.index(i)
                 more = as_like(found.scale, like).reshape(n, *before, n_rows)
                 scale = more if scale is None else scale + more
-        sign = None if sign is None else xp.broadcast_to(sign, data.shape)
         if mode != "logs" and low < -self.margin:
             small = (data != 0) & (abs(data) < exp(-self.margin))
             low = -self.margin
             if bool(small.any()):
                 least = exp(low) if mode == "floor" else 0.0
                 data, clamped = xp.where(small, xp.full_like(data, least), data), True
-        return NodeValues(data, scale, sign, low, high), clamped
+        return NodeValues(data, scale, low, high), clamped
 
     def _leaf_at(self, variable: int, mode: str) -> tuple[NodeValues, bool]:
         """The same of one variable, without the first axis."""
         value, clamped = self._leaf([variable], mode)
-        value.data, value.sign = value.data[0], None if value.sign is None else value.sign[0]
+        value.data = value.data[0]
         if value.scale is not None:
             shape = value.data.shape[value.data.ndim - len(self.batched) :]
             value.scale = namespace(value.scale).broadcast_to(value.scale[0], shape)
@@ -748,10 +748,7 @@ class JointPass:
     def _logs(self) -> Scaled:
         """The values in logarithms, which nothing is too small for."""
         self.by_layers = False
-        root, _ = self._plain("logs")
-        xp, finite = namespace(root.data), root.data > -inf
-        sign = xp.astype(finite, root.data.dtype) if root.sign is None else root.sign
-        return Scaled(sign, xp.where(finite, root.data, 0.0 * sign))
+        return of_signed_logs(self._plain("logs")[0].data)
 
     def _plain(self, mode: str) -> tuple[NodeValues, bool]:
         if self.by_layers:

@@ -19,7 +19,7 @@ from expectedkernels.data.evidence import Patterns
 from expectedkernels.engine.joint import Operand, applied
 from expectedkernels.engine.layers import log_headroom
 from expectedkernels.engine.operations import Workspace
-from expectedkernels.engine.scaled import NodeValues, safe_log
+from expectedkernels.engine.scaled import NodeValues, signed_logs
 
 CACHED_BYTES = 2**20
 """Products of one node are worked on in parts of about this size."""
@@ -84,10 +84,8 @@ class NodePass:
 
     def _ordered(self, value: NodeValues, order: Any) -> NodeValues:
         """The values with their axes in another order."""
-        xp = namespace(value.data)
         if list(order) != sorted(order):
-            value.data = xp.permute_dims(value.data, tuple(order))
-            value.sign = None if value.sign is None else xp.permute_dims(value.sign, tuple(order))
+            value.data = namespace(value.data).permute_dims(value.data, tuple(order))
         return value
 
     def __iter__(self) -> Iterator[tuple[int, NodeValues | None, NodeValues]]:
@@ -116,20 +114,14 @@ class NodePass:
         """The values of all parts of the patterns of a batch."""
         if len(parts) == 1:
             return parts[0]
+        concat, scale = namespace(parts[0].data).concat, None
+        behind = self.axis[len(self.operands) :]
         if any(part.scale is not None for part in parts):  # some may have stayed in their range
-            behind = self.axis[len(self.operands) :]
-            for part in parts:
-                if part.scale is None:
-                    part.scale = np.zeros([part.data.shape[i] for i in behind])
+            zeros = (np.zeros([part.data.shape[i] for i in behind]) for part in parts)
+            pairs = zip(parts, zeros, strict=True)
+            scale = concat([_added(part.scale, zero) for part, zero in pairs], axis=axis)
         low, high = min(part.low for part in parts), max(part.high for part in parts)
-
-        def concat(name: str, axis: int) -> Any:
-            arrays = [getattr(part, name) for part in parts]
-            return None if arrays[0] is None else namespace(*arrays).concat(arrays, axis=axis)
-
-        at = self.axis[len(self.operands) + axis]
-        arrays = concat("data", at), concat("scale", axis), concat("sign", at)
-        return NodeValues(*arrays, low, high)
+        return NodeValues(concat([x.data for x in parts], axis=behind[axis]), scale, low, high)
 
     def _cuts(self, node: int) -> tuple[int, list[slice | None]]:
         """The batch that is worked on in parts, and these, which stay in the cache."""
@@ -154,15 +146,12 @@ class NodePass:
         scale = _added(left.scale, right.scale)
         low, high = left.low + right.low, left.high + right.high
         if self.mode == "logs":
-            sign = left.sign if right.sign is None else right.sign
-            if left.sign is not None and right.sign is not None:
-                sign = left.sign * right.sign
-            return NodeValues(left.data + right.data, None, sign)
+            return NodeValues(left.data + right.data)
         fresh = isinstance(kept, np.ndarray) and not np.may_share_memory(left.data, kept)
         data = (
             np.multiply(left.data, right.data, out=left.data) if fresh else left.data * right.data
         )
-        return NodeValues(data, scale, None, low, high)
+        return NodeValues(data, scale, low, high)
 
     def _gathered(
         self, node: int, value: NodeValues, side: str, cut: int, some: slice | None
@@ -176,33 +165,27 @@ class NodePass:
         index += [getattr(batch, side)[node] for batch in self.batches]
         if some is not None:
             index[n + cut] = some if index[n + cut] is None else index[n + cut][some]
+        data, scale = self._taken(value.data, [index[i] for i in self.order], side), value.scale
+        if scale is not None:
+            scale = self._taken(scale, index[n:])
+        return NodeValues(data, scale, value.low, value.high)
 
-        def gather(name: str, places: list[Any]) -> Any:
-            array = getattr(value, name)
-            if array is None:
-                return None
-            for axis, chosen in enumerate(places):
-                if isinstance(chosen, slice):
-                    array = array[(slice(None),) * axis + (chosen,)]
-            takes = [i for i, x in enumerate(places) if not isinstance(x, slice | None)]
-            # what leaves fewest entries first
-            for axis in sorted(takes, key=lambda i: len(places[i]) / array.shape[i]):
-                array = self._taken(array, places[axis], axis, (side, name, axis))
-            if name == "scale" and takes and self._work is not None:
-                array = array + 0.0  # kept with the values of the node, if these are not divided
-            return array
-
-        places = [index[i] for i in self.order]
-        arrays = gather("data", places), gather("scale", index[n:]), gather("sign", places)
-        return NodeValues(*arrays, value.low, value.high)
-
-    def _taken(self, array: Any, index: Any, axis: int, key: Any) -> Any:
-        """Entries along an axis, in memory that is used again if products are not kept."""
-        if self._work is None or not isinstance(array, np.ndarray):
-            return take(array, as_like(index, array), axis)
-        shape = (*array.shape[:axis], len(index), *array.shape[axis + 1 :])
-        out = self._work.array(key, shape)
-        return np.take(array, index, axis=axis, out=out, mode="clip")
+    def _taken(self, array: Any, places: list[Any], side: str = "") -> Any:
+        """Entries along axes; of a side, in memory that is used again if products are not kept."""
+        for axis, chosen in enumerate(places):
+            if isinstance(chosen, slice):
+                array = array[(slice(None),) * axis + (chosen,)]
+        takes = [i for i, x in enumerate(places) if not isinstance(x, slice | None)]
+        # what leaves fewest entries first
+        for axis in sorted(takes, key=lambda i: len(places[i]) / array.shape[i]):
+            index = places[axis]
+            if side and self._work is not None and array.dtype == np.float64:
+                shape = (*array.shape[:axis], len(index), *array.shape[axis + 1 :])
+                out = self._work.array((side, axis), shape)
+                array = np.take(array, index, axis=axis, out=out, mode="clip")
+            else:
+                array = take(array, as_like(index, array), axis)
+        return array
 
     def _sums(self, node: int, products: NodeValues) -> NodeValues:
         """The weighted sums of products, along the axis of every operand."""
@@ -211,21 +194,19 @@ class NodePass:
             for axis, op in zip(self.axis, self.operands, strict=False)
             if op.matrices[node] is not None
         ]
-        data, sign = products.data, products.sign
-        if self._work is not None and not weighted:
-            data, sign = (x.copy() if isinstance(x, np.ndarray) else x for x in (data, sign))
+        data = products.data
+        if self._work is not None and not weighted and isinstance(data, np.ndarray):
+            data = data.copy()
         for _, axis, matrix in sorted(weighted, key=lambda entry: entry[:2]):
             shape = data.shape
             split = (1, prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :]))
             if self.mode == "logs":
-                data, sign = _log_sums(matrix, data, sign, split)
+                data = _log_sums(matrix, data, split)
             else:
                 w = matrix if sparse.issparse(matrix) else matrix[None]
                 data = applied(w, data, split, None)
-            shape = (*shape[:axis], -1, *shape[axis + 1 :])
-            data = data.reshape(shape)
-            sign = None if sign is None else sign.reshape(shape)
-        return NodeValues(data, products.scale, sign, products.low, products.high)
+            data = data.reshape((*shape[:axis], -1, *shape[axis + 1 :]))
+        return NodeValues(data, products.scale, products.low, products.high)
 
     def _divided(self, node: int, value: NodeValues) -> NodeValues:
         """The values over the largest of their patterns, where they could leave their range."""
@@ -258,7 +239,7 @@ class NodePass:
                 self.clamped = True
                 data[small] = 0.0 if self.mode == "zero" else exp(-self.margin)
         scale = _added(value.scale, np.log(top))
-        return NodeValues(data, scale, None, max(least, -self.margin), 0.0)
+        return NodeValues(data, scale, max(least, -self.margin), 0.0)
 
 
 def _added(one: Any, other: Any) -> Any:
@@ -268,27 +249,16 @@ def _added(one: Any, other: Any) -> Any:
     return one + other
 
 
-def _log_sums(matrix: Any, logs: Any, sign: Any, split: tuple[int, ...]) -> tuple[Any, Any]:
-    """Logs and signs of weighted sums along the third of four axes: no term is lost."""
+def _log_sums(matrix: Any, logs: Any, split: tuple[int, ...]) -> Any:
+    """Logs of weighted sums along the third of four axes: no term is lost."""
     xp = namespace(logs)
     _, before, k, after = split
     logs = logs.reshape(before, 1, k, after)
-    factor = None if sign is None else sign.reshape(before, 1, k, after)
-    if sparse.issparse(matrix):
-        matrix = matrix.toarray()
-    matrix = as_like(matrix, logs)
-    sizes, signs = safe_log(xp.abs(matrix)), xp.sign(matrix)
-    signed = factor is not None or bool((detach(matrix) < 0).any())
+    weights = signed_logs(as_like(matrix.toarray() if sparse.issparse(matrix) else matrix, logs))
     found = []
     for some in spans(matrix.shape[0], max(1, LOG_TERMS // max(1, before * k * after))):
-        terms = logs + sizes[some][None, :, :, None]
-        top = xp.max(detach(terms), axis=2, keepdims=True)
+        terms = logs + weights[some][None, :, :, None]
+        top = xp.max(detach(terms).real, axis=2, keepdims=True)
         top = xp.where(top > -inf, top, xp.zeros_like(top))
-        parts = xp.exp(terms - top)
-        if signed:
-            parts = parts * signs[some][None, :, :, None]
-            parts = parts if factor is None else parts * factor
-        total = xp.sum(parts, axis=2)
-        found.append((safe_log(xp.abs(total)) + top[:, :, 0], xp.sign(total)))
-    totals, signs = (xp.concat(x, axis=1) for x in zip(*found, strict=True))
-    return totals, signs if signed else None
+        found.append(signed_logs(xp.sum(xp.exp(terms - top), axis=2).real) + top[:, :, 0])
+    return xp.concat(found, axis=1)

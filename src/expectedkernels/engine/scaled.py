@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import inf, prod
+from math import inf, pi, prod
 from operator import itemgetter
 from typing import Any
 
@@ -27,18 +27,15 @@ class NodeValues:
     Attributes
     ----------
     data : array of shape (units of every operand, patterns of every batch)
-        Plain numbers, or logarithms of absolute values.
+        Plain numbers, or logarithms: complex ones (see `signed_logs`) if some value is negative.
     scale : array of shape (patterns of every batch), or None
         What to add to the logs of plain numbers.
-    sign : array, or None
-        The signs of values in logarithms; None: all are positive.
     low, high : float
         Bounds of the logs of plain numbers that are not zero.
     """
 
     data: Any
     scale: Any = None
-    sign: Any = None
     low: float = 0.0
     high: float = 0.0
 
@@ -152,13 +149,42 @@ def exponentials(logs: Any, mode: str, axis: Any = None) -> tuple[NodeValues, bo
 
     low, least, most = numbers(xp, ends)
     if max(-least, most) - low <= LOWEST:
-        return NodeValues(xp.exp(logs), None, None, low + least, most), False
+        return NodeValues(xp.exp(logs), None, low + least, most), False
     logs = logs - top
     if low < -LOWEST:
         small = (sizes - top < -LOWEST) & (sizes > -inf)
         logs = xp.where(small, xp.full_like(logs, -LOWEST if mode == "floor" else -inf), logs)
     scale = xp.reshape(top, ()) if axis is None else xp.squeeze(top, axis=axis)
-    return NodeValues(xp.exp(logs), scale, None, max(low, -LOWEST), 0.0), low < -LOWEST
+    return NodeValues(xp.exp(logs), scale, max(low, -LOWEST), 0.0), low < -LOWEST
+
+
+def signed_logs(x: Any) -> Any:
+    """The logs of numbers: if some are negative, complex, with imaginary part pi for these.
+
+    Examples
+    --------
+    >>> signed_logs(np.array([1.0, -1.0])).imag.round(6).tolist()
+    [0.0, 3.141593]
+    """
+    xp = namespace(x)
+    logs, negative = safe_log(xp.abs(x)), detach(x) < 0
+    return logs + xp.astype(negative, x.dtype) * (1j * pi) if bool(negative.any()) else logs
+
+
+def of_signed_logs(logs: Any) -> Scaled:
+    """The numbers with such logs.
+
+    Examples
+    --------
+    >>> of_signed_logs(signed_logs(np.array([2.0, 0.0, -3.0]))).linear().round(6).tolist()
+    [2.0, 0.0, -3.0]
+    """
+    xp = namespace(logs)
+    is_complex = "complex" in str(logs.dtype)
+    sizes = logs.real if is_complex else logs
+    zero, one = xp.zeros_like(sizes), xp.ones_like(sizes)
+    sign = xp.where(xp.cos(logs.imag) < 0, -one, one) if is_complex else one
+    return Scaled(xp.where(sizes > -inf, sign, zero), xp.where(sizes > -inf, sizes, zero))
 
 
 def safe_log(x: Any) -> Any:

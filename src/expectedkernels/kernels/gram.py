@@ -97,10 +97,8 @@ class KernelBlocks:
         if any(sign is not None for sign in signs):
             ones = [np.ones(tuple(logs[0].shape)) if sign is None else sign for sign in signs]
             sign = as_like(np.stack(ones), value.data)
-            if mode == "logs":
-                value.sign = sign
-            else:
-                value.data = value.data * sign
+            in_logs = mode == "logs"
+            value.data = value.data + scaled.signed_logs(sign) if in_logs else value.data * sign
         if any(x is not None for x in zeros):
             if mode == "logs" or clamped:
                 raise KernelError(
@@ -112,7 +110,6 @@ class KernelBlocks:
             value.data = value.data + more * (1.0 if value.scale is None else xp.exp(-value.scale))
         if not self.operands:
             value.data = value.data[0]
-            value.sign = None if value.sign is None else value.sign[0]
         if atoms[0].cardinality is not None and not followed:
             self.known[key] = value, clamped
         return value, clamped
