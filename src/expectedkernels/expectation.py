@@ -33,7 +33,7 @@ from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.scaled import Place, Scaled, added, contracted, divided
 from expectedkernels.kernels import kernel
 from expectedkernels.kernels.empirical import DistributionLike, Empirical, shared_schema
-from expectedkernels.kernels.gram import CHUNK_BYTES, KernelBlocks, extent_of, parts, pieces
+from expectedkernels.kernels.gram import CHUNK_BYTES, extent_of, parts, pieces
 from expectedkernels.kernels.target import Target
 from expectedkernels.models.factor_graph import converted
 from expectedkernels.vtree import Vtree
@@ -115,23 +115,20 @@ def expected_kernel(
     [0.4, 0.1]
     """
     found = prepared(p, q, k, evidence_p, evidence_q, max_bytes)
+    like = np.empty(0) if found.circuit is None else array_in(found.circuit)
     if out is not None:
         kernel.refuse_gradients("The 'out' parameter", k)
-    if isinstance(found, list):
-        return _between_points(found, k, log, out)
-    like = array_in(found.circuit)
-    if out is not None and not isinstance(like, np.ndarray):
-        raise DataError("The 'out' parameter is for circuits in NumPy: move them by p.to('numpy').")
-    shape = tuple(map(extent_of, found.sides))
-    rows = [side.n_rows for side in found.sides]
-    flat = tuple(
-        i for i in (0, 1) if found.weights[i] is not None or (rows[i] is None and shape[i] == 1)
-    )
-    n_pairs = (rows[0] or 1) * (rows[1] or 1)
+        if not isinstance(like, np.ndarray):
+            raise DataError(
+                "The 'out' parameter is for circuits in NumPy: move them by p.to('numpy')."
+            )
+    if found.circuit is None:
+        return _collected(found, _point_pieces(found, k, log), log, out, like)
+    n_pairs = prod(side.n_rows or 1 for side in found.sides)
     few = n_pairs < FEW_PAIRS  # nobody waits for these
     with nullcontext() if few else checks.progress_bar(n_pairs, "expected kernels") as bar:
         every = pieces(found.sides, found.blocks, max_bytes, bar)
-        return _collected(every, shape, found.logs, found.weights, flat, log, out, like)
+        return _collected(found, every, log, out, like)
 
 
 @contextmanager
@@ -177,19 +174,10 @@ def output_array(out: Any, shape: tuple[int, ...], flat: tuple[int, ...]) -> Ite
 
 
 def _collected(
-    every: Iterable[tuple[Place, Scaled]],
-    shape: tuple[int, ...],
-    logs: Sequence[Any],
-    weights: Sequence[Any],
-    flat: tuple[int, ...],
-    log: bool,
-    out: Any,
-    like: Any = None,
+    given: Prepared, every: Iterable[tuple[Place, Scaled]], log: bool, out: Any, like: Any
 ) -> Any:
-    """The numbers of all pieces, in one array or in `out`: each is finished before the next one.
-
-    `flat` are the axes of one entry that results do not have in the end.
-    """
+    """The numbers of all pieces, in one array or in `out`: each is finished before the next one."""
+    shape, flat, weights = given.shape, given.flat, given.weights
     axes = [axis for axis, share in enumerate(weights) if share is not None]
     kept = tuple(1 if axis in axes else n for axis, n in enumerate(shape))
     total: Any = None
@@ -202,7 +190,7 @@ def _collected(
                 "Take fewer rows, or have it written to a file: expected_kernel(..., out='k.npy').",
             )
         for at, piece in every:
-            found = divided(piece, logs, at)
+            found = divided(piece, given.logs, at)
             for axis in axes:
                 found = contracted(found, as_like(weights[axis][at[axis]], found.data), axis)
             if values is None and tuple(piece.data.shape) == shape:
@@ -231,10 +219,10 @@ class Prepared(NamedTuple):
 
     Attributes
     ----------
-    circuit : Circuit
+    circuit : Circuit or None
         Of the first side that has one.
-    blocks : KernelBlocks
-    sides : list of two sides
+    blocks : KernelBlocks or None
+    sides : two sides, or (without a circuit) two arrays of points
     strategy : Strategy
         In which forms evidence takes part, and what the sweep costs.
     logs : list
@@ -243,21 +231,30 @@ class Prepared(NamedTuple):
         For either side the weights to sum its rows with, or None.
     """
 
-    circuit: Circuit
-    blocks: KernelBlocks
-    sides: tuple[operands.Side, operands.Side]
+    circuit: Any
+    blocks: Any
+    sides: tuple[Any, Any]
     strategy: operands.Strategy
-    logs: list[Any]
-    weights: list[Any]
+    logs: Sequence[Any]
+    weights: Sequence[Any]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of rows, or roots, of either side."""
+        return tuple(map(len if self.circuit is None else extent_of, self.sides))
+
+    @property
+    def flat(self) -> tuple[int, ...]:
+        """The axes of one entry that results do not have in the end."""
+        pairs = zip(self.sides, self.shape, strict=True)
+        single = [n == 1 and getattr(side, "n_rows", n) is None for side, n in pairs]
+        return tuple(i for i in (0, 1) if single[i] or self.weights[i] is not None)
 
 
 def prepared(
     p: Any, q: Any, k: kernel.Kernel, evidence_p: Any, evidence_q: Any, max_bytes: int
-) -> Prepared | list[Any]:
-    """The arguments of `expected_kernel`, checked, in the forms that cost least.
-
-    Two sets of points stay as they are: their kernels need no sweep.
-    """
+) -> Prepared:
+    """The arguments of `expected_kernel`, checked, in the forms that cost least."""
     kernel.require_kernel(k)
     arrays.check_max_bytes(max_bytes)
     pair = _circuits_or_points(p, q, max_bytes)
@@ -270,8 +267,12 @@ def prepared(
             raise DataError(f"Evidence conditions circuits. Got {name} for a set of points.")
         if given is not None:
             x.require_single_root(f"Conditioning ({name})")
-    if not circuits:
-        return pair
+    if not circuits:  # no sweep is needed
+        points, shares, numbers = zip(*map(_weighted, pair), strict=True)
+        for rows, own_numbers in zip(points, numbers, strict=True):
+            with checks.rows_numbered(own_numbers):
+                kernel.finite_rows(rows)
+        return Prepared(None, None, points, operands.Strategy(), (None, None), shares)
     first, other = circuits[0], circuits[-1]
     if (first.vtree, first.cardinalities) != (other.vtree, other.cardinalities):
         require_compatible(first, other)
@@ -303,7 +304,7 @@ def prepared(
             sides.append(operands.CircuitOperand(x))
         else:
             points, weights[i], numbers = _weighted(x.merged() if isinstance(x, Empirical) else x)
-            with nullcontext() if numbers is None else checks.rows_numbered(numbers):
+            with checks.rows_numbered(numbers):
                 points = rows_of.as_points(points, circuit.schema)
             sides.append(operands.PointOperand(points, circuit.vtree, circuit.cardinalities))
     strategy = operands.choose((sides[0], sides[1]), max(blocks.operand.units))
@@ -459,35 +460,27 @@ def _weighted(x: Any) -> tuple[Any, Any, Any]:
     return (x.X, x.weights, x.numbers) if isinstance(x, Empirical) else (x, None, None)
 
 
-def _between_points(pair: list[Any], k: kernel.Kernel, log: bool, out: Any) -> Any:
+def _point_pieces(found: Prepared, k: kernel.Kernel, log: bool) -> Iterator[tuple[Place, Scaled]]:
     """Points against points: values of the kernel itself."""
-    sides, weights, numbers = zip(*map(_weighted, pair), strict=True)
-    for points, own in zip(sides, numbers, strict=True):
-        with nullcontext() if own is None else checks.rows_numbered(own):
-            kernel.finite_rows(points)
-    summed = tuple(axis for axis in (0, 1) if weights[axis] is not None)
+    sides, summed = found.sides, found.flat
+    if k.tensors:
+        yield (slice(None), slice(None)), k.scaled(*sides)
+        return
     # rows of the axis that is not summed first are worked on in groups
     along = 1 if summed == (0,) else 0
     step = max(1, CHUNK_BYTES // 64 // max(1, len(sides[1 - along])))
     # of a sum over all pairs of one set of points one half is the other
-    half = pair[0] is pair[1] and len(summed) == 2 and k.is_symmetric(sides[0].shape[1])
-
-    def chunks() -> Iterator[tuple[Place, Scaled]]:
-        if k.tensors:
-            yield (slice(None), slice(None)), k.scaled(*sides)
-            return
-        for start in range(0, max(1, len(sides[along])), step):
-            chosen = slice(start, start + step)
-            others = slice(start if half else 0, None)
-            at = (chosen, others) if along == 0 else (others, chosen)
-            X, Y = (points[rows] for rows, points in zip(at, sides, strict=True))
-            found = k.scaled(X, Y) if log else Scaled(k(X, Y), None)
-            if half:
-                found.data[:, len(X) :] *= 2.0
-            yield at, found
-
-    shape = (len(sides[0]), len(sides[1]))
-    return _collected(chunks(), shape, (None, None), weights, summed, log, out, np.empty(0))
+    same = len(summed) == 2 and found.weights[0] is found.weights[1]
+    half = same and sides[0] is sides[1] and k.is_symmetric(sides[0].shape[1])
+    for start in range(0, max(1, len(sides[along])), step):
+        chosen = slice(start, start + step)
+        others = slice(start if half else 0, None)
+        at = (chosen, others) if along == 0 else (others, chosen)
+        X, Y = (points[rows] for rows, points in zip(at, sides, strict=True))
+        values = k.scaled(X, Y) if log else Scaled(k(X, Y), None)
+        if half:
+            values.data[:, len(X) :] *= 2.0
+        yield at, values
 
 
 def require_distribution(x: Any, what: str) -> None:
@@ -694,16 +687,15 @@ def explain(
       0.8 KiB of intermediate values at most, 186 operations
     """
     found = prepared(p, q, k, evidence_p, evidence_q, max_bytes)
-    whole = _of_points(*found) if isinstance(found, list) else _of_sweeps(found, max_bytes)
+    whole = _of_points(*found.sides) if found.circuit is None else _of_sweeps(found, max_bytes)
     if not k.tensors:
         return whole
     line = f"  gradients by {_counted(len(k.tensors), 'parameter')} of the kernel: in torch"
     return replace(whole, lines=(*whole.lines, line))
 
 
-def _of_points(p: Any, q: Any) -> Explanation:
+def _of_points(X: Any, Y: Any) -> Explanation:
     """The kernels of points: no sweep."""
-    X, Y = (_weighted(x)[0] for x in (p, q))
     n, m = len(X), len(Y)
     blocks = ceil(n / kernel.BLOCK) * ceil(m / kernel.BLOCK)
     count = 2 * n * m * X.shape[1]
@@ -725,8 +717,7 @@ def _of_sweeps(found: Prepared, max_bytes: int) -> Explanation:
     ways, steps, sizes, counts = zip(*made, strict=True) if made else [()] * 4
     path = " and ".join(sorted({*ways})) or "nothing to do"
     n_bytes, count, terms = max(sizes, default=0), sum(counts), len(found.blocks.weights)
-    shape = tuple(map(extent_of, found.sides))
-    least = found.strategy.cost
+    shape, least = found.shape, found.strategy.cost
     others = [  # what else could have been chosen, the cheapest first
         f"  not by {' x '.join(filter(None, forms))}: {cost / least:.2g} times the cost"
         for forms, cost in sorted(found.strategy.others.items(), key=itemgetter(1))[:4]
