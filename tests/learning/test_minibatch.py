@@ -11,7 +11,6 @@ from circuit_oracles import sparsified
 from expectedkernels import Vtree
 from expectedkernels.engine import operations as tensors
 from expectedkernels.engine.operations import TensorLayers
-from expectedkernels.engine.passes import EdgeCounts
 from expectedkernels.learning import minibatch as epochs
 from expectedkernels.learning.em import layer_counts, pattern_counts
 from expectedkernels.learning.minibatch import circuit_of, start_of, stepped
@@ -58,7 +57,7 @@ def test_zeros_stay_zero_and_idle_units_stay():
     assert table[0, 2] == 0
     assert 0 < table[0, 1] < 0.2
     trained = start_of(p, None, None, 0.0, 1.0)
-    same = circuit_of(stepped(trained, EdgeCounts(trained.layers), 0.0, 1.0))
+    same = circuit_of(stepped(trained, 0.0 * trained.layers.flat, 0.0, 1.0))
     assert_close(same.input(0).table, p.input(0).table)
 
 
@@ -93,12 +92,12 @@ def test_rows_too_far_apart_are_worked_out_in_wide_numbers(dtype, sparse):
     X = large.sample(10, rng=0)
     data = Data(large.schema, X).held
     trained = start_of(large, "torch", None, 0.0, 1.0)
-    counts = EdgeCounts(trained.layers)
     found = pattern_counts(large, data)[1]
     numbers = [None if part is None else part[0] for part in found]
-    counts.add(trained.layers.by_stack(numbers))
+    counts = trained.layers.from_nodes(numbers)
     again = layer_counts(trained, data)[1]
-    for one, other in zip(counts.by_node(), again.by_node(), strict=True):
+    pairs = map(trained.layers.by_node, (counts, again))
+    for one, other in zip(*pairs, strict=True):
         assert (one is None) == (other is None)
         if one is not None:
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)

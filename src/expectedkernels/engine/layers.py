@@ -418,47 +418,97 @@ class Layers:
             self.known_ranges[key] = ranges
         return ranges
 
-    def with_weights(self, numbers: Sequence[tuple[Any, Any]], floor: float | None) -> Any:
-        """The layers with other weights: those of stacks and of edges for every layer.
+    @cached_property
+    def places(self) -> tuple[list[list[slice]], list[slice], list[tuple[slice, int]]]:
+        """Where all weights lie in one list: those of the stacks and of the edges of every layer.
+
+        Stacks come first, side by side where units have as many weights: the third are these parts,
+        with the number of weights.
+        """
+        stacks = [[slice(0)] * len(layer.stacks) for layer in self.layers]
+        every = [
+            (stack.weights.shape, own, i)
+            for own, layer in zip(stacks, self.layers, strict=True)
+            for i, stack in enumerate(layer.stacks)
+        ]
+        every.sort(key=lambda stack: stack[0][2])
+        groups, end = [], 0
+        for width, some in groupby(every, key=lambda stack: int(stack[0][2])):
+            first = end
+            for shape, own, i in some:
+                own[i], end = slice(end, end + prod(shape)), end + prod(shape)
+            groups.append((slice(first, end), width))
+        ends = np.cumsum([end, *(layer.edges.weights.shape[0] for layer in self.layers)]).tolist()
+        return stacks, list(map(slice, ends[:-1], ends[1:])), groups
+
+    def split(self, flat: Any) -> list[tuple[list[Any], Any]]:
+        """The parts of such a list that belong to the stacks, and to the edges, of every layer."""
+        result = []
+        for layer, own, edges in zip(self.layers, *self.places[:2], strict=True):
+            pairs = zip(own, layer.stacks, strict=True)
+            stacks = [flat[place].reshape(stack.weights.shape) for place, stack in pairs]
+            result.append((stacks, flat[edges]))
+        return result
+
+    @cached_property
+    def flat(self) -> Any:
+        """All weights as one list."""
+        xp, size = namespace(self.like), self.places[1][-1].stop
+        flat = xp.empty(size, dtype=self.like.dtype, device=self.like.device)
+        for layer, (stacks, edges) in zip(self.layers, self.split(flat), strict=True):
+            for stack, part in zip(layer.stacks, stacks, strict=True):
+                part[...] = stack.weights
+            edges[...] = layer.edges.weights
+        return flat
+
+    def with_weights(self, flat: Any, floor: float | None) -> Any:
+        """The layers with other weights, as one list.
 
         With a floor no weight is below it, and those of a unit add up to one: ranges are known from
         that alone. What the circuit's matrices say of the old weights stays as it is.
         """
-        pairs = zip(self.layers, numbers, strict=True)
+        pairs = zip(self.layers, self.split(flat), strict=True)
         layers = tuple(layer.with_weights(stacks, edges) for layer, (stacks, edges) in pairs)
         result = replace(self, layers=layers, floor=floor)
         kept = ["last_entries", "edge_entries", "atom_numbers", "leaf_variables", "leaf_states"]
+        kept += ["places", "stored"]
         if self.floor == floor is not None and self.is_single == result.is_single:
             kept += ["margin", "known_ranges"]
         vars(result).update({name: vars(self)[name] for name in kept if name in vars(self)})
+        vars(result)["flat"] = flat
         return result
 
-    def by_stack(self, numbers: Sequence[Any]) -> list[tuple[list[Any], Any]]:
-        """Numbers of nodes, as their weights are stored, as those of stacks and edges of layers."""
-        result = []
-        for layer in self.layers:
-            own = [numbers[node].reshape(-1) for node in layer.nodes[layer.n_passed_nodes :]]
-            flat = np.concatenate([np.zeros(1), *own])
-            stacks = [flat[stack.stored].reshape(stack.weights.shape) for stack in layer.stacks]
-            result.append((stacks, flat[layer.edges.stored]))
-        return result
+    @cached_property
+    def stored(self) -> tuple[Any, list[int]]:
+        """The place of every weight among the stored numbers of nodes, and these nodes in order."""
+        places, nodes, n = np.empty(self.places[1][-1].stop, dtype=np.intp), [], 0
+        for layer, (stacks, edges) in zip(self.layers, self.split(places), strict=True):
+            for stack, part in zip(layer.stacks, stacks, strict=True):
+                every = np.arange(stack.stored.start, stack.stored.stop)
+                part[...] = n - 1 + every.reshape(part.shape)
+            edges[...] = n - 1 + layer.edges.stored
+            own = layer.nodes[layer.n_passed_nodes :].tolist()
+            n += sum(stored_numbers(self.matrices[node]).size for node in own)
+            nodes += own
+        return places, nodes
 
-    def by_node(self, numbers: Sequence[tuple[Sequence[Any], Any]]) -> list[Any]:
+    def from_nodes(self, numbers: Sequence[Any]) -> Any:
+        """Numbers of nodes, as their weights are stored, in the order of the list of weights."""
+        places, nodes = self.stored
+        return np.concatenate([np.zeros(0), *(numbers[i].reshape(-1) for i in nodes)])[places]
+
+    def by_node(self, flat: Any) -> list[Any]:
         """The same the other way round; None where nodes have no weights.
 
         A matrix for dense weights, one number per stored entry for sparse ones.
         """
-        result: list[Any] = [None] * self.vtree.n_nodes
-        for layer, (stacks, edges) in zip(self.layers, numbers, strict=True):
-            nodes = layer.nodes[layer.n_passed_nodes :].tolist()
-            shapes = [stored_numbers(self.matrices[node]).shape for node in nodes]
-            ends = np.cumsum([1, *map(prod, shapes)])
-            flat = np.zeros(ends[-1])
-            for stack, own in zip(layer.stacks, stacks, strict=True):
-                flat[stack.stored] = to_numpy(own).reshape(-1)
-            flat[layer.edges.stored] = to_numpy(edges)
-            for node, shape, start, stop in zip(nodes, shapes, ends, ends[1:], strict=False):
-                result[node] = flat[start:stop].reshape(shape)
+        places, nodes = self.stored
+        like = [stored_numbers(self.matrices[node]) for node in nodes]
+        ends = np.cumsum([0, *(x.size for x in like)])
+        own, result = np.zeros(ends[-1]), list[Any]([None] * self.vtree.n_nodes)
+        own[places] = to_numpy(flat)
+        for node, x, start in zip(nodes, like, ends[:-1], strict=True):
+            result[node] = own[start : start + x.size].reshape(x.shape)
         return result
 
 

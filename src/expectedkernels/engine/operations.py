@@ -144,15 +144,6 @@ class TensorLayers(Layers):
         return self.bases[:, None] + states.index_select(0, self.layers[0].node_of_unit)
 
 
-def in_double(layers: TensorLayers) -> TensorLayers:
-    """The layers, trained in single precision, with their weights in double precision."""
-    numbers = [
-        ([stack.weights.double() for stack in layer.stacks], layer.edges.weights.double())
-        for layer in layers.layers
-    ]
-    return layers.with_weights(numbers, layers.floor or 0.0)
-
-
 def tensor_layers(host: Layers, like: Any) -> TensorLayers:
     """The layers with their numbers as tensors of the type and at the place of another one."""
     made = []

@@ -5,13 +5,13 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial, reduce
+from functools import reduce
 from math import inf
 from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import as_like, namespace
+from expectedkernels.arrays import namespace
 from expectedkernels.engine import operations as ops
 from expectedkernels.engine.layers import MOST_MASS, SINGLE_MASS, Edges, Layers
 from expectedkernels.engine.operations import TensorLayers
@@ -270,45 +270,20 @@ def _flow(values: Any, derivatives: Any, small: Any, exact: bool) -> Any:
     return xp.where(small, flow, xp.zeros_like(flow)).sum(axis=0)
 
 
-class EdgeCounts:
-    """Expected counts of all weights of a circuit, layer by layer."""
+def weight_dots(found: Forward, weights: Any, work: Any = None) -> tuple[Backward, Any]:
+    """The backward pass in weighted rows, and for all weights, as one list, what rows say of them.
 
-    def __init__(self, layers: Layers) -> None:
-        self.layers = layers
-        zeros = namespace(layers.like).zeros_like
-        self.by_layer: list[tuple[list[Any], Any]] = [
-            ([zeros(stack.weights) for stack in layer.stacks], zeros(layer.edges.weights))
-            for layer in layers.layers
-        ]
+    That is the sum over rows of the derivative in the unit times the value of the product: times
+    the weight, how often the edge is expected to be used.
+    """
+    layers = found.layers
+    dots = namespace(layers.flat).empty_like(layers.flat)
+    parts = layers.split(dots)
 
-    def take_in(self, found: Forward, number: int, units: Any) -> None:
-        """Add w * sum over rows of (derivative of the unit) * (value of the product)."""
-        layer, (stacks, edges) = self.layers.layers[number], self.by_layer[number]
-        empty = namespace(edges).empty_like
-        dots = [empty(counts) for counts in stacks], empty(edges)
-        ops.write_dots(found, number, units, *dots)
-        for counts, own, stack in zip(stacks, dots[0], layer.stacks, strict=True):
-            counts += own * stack.weights
-        edges += dots[1] * layer.edges.weights
+    def each(number: int, units: Any) -> None:
+        ops.write_dots(found, number, units, *parts[number])
 
-    def add(self, numbers: Sequence[tuple[Sequence[Any], Any]]) -> None:
-        """Add the counts of other rows, given for stacks and edges of every layer."""
-        for (stacks, edges), (more, dots) in zip(self.by_layer, numbers, strict=True):
-            for counts, part in zip([*stacks, edges], [*more, dots], strict=True):
-                counts += as_like(part, counts)
-
-    def by_node(self) -> list[Any]:
-        """The counts of every vtree node as its weights are stored, None where there are none.
-
-        A matrix for dense weights, one number per stored entry for sparse ones.
-        """
-        return self.layers.by_node(self.by_layer)
-
-
-def count(found: Forward, weights: Any, counts: EdgeCounts, work: Any = None) -> Backward:
-    """The backward pass that adds the expected counts of all edges in weighted rows."""
-    each = partial(counts.take_in, found)
-    return backward(found, work=work, each=each, to_atoms=False, weights=weights)
+    return backward(found, work=work, each=each, to_atoms=False, weights=weights), dots
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,8 +26,8 @@ from expectedkernels.data.chunks import StreamLike, WeightsLike, naming
 from expectedkernels.data.evidence import Column, Evidence, EvidenceLike
 from expectedkernels.engine.layers import weight_cost
 from expectedkernels.engine.nodes import NodePass
-from expectedkernels.engine.operations import TensorLayers, Workspace, in_double
-from expectedkernels.engine.passes import EdgeCounts, count, forward
+from expectedkernels.engine.operations import TensorLayers, Workspace
+from expectedkernels.engine.passes import forward, weight_dots
 from expectedkernels.engine.scaled import safe_log
 from expectedkernels.learning import minibatch, training_data
 from expectedkernels.learning.minibatch import CAPTURED, Batch, Trained, circuit_of, stepped
@@ -233,7 +233,8 @@ def expected_counts(
     if not _by_layers(circuit, rows):
         return pattern_counts(circuit, rows, max_bytes)
     total, counts = layer_counts(Trained(circuit, circuit.layers, 0.0), rows)
-    return total, [None if found is None else (found,) for found in counts.by_node()]
+    by_node = circuit.layers.by_node(counts)
+    return total, [None if found is None else (found,) for found in by_node]
 
 
 def _by_layers(circuit: Circuit, rows: Rows) -> bool:
@@ -257,14 +258,15 @@ def _entries(block: Any) -> float:
     return block.n_units + 2 * block.width + weight_cost(block.numbers)
 
 
-def layer_counts(trained: Trained, rows: Rows, counts: Any = None) -> tuple[float, EdgeCounts]:
+def layer_counts(trained: Trained, rows: Rows, counts: Any = None) -> tuple[float, Any]:
     """The weighted sum of the log-likelihoods of rows, and the expected counts of all weights.
 
-    These are added to others, if there are some. Rows that leave the range of numbers, or are
-    impossible, are counted by patterns; those that leave the range of floats first in doubles.
+    These are one list, and added to others, if there are some. Rows that leave the range of
+    numbers, or are impossible, are counted by patterns; those that leave the range of floats first
+    in doubles.
     """
     layers, total = trained.layers, 0.0
-    counts = EdgeCounts(layers) if counts is None else counts
+    counts = arrays.namespace(layers.flat).zeros_like(layers.flat) if counts is None else counts
     if trained.floor and not isinstance(layers, TensorLayers) and layers.n_atoms > layers.n_units:
         # states that many are better looked up than written out
         return _add_lost(trained, rows, counts), counts
@@ -284,20 +286,23 @@ def layer_counts(trained: Trained, rows: Rows, counts: Any = None) -> tuple[floa
                 continue
             own, logs = own[kept], logs[kept]
             found = forward(layers, observed(trained.circuit, layers, evidence.rows(kept)), work)
-        count(found, minibatch.sent_weights(own, found.values), counts, work)
+        _, dots = weight_dots(found, minibatch.sent_weights(own, found.values), work)
+        counts += dots * layers.flat
         total += float(own @ logs)
     return total, counts
 
 
-def _add_lost(trained: Trained, rows: Rows, counts: EdgeCounts) -> float:
+def _add_lost(trained: Trained, rows: Rows, counts: Any) -> float:
     """Add the counts of rows by other means; the weighted sum of their log-likelihoods."""
     layers = trained.layers
     if isinstance(layers, TensorLayers) and layers.is_single:
-        total, found = layer_counts(replace(trained, layers=in_double(layers)), rows)
-        counts.add(found.by_layer)
+        in_double = layers.with_weights(layers.flat.double(), layers.floor or 0.0)
+        total, found = layer_counts(replace(trained, layers=in_double), rows)
+        counts += found
         return total
     total, by_node = pattern_counts(circuit_of(trained), rows)
-    counts.add(layers.by_stack([None if found is None else found[0] for found in by_node]))
+    found = layers.from_nodes([None if found is None else found[0] for found in by_node])
+    counts += arrays.as_like(found, counts)
     return total
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,16 +18,13 @@ from expectedkernels.circuits.queries import log_values
 from expectedkernels.engine import operations
 from expectedkernels.engine.layers import Layers
 from expectedkernels.engine.operations import States, TensorLayers, tensor_layers
-from expectedkernels.engine.passes import EdgeCounts, LeafValues, backward, forward
+from expectedkernels.engine.passes import LeafValues, forward, weight_dots
 from expectedkernels.engine.replay import Captured, fits, replayed
 from expectedkernels.learning.training_data import Rows, group_sums, row_sums, shares
 
 TINY = np.finfo(np.float64).tiny
 SMALLEST = {"float64": 1e-30, "float32": 1e-15}
 """Shares that are not zero stay above this, by the type of numbers."""
-
-Numbers = list[tuple[list[Any], Any]]
-"""For every layer the weights of its stacks, and of its edges."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,17 +70,10 @@ def start_of(circuit: Circuit, device: Any, dtype: str | None, beta: float, most
     floor = max(SMALLEST[kind], least * (1 - 1e-3))
     if not is_numpy(place.xp):
         layers = tensor_layers(circuit.layers, place.move(np.zeros(0)))
-    every: Any = layers.layers
-    numbers = [
-        ([_raised(s.weights, floor) for s in layer.stacks], _raised(layer.edges.weights, floor))
-        for layer in every
-    ]
-    return Trained(circuit, layers.with_weights(numbers, floor), floor)
-
-
-def _raised(weights: Any, floor: float) -> Any:
-    """The weights, those that are not zero at least as large as the floor."""
-    return namespace(weights).where(weights > 0, weights.clip(min=floor), weights)
+    # weights that are not zero are at least as large as the floor
+    old = layers.flat
+    raised = namespace(old).where(old > 0, old.clip(min=floor), old)
+    return Trained(circuit, layers.with_weights(raised, floor), floor)
 
 
 def mean_log_likelihood(trained: Trained | Circuit, data: Rows) -> float:
@@ -111,21 +100,19 @@ def sent_weights(weights: Any, like: Any) -> Any:
     return sent if is_numpy(namespace(like)) else sent.to(like.dtype)
 
 
-def stepped(trained: Trained, counts: EdgeCounts, beta: Any, step: Any) -> Trained:
-    """The circuit with its weights moved towards the shares of counts.
+def stepped(trained: Trained, counts: Any, beta: Any, step: Any) -> Trained:
+    """The circuit with its weights moved towards the shares of counts, which are one list.
 
     What is given in advance and the step are numbers, or tensors without axes.
     """
-    every: Any = trained.layers.layers
-    numbers: Numbers = []
-    for layer, (stacks, edges) in zip(every, counts.by_layer, strict=True):
-        stacked = [
-            shares(found, beta, row_sums, stack.weights, step, trained.floor)
-            for stack, found in zip(layer.stacks, stacks, strict=True)
-        ]
-        sums, old = partial(operations.unit_sums, layer), layer.edges.weights
-        numbers.append((stacked, shares(edges, beta, sums, old, step, trained.floor)))
-    return replace(trained, layers=trained.layers.with_weights(numbers, trained.floor))
+    layers, floor, after = trained.layers, trained.floor, namespace(counts).empty_like(counts)
+    for part, width in layers.places[2]:
+        own, old = (x[part].reshape(-1, width) for x in (counts, layers.flat))
+        after[part] = shares(own, beta, row_sums, old, step, floor).reshape(-1)
+    for layer, part in zip(layers.layers, layers.places[1], strict=True):
+        sums = partial(operations.unit_sums, layer)
+        after[part] = shares(counts[part], beta, sums, layers.flat[part], step, floor)
+    return replace(trained, layers=layers.with_weights(after, floor))
 
 
 def circuit_of(trained: Trained | Circuit) -> Circuit:
@@ -134,9 +121,7 @@ def circuit_of(trained: Trained | Circuit) -> Circuit:
         return trained
     if trained.layers is trained.circuit.layers:
         return trained.circuit
-    every: Any = trained.layers.layers
-    numbers = [([s.weights for s in layer.stacks], layer.edges.weights) for layer in every]
-    found = trained.layers.by_node(numbers)
+    found = trained.layers.by_node(trained.layers.flat)
     circuit = trained.circuit
     blocks = tuple(map(_normalised, circuit.blocks, found))
     return Circuit(circuit.vtree, blocks, circuit.names, circuit.states)
@@ -175,56 +160,12 @@ class Batch(NamedTuple):
 
 
 class CudaSteps:
-    """Data on a GPU, and steps of EM there.
-
-    All weights lie in one list: those of stacks, side by side where units have the same number of
-    them, and then those of edges. Steps that were made more than once are kept.
-    """
+    """Data on a GPU, and steps of EM there: those that were made more than once are kept."""
 
     def __init__(self, trained: Trained, states: Any, weights: Any) -> None:
         self.trained, self.states, self.weights = trained, states, weights
         self.captured: dict[Any, Captured] = {}
         self.layers: Any = trained.layers
-        every: Any = self.layers.layers
-        self.stacks = [[slice(0)] * len(layer.stacks) for layer in every]
-        self.groups: list[tuple[slice, int]] = []  # of units with as many weights
-        self.size = 0
-        ends = [(x.weights, i, j) for i, own in enumerate(every) for j, x in enumerate(own.stacks)]
-        ends.sort(key=lambda stack: stack[0].shape[2])
-        for width, some in groupby(ends, key=lambda stack: int(stack[0].shape[2])):
-            first = self.size
-            for stack, i, j in some:
-                self.stacks[i][j] = self._next(stack.numel())
-            self.groups.append((slice(first, self.size), width))
-        self.edges = [self._next(layer.edges.weights.shape[0]) for layer in every]
-
-    def _next(self, n: int) -> slice:
-        """The next so many places of the list."""
-        self.size += n
-        return slice(self.size - n, self.size)
-
-    def views(self, flat: Any) -> list[tuple[list[Any], Any]]:
-        """For every layer the parts of a list that belong to its stacks, and to its edges."""
-        found = []
-        for layer, parts, edges in zip(self.layers.layers, self.stacks, self.edges, strict=True):
-            pairs = zip(parts, layer.stacks, strict=True)
-            stacks = [flat[part].view(stack.weights.shape) for part, stack in pairs]
-            found.append((stacks, flat[edges]))
-        return found
-
-    def joined(self, layers: TensorLayers) -> Any:
-        """All weights of layers as one list."""
-        flat = layers.like.new_empty(self.size)
-        for layer, (stacks, edges) in zip(layers.layers, self.views(flat), strict=True):
-            for stack, part in zip(layer.stacks, stacks, strict=True):
-                part.copy_(stack.weights)
-            edges.copy_(layer.edges.weights)
-        return flat
-
-    def layers_of(self, flat: Any) -> TensorLayers:
-        """The layers with weights from a list."""
-        found: TensorLayers = self.layers.with_weights(self.views(flat), self.trained.floor)
-        return found
 
     def run(self, trained: Trained, batches: Sequence[Batch]) -> tuple[Trained, float, list[Batch]]:
         """The circuit after steps on batches, the sum of log-likelihoods, and what is to be done.
@@ -232,8 +173,7 @@ class CudaSteps:
         These are the batches in which some values left the range of plain numbers, or a row is
         impossible: nothing was learned from them yet. Numbers are read once, at the end.
         """
-        layers: Any = trained.layers
-        flat, like = self.joined(layers), self.layers.like
+        flat, like = trained.layers.flat, self.layers.like
         rows = as_like(np.concatenate([batch.rows for batch in batches]), self.states)
         given = as_like(np.array([batch[1:] for batch in batches]), like).to(like.dtype)
         results: list[Any] = []
@@ -247,25 +187,18 @@ class CudaSteps:
             at += n
         sums, good = to_numpy(namespace(like).stack(results)).T
         left = [batch for batch, is_good in zip(batches, good, strict=True) if not is_good]
-        layers = self.layers_of(flat)
+        layers = self.layers.with_weights(flat, self.trained.floor)
         return replace(trained, layers=layers), float(sums[good > 0].sum()), left
 
     def _step(self, rows: Any, beta: Any, step: Any, flat: Any) -> tuple[Any, Any]:
         """The weights after one step, the sum of log-likelihoods, and whether it could be made."""
-        layers = self.layers_of(flat)
+        layers = self.layers.with_weights(flat, self.trained.floor)
         weights = self.weights.index_select(0, rows)
         states = self.states.index_select(1, rows)
         found = forward(
             layers, LeafValues(States(states, layers.n_atoms)), offset=layers.margin / 2
         )
-        dots = flat.new_zeros(flat.shape)
-        views = self.views(dots)
-        below = backward(
-            found,
-            each=lambda number, units: operations.write_dots(found, number, units, *views[number]),
-            to_atoms=False,
-            weights=weights,
-        )
+        below, dots = weight_dots(found, weights)
         logs = found.log_roots.reshape(-1)
         good = ((logs - logs == 0) & below.reliable).all()
         xp = namespace(flat)
@@ -277,7 +210,7 @@ class CudaSteps:
         """The weights moved towards the shares of counts, these times dots; if it is good."""
         after, floor = flat.new_empty(flat.shape), self.trained.floor
         xp = namespace(flat)
-        for part, width in self.groups:
+        for part, width in self.layers.places[2]:
             old, own, new = (x[part].view(-1, width) for x in (flat, dots, after))
             fused = operations.fused_at(old, 1)
             if fused is not None and width <= fused.WIDEST:
@@ -285,7 +218,7 @@ class CudaSteps:
             else:
                 found = shares(own * old, beta, row_sums, old, step, floor)
                 new.copy_(xp.where(good, found, old))
-        for layer, part in zip(self.layers.layers, self.edges, strict=True):
+        for layer, part in zip(self.layers.layers, self.layers.places[1], strict=True):
             if part.stop > part.start:
                 sums, old = partial(operations.unit_sums, layer), flat[part]
                 found = shares(dots[part] * old, beta, sums, old, step, floor)
@@ -311,7 +244,7 @@ def cuda_steps(trained: Trained, data: Rows, size: int) -> CudaSteps | None:
         for i in range(0, n_rows, step)
     ]
     # layers with other weights share them
-    _ = layers.last_entries, layers.edge_entries, layers.margin, layers.known_ranges
+    _ = layers.last_entries, layers.edge_entries, layers.margin, layers.known_ranges, layers.places
     xp = namespace(like)
     states = xp.concat([xp.astype(part, xp.int32) for part in parts], axis=1)
     return CudaSteps(trained, states, sent_weights(data.weights, like))
