@@ -55,7 +55,7 @@ class CircuitError(ValueError):
 
 @contextmanager
 def rows_numbered(numbers: Any) -> Iterator[None]:
-    """Errors about rows of a table name them by these numbers (None: as they are), if any.
+    """Errors about rows of a table name them by these numbers, those that the caller knows.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def rows_numbered(numbers: Any) -> Iterator[None]:
     try:
         yield
     except CircuitError as error:
-        if numbers is None or error.row is None or error.row >= len(numbers):
+        if error.row is None or error.row >= len(numbers):
             raise
         raise type(error)(error.message, row=int(numbers[error.row])) from None
 

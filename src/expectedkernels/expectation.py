@@ -177,8 +177,12 @@ def _collected(
     given: Prepared, every: Iterable[tuple[Place, Scaled]], log: bool, out: Any, like: Any
 ) -> Any:
     """The numbers of all pieces, in one array or in `out`: each is finished before the next one."""
-    shape, flat, weights = given.shape, given.flat, given.weights
+    shape, weights = given.shape, given.weights
     axes = [axis for axis, share in enumerate(weights) if share is not None]
+    single = [
+        n == 1 and getattr(x, "n_rows", n) is None for x, n in zip(given.sides, shape, strict=True)
+    ]
+    flat = tuple(axis for axis in (0, 1) if axis in axes or single[axis])
     kept = tuple(1 if axis in axes else n for axis, n in enumerate(shape))
     total: Any = None
     finish = methodcaller("log" if log else "linear")
@@ -243,13 +247,6 @@ class Prepared(NamedTuple):
         """The number of rows, or roots, of either side."""
         return tuple(map(len if self.circuit is None else extent_of, self.sides))
 
-    @property
-    def flat(self) -> tuple[int, ...]:
-        """The axes of one entry that results do not have in the end."""
-        pairs = zip(self.sides, self.shape, strict=True)
-        single = [n == 1 and getattr(side, "n_rows", n) is None for side, n in pairs]
-        return tuple(i for i in (0, 1) if single[i] or self.weights[i] is not None)
-
 
 def prepared(
     p: Any, q: Any, k: kernel.Kernel, evidence_p: Any, evidence_q: Any, max_bytes: int
@@ -270,7 +267,7 @@ def prepared(
     if not circuits:  # no sweep is needed
         points, shares, numbers = zip(*map(_weighted, pair), strict=True)
         for rows, own_numbers in zip(points, numbers, strict=True):
-            with checks.rows_numbered(own_numbers):
+            with nullcontext() if own_numbers is None else checks.rows_numbered(own_numbers):
                 kernel.finite_rows(rows)
         return Prepared(None, None, points, operands.Strategy(), (None, None), shares)
     first, other = circuits[0], circuits[-1]
@@ -304,7 +301,7 @@ def prepared(
             sides.append(operands.CircuitOperand(x))
         else:
             points, weights[i], numbers = _weighted(x.merged() if isinstance(x, Empirical) else x)
-            with checks.rows_numbered(numbers):
+            with nullcontext() if numbers is None else checks.rows_numbered(numbers):
                 points = rows_of.as_points(points, circuit.schema)
             sides.append(operands.PointOperand(points, circuit.vtree, circuit.cardinalities))
     strategy = operands.choose((sides[0], sides[1]), max(blocks.operand.units))
@@ -462,16 +459,17 @@ def _weighted(x: Any) -> tuple[Any, Any, Any]:
 
 def _point_pieces(found: Prepared, k: kernel.Kernel, log: bool) -> Iterator[tuple[Place, Scaled]]:
     """Points against points: values of the kernel itself."""
-    sides, summed = found.sides, found.flat
+    sides = found.sides
     if k.tensors:
         yield (slice(None), slice(None)), k.scaled(*sides)
         return
     # rows of the axis that is not summed first are worked on in groups
-    along = 1 if summed == (0,) else 0
+    one, other = found.weights
+    along = 1 if one is not None and other is None else 0
     step = max(1, CHUNK_BYTES // 64 // max(1, len(sides[1 - along])))
     # of a sum over all pairs of one set of points one half is the other
-    same = len(summed) == 2 and found.weights[0] is found.weights[1]
-    half = same and sides[0] is sides[1] and k.is_symmetric(sides[0].shape[1])
+    same = sides[0] is sides[1] and one is other and one is not None
+    half = same and k.is_symmetric(sides[0].shape[1])
     for start in range(0, max(1, len(sides[along])), step):
         chosen = slice(start, start + step)
         others = slice(start if half else 0, None)

@@ -80,12 +80,8 @@ class NodePass:
     def root(self) -> NodeValues:
         """The values of the roots, with axes as they are counted."""
         self._work = Workspace(np.empty(0))  # products are not kept: their memory is used again
-        return self._ordered(deque(self, maxlen=1).pop()[2], self.axis)
-
-    def _ordered(self, value: NodeValues, order: Any) -> NodeValues:
-        """The values with their axes in another order."""
-        if list(order) != sorted(order):
-            value.data = namespace(value.data).permute_dims(value.data, tuple(order))
+        value = deque(self, maxlen=1).pop()[2]
+        value.data = namespace(value.data).permute_dims(value.data, tuple(self.axis))
         return value
 
     def __iter__(self) -> Iterator[tuple[int, NodeValues | None, NodeValues]]:
@@ -98,7 +94,9 @@ class NodePass:
             if variable >= 0:
                 products, clamped = self.leaf(variable, self.mode)
                 self.clamped |= clamped
-                parts, axis = iter([self._ordered(products, self.order)]), 0
+                xp, order = namespace(products.data), tuple(self.order)
+                products.data = xp.permute_dims(products.data, order)
+                parts, axis = iter([products]), 0
             else:
                 axis, cuts = self._cuts(node)
                 children = [values.pop(int(x[node])) for x in (self.vtree.left, self.vtree.right)]
@@ -107,13 +105,11 @@ class NodePass:
             sums = []
             for part in parts:
                 sums.append(self._divided(node, self._sums(node, part)))
-            values[node] = self._joined(sums, axis)
+            values[node] = self._joined(sums, axis) if len(sums) > 1 else sums[0]
             yield node, part if len(sums) == 1 else None, values[node]
 
     def _joined(self, parts: list[NodeValues], axis: int) -> NodeValues:
         """The values of all parts of the patterns of a batch."""
-        if len(parts) == 1:
-            return parts[0]
         concat, scale = namespace(parts[0].data).concat, None
         behind = self.axis[len(self.operands) :]
         if any(part.scale is not None for part in parts):  # some may have stayed in their range
