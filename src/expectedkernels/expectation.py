@@ -363,13 +363,18 @@ def _on_same_variables(p: Any, q: Any) -> list[Any]:
     if isinstance(p, Circuit) and isinstance(q, Circuit):
         plain = any(x.names is None and x.states is None for x in (p, q))
         return [p, q] if plain or p is q else [*align(p, q)]
-    schema = next((x.schema for x in (p, q) if isinstance(x, Circuit)), None)
+    schema: Any = next((x.schema for x in (p, q) if isinstance(x, Circuit)), None)
     if schema is None:
         tables = (x.frame if isinstance(x, Empirical) else x for x in (p, q))
         frames = [x for x in tables if is_frame(x)]
         schema = shared_schema(*frames) if frames else None
-        if len(frames) == 1:
-            _refuse_labels(schema)
+        for v, labels in enumerate(schema.states or () if len(frames) == 1 else ()):
+            if labels is not None and labels != (False, True):
+                raise DataError(
+                    f"The column {schema.name(v)!r} of a data frame holds labels, and the other "
+                    "points are an array of numbers, which do not say what they stand for. Give "
+                    "both as data frames, or both as arrays of codes."
+                )
     return [_points_on(x, schema) for x in (p, q)]
 
 
@@ -410,17 +415,6 @@ def _common_vtrees(p: Any, q: Any) -> tuple[Vtree | None, Vtree | None]:
     one, other = p.vtree_for_pairs, q.vtree_for_pairs
     pairs = [(one, vtree_for(q, p, one)), (vtree_for(p, q, other), other)]
     return min(pairs, key=lambda pair: p.plan(pair[0]).n_products + q.plan(pair[1]).n_products)
-
-
-def _refuse_labels(schema: Any) -> None:
-    """Raise if labels of a frame would be compared with the codes of an array."""
-    for v, labels in enumerate(schema.states or ()):
-        if labels is not None and labels != (False, True):
-            raise DataError(
-                f"The column {schema.name(v)!r} of a data frame holds labels, and the other points "
-                "are an array of numbers, which do not say what they stand for. Give both as data "
-                "frames, or both as arrays of codes."
-            )
 
 
 def _points_on(x: Any, schema: Schema | None) -> Any:

@@ -93,7 +93,7 @@ def test_crossing_mixtures_are_done_again_in_logs():
     zeros[:, 0] = np.nan
     zeros[1, 1:11] = np.nan
     found = passed(p, as_evidence(zeros, p.schema))
-    assert found.has_clamped
+    assert found.clamped_mark
     assert not backward(found).reliable.any()
     # each zero of the right half costs the first component e^-5, of the left half the second
     tables = np.exp([0.0, -5.0]) / (1 + np.exp(-5.0))

@@ -48,7 +48,7 @@ def test_values_out_of_range_are_done_again(dtype):
     X = np.zeros((3, 2 * n))
     X[1, :5] = np.nan
     found = tensor_pass(q, X)
-    assert found.has_clamped
+    assert found.clamped_mark
     assert not backward(found).reliable.any()
     np.testing.assert_allclose(host(q.log_likelihood(X)), p.log_likelihood(X), rtol=1e-6)
     for found, wanted in zip(q.marginals(X), p.marginals(X), strict=True):

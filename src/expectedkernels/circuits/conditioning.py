@@ -290,7 +290,7 @@ def all_values(
     if (layers := layers_of(circuit)) is not None:
         atoms = observed(circuit.host, layers, evidence)
         forward = passes.forward(layers, atoms, work, values_only=exact)
-        if not forward.has_clamped or (not exact and certain(forward).all()):
+        if not bool(forward.clamped_mark) or (not exact and certain(forward).all()):
             return forward
     return forward_logs(circuit.host, evidence)
 

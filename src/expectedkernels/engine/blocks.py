@@ -18,21 +18,17 @@ S = TypeVar("S")
 
 
 def at_nodes(
-    vtree: Vtree, leaf: Callable[[int, int], Any] | None, inner: Callable[[int], Any]
+    vtree: Vtree, leaf: Callable[[int, int], Any], inner: Callable[[int], Any]
 ) -> list[Any]:
     """What `leaf(node, variable)` and `inner(node)` give at every node, children first.
-
-    Without `leaf` there is None at leaves.
 
     Examples
     --------
     >>> at_nodes(Vtree.balanced(2), lambda node, variable: variable, lambda node: "both")
     [0, 1, 'both']
     """
-    return [
-        inner(node) if v < 0 else None if leaf is None else leaf(node, v)
-        for node, v in enumerate(vtree.variable.tolist())
-    ]
+    variables = enumerate(vtree.variable.tolist())
+    return [inner(node) if v < 0 else leaf(node, v) for node, v in variables]
 
 
 def from_leaves(

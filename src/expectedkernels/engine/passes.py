@@ -94,11 +94,6 @@ class Forward:
         """Which rows have a positive value (of the last root)."""
         return self.values[-1] > 0
 
-    @property
-    def has_clamped(self) -> bool:
-        """Whether some value was clamped: one number, read when the pass is over."""
-        return bool(self.clamped_mark)
-
     def product_values(self, number: int) -> Any:
         """The values of a layer's products, or of all atoms, (products, ...)."""
         products = self.products[number]
@@ -108,7 +103,7 @@ class Forward:
 
     @property
     def clamped_mark(self) -> Any:
-        """The same where the values are; None if nothing can have been clamped."""
+        """Whether some value was clamped, where the values are; None if nothing can have been."""
         masks = [*self.clamped.values()]
         if self.atoms.clamped is not None:
             masks.append(self.atoms.clamped)

@@ -276,7 +276,7 @@ def layer_counts(trained: Trained, rows: Rows, counts: Any = None) -> tuple[floa
         own = rows.weights[some]
         logs = arrays.to_numpy(found.log_roots).reshape(-1)
         good = logs > -inf
-        if found.has_clamped:
+        if bool(found.clamped_mark):
             good &= certain(found)
         if not good.all():
             lost, kept = np.flatnonzero(~good), np.flatnonzero(good)

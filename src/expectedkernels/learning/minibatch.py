@@ -87,7 +87,7 @@ def mean_log_likelihood(trained: Trained | Circuit, data: Rows) -> float:
         atoms = observed(trained.circuit, layers, some)
         found = forward(layers, atoms, work, values_only=True)
         logs = to_numpy(found.log_roots).reshape(-1)
-        if found.has_clamped:
+        if bool(found.clamped_mark):
             lost = np.flatnonzero(~certain(forward(layers, atoms, work)))
             logs[lost] = log_values(circuit_of(trained), some.rows(lost))[0][:, 0]
         total += float(weights[rows] @ logs)
