@@ -90,6 +90,15 @@ def test_em_is_that_of_enumeration_and_the_objective_never_decreases(per_bucket,
     assert_same_tables(fitted, naive, 1e-10, 1e-13)
 
 
+def test_soft_evidence_of_any_scale_counts_the_same():
+    network = ek.asia()
+    weights = np.random.default_rng(0).random((8, 40, 2)) + 0.01
+    scales = 10.0 ** np.linspace(-300, 300, 40)[:, None]
+    pair = [step(network, list(x)) for x in (weights, [weights[0] * scales, *weights[1:]])]
+    assert_same_tables(pair[0][0], pair[1][0])
+    np.testing.assert_allclose(pair[1][1] - pair[0][1], np.log(scales).mean(), atol=1e-9)
+
+
 def test_forms_of_data_give_the_same_tables():
     network = ek.asia()
     X = incomplete(network, 400, 0.3)

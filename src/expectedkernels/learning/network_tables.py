@@ -34,6 +34,7 @@ Part = tuple[Source, Any, tuple[int, ...], Any]
 """An array that enters a table: its source; the index of the groups of the table along its last
 axis, None if it has one entry for all; its shape as it enters; and the sparse matrix that sums
 groups up by their index."""
+TINY = np.finfo(np.float64).tiny
 PER_BUCKET = 6_000
 """A bucket takes about as long as so many entries of tables."""
 
@@ -54,8 +55,8 @@ class FamilySums:
         # a message, where its groups are in this, the shape of its table, and what enters
         self.buckets: list[tuple[Source, slice, tuple[int, ...], list[Part]]] = []
         columns = [evidence.column(v) for v in range(len(model[0]))]
-        tops = [float(column.weights.max()) or 1.0 for column in columns]
-        self.constant, n_all = sum(map(log, tops)), len(columns)
+        tops, n_all = [np.fmax(x.weights.max(axis=1), TINY) for x in columns], len(columns)
+        self.constant = sum(np.log(x)[c.codes] for x, c in zip(tops, columns, strict=True))
         self.weights = [x.weights.T / top for x, top in zip(columns, tops, strict=True)]
         states = [_observed(x) if cut else np.full(evidence.n_rows, -1) for x in columns]
         states += [column.codes for column in columns]
