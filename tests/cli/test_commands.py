@@ -177,7 +177,13 @@ def test_networks_are_fitted_as_by_the_library(folder):
     assert ek.mmd(ek.load("b.bif"), wanted) < 1e-7
     binned = invoke("fit-network", "patients.csv", "--arc", "age,ill", *LEFT_OUT, "-o", "c.bif")
     assert binned.exit_code == 0, binned.output
-    assert len(ek.load("c.bif").states[2]) == 8
+    labels = ek.load("c.bif").states[2]
+    assert len(labels) == 8
+    pairs = f"{labels[0]},{labels[-1]}", "0, 1000"  # numbers are read as in tables
+    calls = ["effect", "c.bif", "--treatment", "age", "--outcome", "ill", "--of"]
+    one, other = (invoke(*calls, pair) for pair in pairs)
+    assert one.exit_code == other.exit_code == 0, (one.output, other.output)
+    assert one.stdout == other.stdout
 
 
 def test_networks_of_coded_columns_are_used_with_their_rows(folder):
@@ -191,6 +197,14 @@ def test_networks_of_coded_columns_are_used_with_their_rows(folder):
     wanted = ek.effect(ek.load("d.bif"), "dose", "ill", ("0", "2"))
     assert done.stdout.splitlines()[0].split() == ["difference", f"{wanted.difference:.6g}"]
     assert f"treated     {wanted.treated[0]:.6g}  {wanted.treated[1]:.6g}" in done.stdout
+
+
+def test_networks_without_names_are_asked_by_numbers(folder):
+    ek.save(ek.BayesianNetwork([[], [0]], [[0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]]]), "plain.uai")
+    done = invoke("effect", "plain.uai", "--treatment", "0", "--outcome", "1", "--of", "0,1")
+    assert done.stdout.splitlines()[0].split() == ["difference", "0.7"]
+    done = invoke("mechanisms", "plain.uai", "plain.uai", "--target", "1")
+    assert done.exit_code == 0, done.output
 
 
 def test_effects_and_mechanisms_are_those_of_the_library(folder):

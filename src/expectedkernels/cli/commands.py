@@ -597,7 +597,10 @@ def effect(
     """
     network = files.read_network(model)
     known = files.evidence_of(network, given)
-    found = ek.effect(network, treatment, outcome, of.split(","), known)
+    v, u = (files.variable_of(network, name) for name in (treatment, outcome))
+    labels = network.schema.labels(v) or range(network.cardinalities[v])
+    rows = [files.evidence_of(network, [f"{treatment}={word}"]) for word in of.split(",")]
+    found = ek.effect(network, v, u, [labels[int(row[v])] for row in rows], known)
     numbers = {"difference": found.difference, "mmd": found.mmd}
     numbers |= {"control": found.control, "treated": found.treated}
     states = list(found.schema.labels(0) or range(len(found.control)))
@@ -620,7 +623,8 @@ def mechanisms(
     pair: Any = [files.read_network(path) for path in paths] if model is None else []
     for path in paths if model is not None else ():
         pair.append(files.rows_for(model, files.read_file(path, missing, without)))
-    options: Any = {"target": target, "n_permutations": permutations, "rng": seed}
+    number = None if target is None else files.variable_of(model or pair[0], target)
+    options: Any = {"target": number, "n_permutations": permutations, "rng": seed}
     found = ek.mechanism_change(pair[0], pair[1], model, **options)
     parts = {"shapley": found.shapley, "divergence": found.divergences}
     parts |= {} if found.p_values is None else {"p_value": found.p_values}
