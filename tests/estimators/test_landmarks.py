@@ -363,6 +363,26 @@ def test_chunks_whose_rows_are_all_left_out(name, monkeypatch):
     assert model.n_landmarks_ is not None
 
 
+def words(*second):
+    """Two chunks of nothing but categories, and numbers of what they hold."""
+    parts = [np.resize(["u", "v"], 60), np.resize(np.array(second, dtype=object), 60)]
+    return lambda: (pd.DataFrame({"kind": x, "y": np.arange(60.0)}) for x in parts)
+
+
+def test_chunks_of_categories_alone():
+    model = ek.ExpectedKernelRidge(n_landmarks=5).fit(words("v", "a"), "y")
+    assert model.columns_.categories[0].tolist() == ["a", "u", "v"]
+    with pytest.raises(ek.DataError, match=r"of column 'kind' must be of one type. Got entries"):
+        model.fit(words(True, False), "y")
+
+
+def test_landmarks_of_raw_columns_that_lie_far_from_zero():
+    X, y = table(300)
+    model = ek.ExpectedKernelRidge(n_landmarks=30, alpha=0.1, gamma=0.3, standardize=False)
+    near, far = (clone(model).fit(X + away, y).landmarks_ - away for away in (0.0, 1e8))
+    np.testing.assert_allclose(far, near, atol=1e-6)
+
+
 @pytest.mark.parametrize("name", ["ridge", "svr"])
 def test_rows_are_shared_out_between_processes(name, monkeypatch):
     monkeypatch.setattr(f"{MODULE}.CHUNK_ROWS", 100)

@@ -492,7 +492,7 @@ class KernelMachine(DensityEstimator):
                 source = Source(draw.n_rows, X, partial(self._read_chunk, split))
             X, y, drawn = split(draw.rows)
             sample_weight = None if sample_weight is None else drawn
-            labels |= {name: sorted(found) for name, found in draw.labels.items()}
+            labels |= draw.labels
         self.columns_, Z = encoding.learn_encoding(self, X, labels)
         targets = encoding.read_target(self, X, y, is_classifier(self), self._multi_output)
         if sample_weight is not None:
@@ -633,7 +633,7 @@ class KernelMachine(DensityEstimator):
         """Choose landmarks among rows, with their masks."""
         whole = self._kept(densities.means, Z=Z) if np.isnan(Z).any() else Z
         own = masks if self.mask_kernel is not None else masks[:, :0]
-        beside = np.column_stack([self._for_kernel(whole), own])
+        beside = np.column_stack([self._near_zero(whole), own])
         rows = landmarks.choose_landmarks(beside, self.n_landmarks_, self._seed())
         self._landmarks, self.n_landmarks_ = np.column_stack([whole, masks])[rows], len(rows)
         self.landmarks_ = self.columns_.undo(whole[rows])

@@ -116,8 +116,7 @@ class RowScale:
 
     def scores(self, held_out: HeldOut) -> Any:
         """Errors, divided by their scales, (predictions, outputs)."""
-        error = table(held_out.target) - held_out.mean
-        return error / self.of(held_out.spread, held_out.logs)
+        return (table(held_out.target) - held_out.mean) / self.of(held_out.spread, held_out.logs)
 
 
 @dataclass(eq=False)

@@ -637,9 +637,13 @@ def categorical_columns(estimator: Any, table: Table) -> list[int]:
     return tables.column_numbers(chosen, known, len(names), "categorical_features")
 
 
-def _categories(table: Table, i: int, labels: Sequence[Any] | None) -> Any:
-    """The categories of a column: the labels, if they are more than what is there."""
+def _categories(table: Table, i: int, labels: Any) -> Any:
+    """The categories of a column: the labels, if they are more than what is there.
+
+    Those of a set are sorted.
+    """
     name, present = table.names[i], {x for x in table.entries(i) if not tables.is_missing(x)}
+    present |= labels if isinstance(labels, set) else set()
     if any(isinstance(entry, (float, np.floating)) and np.isinf(entry) for entry in present):
         raise DataError(f"The categories of column {name!r} contain infinity.")
     try:

@@ -935,8 +935,7 @@ class ExpectedGaussianProcessRegressor(Regressor, base.KernelMachine):
 
     def _n_matrices(self) -> int:
         """The covariances, and their derivatives by every parameter that is fitted."""
-        n = len(self.columns_.numeric)
-        return 1 if self.optimizer is None else 1 + self._start(n).n_dims
+        return 1 if self.optimizer is None else 1 + self._start(len(self.columns_.numeric)).n_dims
 
     def _make(self, **kernel: Any) -> GaussianProcessRegressor:
         return GaussianProcessRegressor(

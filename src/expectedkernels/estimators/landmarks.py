@@ -306,5 +306,6 @@ def _draw(estimator: Any, split: Callable[[Any], Any], seed: int, rows: Any) -> 
     columns = {table.names[i]: i for i in encoding.categorical_columns(estimator, table)}
     labels = {x: {w for w in table.entries(i) if not is_missing(w)} for x, i in columns.items()}
     others = [i for i in range(len(table.columns)) if i not in columns.values()]
-    table.numbers(others, encoding.ADVICE, least=0)  # raises with the number of the row
+    if others:
+        table.numbers(others, encoding.ADVICE, least=0)  # raises with the number of the row
     return Draw.of(len(y), rows, labels, keys, y if by_class else np.zeros(len(y)), weights)
