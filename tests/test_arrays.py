@@ -13,8 +13,6 @@ from expectedkernels.arrays import (
     distinct_dense_rows,
     distinct_sparse_rows,
     frozen,
-    is_numpy,
-    namespace,
     to_numpy,
 )
 
@@ -22,14 +20,6 @@ from expectedkernels.arrays import (
 @pytest.fixture
 def array(xp):
     return Place(xp).move(np.arange(6.0).reshape(2, 3))
-
-
-def test_namespace_is_that_of_the_arrays_that_are_not_numpys(array):
-    found = namespace(np.zeros(2), None, array)
-    assert found is namespace(array)
-    assert is_numpy(found) == isinstance(array, np.ndarray)
-    assert namespace() is np
-    assert namespace(None, np.zeros(1)) is np
 
 
 def test_arrays_travel_there_and_back(array, xp):
@@ -53,19 +43,6 @@ def test_gradients_are_detached_on_request():
     assert Place("cpu").move(x).requires_grad
     plain = np.ones(2)
     assert detach(plain) is plain
-
-
-@pytest.mark.parametrize(
-    ("where", "message"),
-    [
-        ("nowhere", "'numpy', 'torch', 'cpu', 'cuda', a device .* Got 'nowhere' instead"),
-        (3, "an array-API namespace. Got 3 instead"),
-    ],
-)
-def test_unknown_targets(where, message):
-    pytest.importorskip("torch")
-    with pytest.raises(CircuitError, match=message):
-        Place(where)
 
 
 def test_missing_devices():
@@ -102,15 +79,6 @@ def test_frozen_arrays():
     like = as_like(still, moved)
     like[0] = 0.0
     assert still.tolist() == [1.0, 1.0, 1.0]
-
-
-def test_arrays_that_are_there_are_not_moved():
-    torch = pytest.importorskip("torch")
-    table = torch.ones((1, 2), dtype=torch.float64, requires_grad=True)
-    assert Place(namespace(table)).move(table) is table
-    assert Place("cpu", "float64").move(table) is table
-    matrix = sparse.csr_array(np.eye(2))
-    assert Place("numpy").move(matrix) is matrix
 
 
 def drawn_rows(seed, n):

@@ -14,8 +14,6 @@ from expectedkernels.circuits.operands import (
     choose,
     distinct_rows_size,
     evidence_operand,
-    joint_cost,
-    mean_reach,
 )
 from expectedkernels.circuits.queries import log_values
 from expectedkernels.data.evidence import Column, Evidence, as_evidence
@@ -49,25 +47,6 @@ def test_all_forms_give_the_same_values(data, seed):
     for first in FORMS:
         for second in FORMS:
             assert_close(values_in((first, second), p, X, Y), expected)
-
-
-@pytest.mark.parametrize("n", [1, 3, 9, 30, 40])
-def test_the_choice_does_not_change_expected_kernels(monkeypatch, n):
-    p = ek.random_circuit(ek.Vtree.balanced(8), 5, rng=0)
-    X, Y = with_holes(p.sample(n, rng=1), 0.4), with_holes(p.sample(n + 2, rng=2), 0.6)
-    k = ek.RBF(0.2)
-    whole = ek.expected_kernel(p, p, k, evidence_p=X, evidence_q=Y)
-    assert_close(whole, values_as_single_conditionals(p, k, X, Y))
-    monkeypatch.setattr(operands, "SMALL", 0.0)
-    monkeypatch.setattr(operands, "CONDITION_COST", 0.0)
-    assert_close(ek.expected_kernel(p, p, k, evidence_p=X, evidence_q=Y), whole)
-    same = ek.expected_kernel(p, p, k, evidence_p=X, evidence_q=X)
-    assert_close(same, ek.expected_kernel(p, p, k, evidence_p=X, evidence_q=X.copy()))
-
-
-def values_as_single_conditionals(p, k, X, Y):
-    left, right = ([p.condition(row) for row in rows] for rows in (X, Y))
-    return np.array([[ek.expected_kernel(a, b, k) for b in right] for a in left])
 
 
 def test_few_rows_of_a_small_circuit_are_swept_as_they_are():
@@ -105,26 +84,6 @@ def test_signed_circuits_have_no_conditionals(monkeypatch):
     assert all(forms[0] != "conditionals" for forms in choice.others)
 
 
-def test_costs_grow_with_rows_and_units():
-    p, wide = (ek.random_circuit(ek.Vtree.balanced(8), n, rng=0) for n in (3, 9))
-    costs = [
-        joint_cost(axis_size(c.operand), distinct_rows_size(c.vtree.n_nodes, n))
-        for c, n in ((p, 10), (p, 100), (wide, 100))
-    ]
-    assert costs == sorted(costs)
-    evidence = as_evidence(with_holes(p.sample(7, rng=0), 0.5), p.cardinalities)
-    batched = axis_size(CircuitOperand(p, evidence, "rows"))
-    assert_close(batched.units, 7 * axis_size(p.operand).units)
-
-
-def test_parts_of_a_side_are_made_once():
-    p = ek.random_circuit(ek.Vtree.balanced(4), 3, rng=0)
-    evidence = as_evidence(with_holes(p.sample(8, rng=0), 0.5), p.cardinalities)
-    side = CircuitOperand(p, evidence, "conditionals")
-    assert side.rows(slice(0, 4)) is side.rows(slice(0, 4))
-    assert side.rows(slice(4, 8)).n_rows == 4
-
-
 @settings(max_examples=80)
 @given(st.data())
 def test_roots_are_the_conditionals(data):
@@ -141,72 +100,6 @@ def test_roots_are_the_conditionals(data):
         if not isinstance(block, Table):
             continue
         assert len(np.unique(block.table, axis=0)) == block.n_units
-
-
-@settings(max_examples=30)
-@given(st.data())
-def test_reach_is_what_single_conditionals_need(data):
-    p = data.draw(circuits(data.draw(domains())))
-    rows = p.sample(3, rng=0)
-    rows[:, ::2] = np.nan
-    reach = mean_reach(p, as_evidence(rows, p.cardinalities))
-    exact = np.zeros_like(reach)
-    for x in rows:
-        values, alive = positive_units(p, x), [False] * p.vtree.n_nodes
-        alive[-1] = np.array([True])
-        for node in range(p.vtree.root, -1, -1):
-            block, used = p.blocks[node], alive[node]
-            exact[0, node] += used.sum()
-            if isinstance(block, Table):
-                continue
-            children = int(p.vtree.left[node]), int(p.vtree.right[node])
-            index = block.index("left"), block.index("right")
-            positive = values[children[0]][index[0]] & values[children[1]][index[1]]
-            edges = (block.csr.toarray() != 0) & positive & used[:, None]
-            exact[1, node] += edges.any(axis=0).sum()
-            exact[2, node] += 0 if block.weights is None else edges.sum()
-            for child, i in zip(children, index, strict=True):
-                alive[child] = (
-                    np.bincount(i[edges.any(axis=0)], minlength=p.blocks[child].n_units) > 0
-                )
-    np.testing.assert_allclose(reach, exact / 3)
-
-
-def positive_units(p, x):
-    """For every node, which units are not zero given a row."""
-    values = []
-    for node, block in enumerate(p.blocks):
-        if isinstance(block, Table):
-            state = x[p.vtree.variable[node]]
-            table = block.table if np.isnan(state) else block.table[:, [int(state)]]
-            values.append((table > 0).any(axis=1))
-            continue
-        left, right = values[p.vtree.left[node]], values[p.vtree.right[node]]
-        products = left[block.index("left")] & right[block.index("right")]
-        values.append(((block.csr.toarray() != 0) & products).any(axis=1))
-    return values
-
-
-@settings(max_examples=30)
-@given(st.data())
-def test_both_sides_of_an_expectation_agree(data):
-    cards = data.draw(domains())
-    p = data.draw(circuits(cards))
-    read = as_evidence(data.draw(evidence(p, rows=40)).given, p.cardinalities)
-    k = ek.RBF(0.3) + ek.Delta()
-    side = CircuitOperand(p, read, "conditionals")
-    together, rows = side.circuit, side.row_index
-    points = worlds(cards)
-    assert_close(
-        ek.expected_kernel(together, points, k).reshape(-1, len(points))[rows],
-        ek.expected_kernel(p, points, k, evidence_p=read),
-    )
-
-
-def chain(n):
-    """A Markov chain of eight states: given one of them, most units are out."""
-    stay = 0.9 * np.eye(8) + 0.1 / 8
-    return ek.hmm(np.full(8, 1 / 8), stay / stay.sum(axis=1, keepdims=True), np.eye(8), length=n)
 
 
 def check_many_rows(p, E, X):
@@ -245,12 +138,6 @@ def as_conditionals(monkeypatch):
         return operands.Strategy(tuple(form and FORMS[2] for form in choose(axes, width).forms))
 
     monkeypatch.setattr(operands, "choose", chosen)
-
-
-def test_condensing_is_right_where_it_would_not_be_chosen(monkeypatch):
-    as_conditionals(monkeypatch)
-    p = chain(30)
-    check_many_rows(p, with_holes(p.sample(1200, rng=1), 0.5), p.sample(40, rng=2))
 
 
 def real_circuit():
@@ -331,27 +218,6 @@ def test_weights_of_components_in_place_of_densities(form):
     some = expected((side, CircuitOperand(p)), kernel, 2**27)
     np.testing.assert_allclose(got[out], some, rtol=1e-12)
     np.testing.assert_allclose(got[~out], wanted[~out], rtol=1e-12)
-
-
-def test_numbers_that_are_no_doubles(monkeypatch):
-    p = real_circuit()
-    plain = as_evidence(real_rows()[:6], p.cardinalities)
-    columns = [plain.column(v) for v in range(3)]
-    for v in (0, 1):
-        column = columns[v]
-        logs = p.input(v).log_density(np.nan_to_num(column.values))
-        logs[len(column.seen) :, 0] = -1.5  # of what is not observed, too
-        columns[v] = Column(None, column.values, column.codes, logs)
-    given = Evidence(p.cardinalities, columns=columns)
-    kernel = ek.RBF(0.4).blocks(p.vtree, p.cardinalities)
-
-    def answers():
-        side = CircuitOperand(p, given, "conditionals")
-        return expected((side, CircuitOperand(p)), kernel, 2**27)
-
-    together = answers()
-    monkeypatch.setattr("expectedkernels.circuits.conditioning.TINY", 0.3)
-    np.testing.assert_allclose(answers(), together, rtol=1e-12)
 
 
 def test_batches_of_conditionals_keep_components_of_any_rarity():

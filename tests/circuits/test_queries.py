@@ -23,29 +23,6 @@ from expectedkernels.circuits.queries import (
 from expectedkernels.data.evidence import as_evidence
 
 
-def rows_of(circuit, n, seed):
-    rng = np.random.default_rng(seed)
-    columns = [
-        rng.normal(size=n) if card is None else rng.integers(0, card, n)
-        for card in circuit.cardinalities
-    ]
-    X = np.stack(columns, axis=1).astype(float)
-    X[rng.random(X.shape) < 0.4] = np.nan
-    return as_evidence(X, circuit.schema)
-
-
-@pytest.mark.parametrize("n", [1, 50])
-@pytest.mark.parametrize("roots", [1, 3])
-@pytest.mark.parametrize("seed", range(10))
-def test_both_ways_agree(monkeypatch, seed, roots, n):
-    p = drawn_circuit(seed, roots=roots, share_real=0.3)
-    rows = rows_of(p, n, seed)
-    expected = _swept_logs(p, rows)[0]
-    assert_logs_close(layer_logs(p, rows)[0], expected)
-    monkeypatch.setattr(queries, "DEFAULT_MAX_BYTES", 1)  # one row at a time
-    assert_logs_close(layer_logs(p, rows)[0], expected)
-
-
 @pytest.mark.parametrize("roots", [1, 2])
 def test_rows_out_of_range_are_done_in_logs(roots):
     far = np.exp([0.0, -5.0])

@@ -5,7 +5,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 import expectedkernels as ek
 from expectedkernels import Circuit, Vtree
@@ -149,15 +148,6 @@ def test_samples_marginals_and_conditionals(rng):
     np.testing.assert_allclose(p.log_likelihood(X[:5]), expected, rtol=1e-12)
 
 
-def test_most_probable_completions_of_intervals():
-    first = Real(np.eye(2), np.array([0.5, 3.0]), np.zeros(2), np.array([0.5, 2.0]))
-    top = Inner(2, 1, None, None, np.array([[0.4, 0.6]]))
-    p = Circuit(Vtree.balanced(2), (first, Table(np.eye(2)), top))
-    # a density of 1 on the narrow interval, of 1/4 on the wide one
-    found = p.map(np.array([[np.nan, np.nan], [4.0, np.nan]]))
-    np.testing.assert_array_equal(found, [[0.5, 0.0], [4.0, 1.0]])
-
-
 def test_files_pickles_and_mixtures_keep_the_widths(tmp_path, rng):
     p = pair_of_variables(rng)
     ek.save(p, tmp_path / "p.npz")
@@ -210,28 +200,3 @@ def test_what_intervals_do_not_have(rng):
     one = Circuit(Vtree.balanced(1), (block().take([0]),))
     with pytest.raises(ek.PropertyError, match="is real, and the power 2 of its densities"):
         ek.algebra.power(one, 2.0)
-
-
-BLOCKS = [
-    Table(np.array([[0.1, 0.0, 0.9], [0.5, 0.5, 0.0]])),
-    Real(np.array([[0.0, 1.0], [0.3, 0.7]]), np.zeros(2), np.ones(2)),
-    Inner(2, 2, None, None, np.array([[0.0, 1.0], [0.3, 0.7]])),
-    Inner(3, 2, None, None, sparse.csr_array(np.array([[0.0, 1.0, 0.0], [0.3, 0.0, 0.7]]))),
-    Inner(2, 2, None, None, None),
-]
-
-
-@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: type(block).__name__)
-def test_all_blocks_answer_the_questions_of_blocks(block):
-    numbers, starts = block.flat
-    rows = np.repeat(np.arange(block.n_units), np.diff(starts))
-    dense = np.zeros((block.n_units, block.width))
-    dense[rows, block.columns] = numbers
-    whole = block.numbers if block.numbers is not None else np.eye(block.n_units)
-    whole = whole.toarray() if sparse.issparse(whole) else whole
-    np.testing.assert_array_equal(dense, whole)
-    same = block.refilled(2.0 * numbers)
-    np.testing.assert_array_equal(same.flat[0], 2.0 * numbers)
-    np.testing.assert_array_equal(same.columns, block.columns)
-    assert block.moved(lambda array: array).n_units == block.n_units
-    assert block.matrix is None or block.matrix.shape == (block.n_units, block.width)

@@ -13,7 +13,6 @@ from circuit_oracles import (
     random_evidence,
 )
 from expectedkernels import (
-    Categorical,
     Circuit,
     CircuitError,
     DataError,
@@ -31,8 +30,8 @@ from expectedkernels import (
     random_circuit,
 )
 from oracles import evidence_as_weights
+from strategies import seeds
 
-seeds = st.integers(0, 2**32 - 1)
 nan, inf = np.nan, np.inf
 
 
@@ -79,25 +78,14 @@ def test_shapes_of_samples():
     assert p.sample(5, rng=0, evidence=np.empty((0, 3))).shape == (0, 5, 3)
 
 
-def test_samples_are_reproducible():
+def test_samples_are_reproducible_and_those_of_circuits_elsewhere(xp):
     p = random_circuit(6, 4, rng=0)
-    np.testing.assert_array_equal(p.sample(9, rng=3), p.sample(9, rng=np.random.default_rng(3)))
+    for same in (p.sample(9, rng=np.random.default_rng(3)), p.to(xp).sample(9, rng=3)):
+        assert isinstance(same, np.ndarray)
+        np.testing.assert_array_equal(same, p.sample(9, rng=3))
     assert (p.sample(9, rng=3) != p.sample(9, rng=4)).any()
-
-
-def test_samples_of_circuits_elsewhere(xp):
-    p = random_circuit(4, 3, rng=0)
-    X = p.to(xp).sample(7, rng=1)
-    assert isinstance(X, np.ndarray)
-    np.testing.assert_array_equal(X, p.sample(7, rng=1))
-
-
-def test_rare_components_are_drawn_in_proportion():
-    p = mixture(
-        [factorized([[1, 0], [1, 0]]), factorized([[0, 1], [0, 1]])], [1.0, 1e-4], normalized=False
-    )
-    X = p.sample(1_000_000, rng=0)
-    assert 50 < X[:, 0].sum() < 160
+    p = factorized([[0.2, 0.7], [0.5, 0.1]], normalized=False)
+    np.testing.assert_array_equal(p.to(xp).map([[nan, nan]]), p.map([[nan, nan]]))
 
 
 @pytest.mark.parametrize("rows", [1, 40])
@@ -175,37 +163,16 @@ def test_shapes_of_completions():
     assert p.map(np.empty((0, 2))).shape == (0, 2)
 
 
-def decision(values):
-    """A deterministic circuit: the value of variable 0 decides on the table of variable 1."""
-    return Circuit.from_units(
-        Sum(
-            [Product([Indicator(0, i, 2), Categorical(1, t)]) for i, t in enumerate(values)], [1, 1]
-        )
-    )
-
-
 def test_most_probable_values_of_real_variables():
-    p = Circuit.from_units(
-        Sum(
-            [
-                Product([Indicator(0, 0, 2), Gaussian(1, -3.0, 1.0)]),
-                Product([Indicator(0, 1, 2), Gaussian(1, 3.0, 100.0)]),
-            ],
-            [0.2, 0.8],
-        )
-    )
+    parts = [
+        Product([Indicator(0, i, 2), Gaussian(1, mean, variance)])
+        for i, (mean, variance) in enumerate([(-3.0, 1.0), (3.0, 100.0)])
+    ]
+    p = Circuit.from_units(Sum(parts, [0.2, 0.8]))
     # the narrow component has the larger density although it has the smaller weight
     assert p.map([nan, nan]).tolist() == [0.0, -3.0]
-    assert p.map([[nan, 3.0], [1.0, nan], [nan, -3.0]]).tolist() == [
-        [1.0, 3.0],
-        [1.0, 3.0],
-        [0.0, -3.0],
-    ]
-
-
-def test_completions_of_circuits_elsewhere(xp):
-    p = decision([[0.2, 0.7], [0.5, 0.1]])
-    np.testing.assert_array_equal(p.to(xp).map([[nan, nan]]), p.map([[nan, nan]]))
+    found = p.map([[nan, 3.0], [1.0, nan], [nan, -3.0]])
+    assert found.tolist() == [[1.0, 3.0], [1.0, 3.0], [0.0, -3.0]]
 
 
 @pytest.mark.parametrize("build", [Vtree.balanced, Vtree.right_linear, Vtree.left_linear])
@@ -227,39 +194,30 @@ def test_completions_of_components_thousands_of_nats_apart(build):
 p2 = mixture([factorized([[1, 0], [1, 0]]), factorized([[0, 1], [0, 1]])])
 
 
-@pytest.mark.parametrize(
-    ("ask", "error", "message"),
-    [
-        (
-            lambda: random_circuit(3, 2, rng=0).map([nan] * 3),
-            PropertyError,
-            r"MAP needs a deterministic circuit, but sum unit .* overlapping.* NP-hard",
-        ),
-        (
-            lambda: gaussian_mixture([0.5, 0.5], [0, 1], [1, 1]).map([nan]),
-            PropertyError,
-            "several normal densities, which overlap",
-        ),
-        (lambda: p2.map([[0, 1]]), EvidenceError, "row 0 has probability zero"),
-        (lambda: algebra.stack([p2, p2]).map([nan, nan]), CircuitError, "MAP needs .* Got 2 roots"),
-        (
-            lambda: factorized([[1, -1]], normalized=False).map([nan]),
-            PropertyError,
-            "MAP needs .* negative weights",
-        ),
-        (lambda: p2.sample(-1), DataError, "'n' parameter of sample must be an int .* Got -1"),
-        (lambda: p2.sample(True), DataError, "parameter of sample must be an int .* Got True"),
-        (lambda: p2.sample(1, evidence=[0, 1]), EvidenceError, "row 0 has probability zero"),
-        (lambda: p2.sample(1, evidence={0: 7}), EvidenceError, "A state of variable 0 is an int"),
-        (lambda: algebra.stack([p2, p2]).sample(1), CircuitError, "Sampling needs .* Got 2 roots"),
-        (lambda: factorized([[0, 0]], normalized=False).sample(1), PropertyError, "sums to zero"),
-        (
-            lambda: factorized([[2, -1], [1, 1]], normalized=False).sample(1),
-            PropertyError,
-            "Sampling needs a circuit without negative weights. There is one at vtree node 0",
-        ),
-    ],
+NORMALS = gaussian_mixture([0.5, 0.5], [0, 1], [1, 1])
+SIGNED, PART, ZERO = (
+    factorized(tables, normalized=False) for tables in ([[1, -1]], [[2, -1], [1, 1]], [[0, 0]])
 )
+SEVERAL = algebra.stack([p2, p2])
+REFUSED = [
+    (lambda: random_circuit(3, 2, rng=0).map([nan] * 3), PropertyError,
+     r"MAP needs a deterministic circuit, but sum unit .* overlapping.* NP-hard"),
+    (lambda: NORMALS.map([nan]), PropertyError, "several normal densities, which overlap"),
+    (lambda: p2.map([[0, 1]]), EvidenceError, "row 0 has probability zero"),
+    (lambda: SEVERAL.map([nan, nan]), CircuitError, "MAP needs .* Got 2 roots"),
+    (lambda: SIGNED.map([nan]), PropertyError, "MAP needs .* negative weights"),
+    (lambda: p2.sample(-1), DataError, "'n' parameter of sample must be an int .* Got -1"),
+    (lambda: p2.sample(True), DataError, "parameter of sample must be an int .* Got True"),
+    (lambda: p2.sample(1, evidence=[0, 1]), EvidenceError, "row 0 has probability zero"),
+    (lambda: p2.sample(1, evidence={0: 7}), EvidenceError, "A state of variable 0 is an int"),
+    (lambda: SEVERAL.sample(1), CircuitError, "Sampling needs .* Got 2 roots"),
+    (lambda: ZERO.sample(1), PropertyError, "sums to zero"),
+    (lambda: PART.sample(1), PropertyError,
+     "Sampling needs a circuit without negative weights. There is one at vtree node 0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("ask", "error", "message"), REFUSED)
 def test_errors(ask, error, message):
     with pytest.raises(error, match=message):
         ask()

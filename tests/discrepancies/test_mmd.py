@@ -55,16 +55,6 @@ def test_points_are_empirical_distributions(problem, rng):
     assert_close(ek.mmd2(Y, Y[::-1], twin.kernel), 0.0, size)
 
 
-def test_unit_graphs():
-    def point(*values):
-        return ek.Product([ek.Indicator(v, value, 2) for v, value in enumerate(values)])
-
-    p, q = ek.Sum([point(0, 0), point(1, 1)], [0.5, 0.5]), point(0, 1)
-    # the two share no point: the squared distances of their values add up
-    assert_close(ek.mmd2(p, q, ek.Delta()), 1.5)
-    assert_close(ek.mmd(p, ek.Circuit.from_units(q), ek.Delta()), np.sqrt(1.5))
-
-
 def test_a_negative_square_is_refused():
     k = ek.TableKernel([[[0.0, 1.0], [1.0, 0.0]]])
     p, q = ek.factorized([[0.9, 0.1]]), ek.factorized([[0.2, 0.8]])

@@ -13,7 +13,6 @@ from expectedkernels.discrepancies.hypothesis_tests import (
     mmd_errors,
     null_generator,
     null_sampler,
-    pair_means,
     random_signs,
     score_interval,
 )
@@ -73,20 +72,6 @@ def test_chains_have_the_distribution_of_the_samples():
     np.add.at(table, tuple((Z @ [3, 1]).astype(int) for Z in (X, Y)), 1.0 / len(X))
     np.testing.assert_allclose(table, table.T, atol=0.012)
     np.testing.assert_allclose(table.sum(axis=0), table.sum(axis=1), atol=0.012)
-
-
-@pytest.mark.parametrize("distinct", [3, 200])
-def test_means_over_pairs_are_those_of_the_definition(distinct):
-    rng = np.random.default_rng(0)
-    matrix = rng.normal(size=(distinct, distinct))
-    matrix += matrix.T
-    place = rng.integers(distinct, size=(5, 7))
-    wanted = [
-        np.mean([matrix[a, b] for i, a in enumerate(row) for j, b in enumerate(row) if i != j])
-        for row in place
-    ]
-    found = pair_means(lambda a, b: matrix[np.ix_(a, b)], place, distinct)
-    assert_close(found, np.array(wanted), scale=10.0)
 
 
 @pytest.mark.parametrize(("change", "apart"), [(0.5, 1), (0.1, 5), (0.3, 2)])

@@ -1,43 +1,9 @@
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
 from scipy import sparse
 
-from expectedkernels import Vtree
 from expectedkernels.arrays import Place
-from expectedkernels.engine.blocks import (
-    DENSE_BELOW,
-    Inner,
-    from_root,
-    inner,
-)
-
-seeds = st.integers(0, 2**32 - 1)
-VTREES = [Vtree.balanced(1), Vtree.balanced(5), Vtree.right_linear(4), Vtree.random(9, rng=0)]
-
-
-def by_definition(left, right, weights, A, B):
-    """The units of a block, given the values of the children's units."""
-    products = A[left] * B[right]
-    return products if weights is None else weights @ products
-
-
-def evaluate(block, A, B):
-    return by_definition(block.index("left"), block.index("right"), block.csr.toarray(), A, B)
-
-
-@given(seeds)
-def test_blocks_keep_their_meaning(seed):
-    rng = np.random.default_rng(seed)
-    n_left, n_right, n_products, n_units = rng.integers(1, 8, size=4)
-    left, right = rng.integers(n_left, size=n_products), rng.integers(n_right, size=n_products)
-    weights = rng.normal(size=(n_units, n_products)) * (rng.random((n_units, n_products)) < 0.6)
-    A, B = rng.normal(size=n_left), rng.normal(size=n_right)
-    for given_weights in (None, weights, sparse.csr_array(weights)):
-        block = inner(left, right, given_weights, n_left, n_right)
-        assert block.n_units == (n_products if given_weights is None else n_units)
-        expected = by_definition(left, right, None if given_weights is None else weights, A, B)
-        np.testing.assert_allclose(evaluate(block, A, B), expected, rtol=1e-12, atol=1e-14)
+from expectedkernels.engine.blocks import DENSE_BELOW, Inner, inner
 
 
 @pytest.mark.parametrize("form", [sparse.csr_array, sparse.coo_array])
@@ -75,24 +41,3 @@ def test_sparse_form_has_no_stored_zeros_and_sorted_indices(xp):
     csr = Inner(3, 2, None, None, messy).csr
     assert csr.indices.tolist() == [1, 2]
     np.testing.assert_array_equal(Inner(2, 2, None, None, None).csr.toarray(), np.eye(2))
-
-
-@pytest.mark.parametrize("vtree", VTREES, ids=str)
-def test_what_is_given_goes_down(vtree):
-    visited = []
-
-    def leaf(node, variable, path):
-        visited.append(node)
-        assert vtree.leaf(variable) == node
-        return path
-
-    def inner(node, path):
-        visited.append(node)
-        return path, [*path, node], [*path, node]
-
-    paths = from_root(vtree, [], leaf, inner)
-    assert visited == list(range(vtree.n_nodes))[::-1]
-    for node, path in enumerate(paths):
-        assert [*path, node][0] == vtree.root
-        assert len(path) == vtree.depth[node]
-        assert path[-1:] == [int(vtree.parent[node])] * (node != vtree.root)

@@ -304,17 +304,3 @@ def test_few_nodes_are_enough_and_no_gain_is_larger_than_the_variance(monkeypatc
             patch.setattr(nodes, "OF_NORMALS", 40)
             finer = ek.acquisition_gain(model, rows)
         np.testing.assert_allclose(gain, finer, rtol=rough, atol=1e-4)
-
-
-def test_nodes_have_the_moments_of_the_conditional():
-    X, y = reals()
-    model = ek.ExpectedSVR(density=products_of_normals(X)).fit(X, y)
-    Z = model._read([[0.3, NAN, NAN, NAN]])
-    rows = model.density_.rows(Z)
-    found = model.density_.nodes(rows)
-    assert len(found[0].rows) == 0
-    for i in (1, 2):
-        mean, variance = model.circuit_.marginals(rows.states)[i][0]
-        at, weights = found[i].values[:, 0], found[i].weights
-        np.testing.assert_allclose([weights.sum(), weights @ at], [1.0, mean])
-        np.testing.assert_allclose(weights @ (at - mean) ** 2, variance)

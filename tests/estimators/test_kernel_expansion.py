@@ -17,7 +17,7 @@ import expectedkernels as ek
 from expectedkernels.circuits.operands import CircuitOperand
 from expectedkernels.estimators import circuit_density
 from expectedkernels.estimators.circuit_density import Rows
-from expectedkernels.estimators.kernel_expansion import Expansion, Resources
+from expectedkernels.estimators.kernel_expansion import Resources
 from expectedkernels.estimators.prediction import coded_density
 from expectedkernels.kernels.gram import at_known, expected
 from normal_densities import products_of_normals
@@ -36,13 +36,6 @@ def density():
 
 def points(n, seed=0):
     return np.random.default_rng(seed).integers(CARDS, size=(n, 3)).astype(float)
-
-
-@pytest.mark.parametrize("max_bytes", [2**27, 1])
-def test_first_moments_in_parts(density, max_bytes):
-    S = np.concatenate([points(9), points(9)])  # every point twice
-    values = density.kernels(RATES, Rows(density, Z), S, Resources(max_bytes=max_bytes))
-    np.testing.assert_allclose(values, moments(density, S)[0], rtol=1e-12)
 
 
 def test_rows_with_a_single_hole_are_those_of_sweeps(monkeypatch):
@@ -66,22 +59,6 @@ def test_rows_with_a_single_hole_are_those_of_sweeps(monkeypatch):
         found.append(density.kernels(rates, Rows(density, Z), S, Resources()))
     assert (found[0] != found[1]).any()
     np.testing.assert_allclose(*found, rtol=1e-12, atol=1e-15)
-
-
-@pytest.mark.parametrize("max_bytes", [2**27, 1])
-def test_second_moments_in_parts(density, max_bytes):
-    S = points(12)
-    rng = np.random.default_rng(1)
-    coef, form = rng.normal(size=(12, 2)), rng.normal(size=(12, 12))
-    rows = Rows(density, Z)
-    f = Expansion(RATES, S, coef, np.zeros(2))
-    squares, forms = np.zeros((5, 2)), np.zeros(5)
-    for at, square, more in density.each_square(f, rows, Resources(max_bytes=max_bytes), form):
-        squares[at] += square
-        forms[at] += more
-    second = moments(density, S)[1]
-    np.testing.assert_allclose(squares, np.einsum("io,rij,jo->ro", coef, second, coef), rtol=1e-10)
-    np.testing.assert_allclose(forms, np.einsum("ij,rij->r", form, second), rtol=1e-10)
 
 
 def moments(density, S):

@@ -99,11 +99,6 @@ def test_trees_are_rooted_at_their_centers(rng, n, share):
         assert root == tree[np.argmin(farthest[tree])]
 
 
-def test_siblings_are_grouped_by_halves():
-    star = Forest((-1, 0, 0, 0, 0, 0))
-    assert repr(tree_vtree(star)[0]) == "Vtree((0, ((1, 2), (3, (4, 5)))))"
-
-
 def test_deep_trees_work():
     n = 5000
     forest = rooted(n, [(i, i + 1) for i in range(n - 1)], root=0)
@@ -119,16 +114,6 @@ def test_deep_trees_work():
     circuit = tree_circuit(tree)[0]
     n_units = circuit.n_indicators + sum(circuit.sizes()[:2])
     assert n_units == 2 * n + 2 * (n - 1) + 1 + 4 * (n - 2) + 2
-
-
-@given(rngs, domains())
-def test_circuits_of_trees_are_products_of_conditionals(rng, cardinalities):
-    tree = random_tree(rng, cardinalities)
-    conditionals = random_conditionals(rng, tree)
-    p = ek.Circuit.from_blocks(tree.vtree, tree_blocks(tree, conditionals))
-    X = worlds(cardinalities)
-    expected = joint(tree.forest, conditionals, X)
-    np.testing.assert_allclose(p.log_likelihood(X), np.log(expected), rtol=0, atol=1e-12)
 
 
 @given(rngs, domains(min_variables=2), st.sampled_from([0.0, 0.5, 1.0]))

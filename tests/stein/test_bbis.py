@@ -280,12 +280,6 @@ def test_zeros_that_no_sample_is_next_to():
         ek.bbis(model, [[2], [2]], zeros="collapse")
 
 
-def test_limits_of_memory():
-    model = ek.ising_grid(2, 2, rng=0)
-    with pytest.raises(ek.SizeError, match=r"100 samples \(1 distinct\) take .* max_bytes=9999\."):
-        ek.bbis(model, np.zeros((100, 4)), max_bytes=9999)
-
-
 @pytest.mark.parametrize("gap", [300.0, 355.0, 360.0, 365.0, 370.0, 372.0, 380.0])
 @pytest.mark.parametrize("rule", RULES)
 def test_states_that_are_far_less_likely_than_the_samples(rule, gap):
@@ -355,17 +349,6 @@ def test_gibbs_operators_may_meet_zeros():
             assert_close(samples.discrepancy, max(0.0, w @ gram @ w), np.abs(gram).max())
     grown = ek.bbis(model, X[:3], weights="raw", operator="gibbs").extended(X[3:])
     np.testing.assert_allclose(grown.weights, table[table > 0] / table.sum(), atol=1e-6)
-    # parts that no update connects are another matter
-    asia = ek.asia()
-    every = worlds(asia.cardinalities)
-    possible = every[asia.log_score(every) > -np.inf]
-    with pytest.warns(UserWarning, match="may not tell what the parts of the support weigh"):
-        ek.bbis(asia, possible, operator="gibbs", zeros="raise")
-    rows = possible.copy()
-    rows[:, 5] = np.nan
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        ek.collapsed_bbis(asia, rows, operator="gibbs")
 
 
 @pytest.mark.parametrize("operator", ["shift", "gibbs"])

@@ -9,8 +9,6 @@ import pytest
 
 import expectedkernels as ek
 from expectedkernels import DataError, collapsed_bbis, simplex_weights
-from factor_graphs import scores
-from oracles import worlds
 from studies.__main__ import main
 from studies.base import Results, fill as fill_page
 from studies.inference import study
@@ -65,25 +63,6 @@ def test_errors_are_those_of_the_definition():
     np.testing.assert_allclose(model.error(signed), model.error(clipped))
 
 
-def test_exact_marginals_are_those_of_enumeration(grid):
-    share = scores(grid.graph) / scores(grid.graph).sum()
-    wanted = [
-        share @ (worlds(grid.graph.cardinalities)[:, v] == x) for v in range(4) for x in (0, 1)
-    ]
-    np.testing.assert_allclose(grid.exact, wanted)
-
-
-def test_equal_weights_get_better_like_one_over_the_root_of_n(grid):
-    cell_errors = {100: [], 1600: []}
-    for seed in range(30):
-        points = study.draw_points(grid, "gibbs", 1600, np.random.default_rng(seed), thin=8)
-        tables = grid.tables(points)
-        for n, found in cell_errors.items():
-            found.append(grid.error(tables[:n].mean(axis=0)))
-    change = np.mean(cell_errors[1600]) - np.mean(cell_errors[100])
-    np.testing.assert_allclose(change, -np.log(4), atol=0.25)
-
-
 def test_with_everything_collapsed_marginals_are_exact(grid):
     rows = np.full((3, 4), np.nan)
     gram, other = (study.stein_gram(grid, rows, operator) for operator in ("shift", "gibbs"))
@@ -93,18 +72,6 @@ def test_with_everything_collapsed_marginals_are_exact(grid):
     one = study.Cell("grid", "gibbs", 1.0, "per sample", 0)
     for row in study.evaluate(grid, one, ("uniform", "raw", "default"), SMALL):
         assert row[ERROR] == np.log(study.SMALLEST)
-
-
-def test_weights_do_not_depend_on_the_order_of_samples(grid):
-    rows = study.cell_rows(grid, study.Cell("grid", "gibbs", 0.5, "per sample", 0), SMALL)
-    order = np.random.default_rng(0).permutation(len(rows))
-    found = []
-    for some in (rows, rows[order]):
-        gram, other = (study.stein_gram(grid, some, operator) for operator in ("shift", "gibbs"))
-        block = study.Block(grid, gram, other, grid.tables(some), some, len(some))
-        found.append([block.raw, block.ridge(0.1)])
-    for straight, shuffled in zip(*found, strict=True):
-        np.testing.assert_allclose(straight[order], shuffled, atol=1e-6)
 
 
 def test_ridges_of_merged_samples_are_those_of_all(grid):

@@ -111,14 +111,6 @@ def test_predictions_are_those_of_scikit_learn(fitted):
         np.testing.assert_allclose(fitted.machine.predict(rows), wanted, rtol=1e-10)
 
 
-@pytest.mark.parametrize("name", ["bits", "categories"])
-def test_complete_rows_have_the_regressors_own_prediction(fitted, name):
-    rows = fitted.dataset.valid.bits
-    wanted = fitted.machine.svr.predict(rows)
-    found = getattr(fitted, name).expected(fitted.machine, rows)
-    np.testing.assert_allclose(found, wanted, rtol=1e-9)
-
-
 def completions(density, row):
     """All rows of bits that agree with a row, with their probabilities given it."""
     n = len(row)
@@ -178,16 +170,6 @@ def test_completions_agree_with_what_is_observed(fitted, name):
     if name == "categories":
         groups = [density.most_probable(rows)[:, g].sum(axis=1) for g in density.groups]
         np.testing.assert_array_equal(groups, np.ones_like(groups))
-
-
-def test_most_probable_completions_have_the_highest_probability(fitted):
-    row = fitted.dataset.valid.bits[0].copy()
-    row[:9] = np.nan
-    for density in (fitted.bits, fitted.categories):
-        bits, share = completions(density, row)
-        best = density.most_probable(row[None, :])[0]
-        at = np.flatnonzero((bits == best).all(axis=1))
-        np.testing.assert_allclose(share[at].sum(), share.max(), rtol=1e-9)
 
 
 def test_imputers_fill_in_statistics(fitted):
