@@ -1,6 +1,7 @@
 """How close is close: one comparison, with tolerances by number type."""
 
 import numpy as np
+import pytest
 from scipy import sparse
 
 TOLERANCE = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-4}
@@ -76,3 +77,9 @@ def assert_same_circuit(a, b):
         assert x.n_units == y.n_units
         for one, other in zip(x.arrays, y.arrays, strict=True):
             assert_same_array(one, other)
+
+
+def assert_raises(error, match, call, *args, **options):
+    """A call raises an error with such a message."""
+    with pytest.raises(error, match=match):
+        call(*args, **options)

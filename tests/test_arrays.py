@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from assertions import host
+from assertions import assert_raises, host
 from expectedkernels import CircuitError, arrays as equal_rows
 from expectedkernels.arrays import (
     Place,
@@ -50,8 +50,7 @@ def test_missing_devices():
     if torch.cuda.is_available():
         assert Place("cuda").move(np.ones(2)).device.type == "cuda"
     else:
-        with pytest.raises(CircuitError, match="There is no device 'cuda': torch sees no CUDA"):
-            Place("cuda")
+        assert_raises(CircuitError, "There is no device 'cuda': torch sees no CUDA", Place, "cuda")
 
 
 @pytest.mark.parametrize("rng", [None, 3, np.int64(3), [1, 2], np.random.default_rng(0)])

@@ -8,6 +8,7 @@ import pytest
 from sklearn.base import BaseEstimator, clone
 
 import expectedkernels as ek
+from assertions import assert_raises
 from expectedkernels import CircuitError, Verdict
 from expectedkernels.checks import check_choice, progress_bar, removed
 
@@ -24,8 +25,7 @@ def test_removed_parameters_of_estimators_are_no_part_of_the_signature():
     assert list(inspect.signature(Estimator).parameters) == ["n_bins"]
     with pytest.raises(CircuitError, match="'binning' parameter of Estimator was removed: bins"):
         Estimator(binning="uniform")
-    with pytest.raises(TypeError, match="unexpected keyword argument 'bins'"):
-        Estimator(bins=3)
+    assert_raises(TypeError, "unexpected keyword argument 'bins'", Estimator, bins=3)
 
 
 def test_removed_values_are_named():
@@ -85,8 +85,7 @@ def test_there_are_no_bars_off_terminals_and_notebooks(capsys):
     ],
 )
 def test_what_was_removed_says_what_to_use(call, match):
-    with pytest.raises(CircuitError, match=match):
-        call()
+    assert_raises(CircuitError, match, call)
 
 
 @pytest.mark.parametrize(

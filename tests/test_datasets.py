@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from assertions import assert_raises
 from expectedkernels import CircuitError, asia, ising_grid
 from factor_graphs import grid_scopes
 from networks import ASIA
@@ -59,5 +60,4 @@ def test_frustrated_grids_states_and_single_cells():
     ],
 )
 def test_errors(arguments, options, message):
-    with pytest.raises(CircuitError, match=message):
-        ising_grid(*arguments, rng=0, **options)
+    assert_raises(CircuitError, message, ising_grid, *arguments, rng=0, **options)

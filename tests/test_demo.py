@@ -3,6 +3,7 @@ import pytest
 from sklearn.datasets import load_diabetes
 from sklearn.svm import SVR
 
+from assertions import assert_raises
 from expectedkernels.demo import (
     COLUMNS,
     EXPECTED,
@@ -105,5 +106,4 @@ def test_picture_shows_the_rows_in_the_order_of_their_predictions():
 
 
 def test_no_splits_are_refused():
-    with pytest.raises(ValueError, match=r"'n_splits' must be at least 1\. Got 0"):
-        run(n_splits=0)
+    assert_raises(ValueError, r"'n_splits' must be at least 1\. Got 0", run, n_splits=0)

@@ -9,7 +9,7 @@ import pytest
 from sklearn.gaussian_process import kernels as sklearn_kernels
 
 import expectedkernels as ek
-from assertions import assert_close
+from assertions import assert_close, assert_raises
 
 P = ek.factorized([[0.5, 0.5], [0.2, 0.8], [0.3, 0.7]], ek.Vtree.right_linear(3))
 Q = ek.factorized([[0.1, 0.9], [0.6, 0.4], [0.3, 0.7]], ek.Vtree.right_linear(3))
@@ -114,8 +114,7 @@ PAIRS = [
     ("p", "q", "k", "options", "error", "message"), PAIRS, ids=range(len(PAIRS))
 )
 def test_expectations_that_are_refused(p, q, k, options, error, message):
-    with pytest.raises(error, match=message):
-        ek.expected_kernel(p, q, k, **options)
+    assert_raises(error, message, ek.expected_kernel, p, q, k, **options)
 
 
 def made_of(*units):
@@ -169,8 +168,7 @@ def mixed(weight):
     ],
 )
 def test_calls_that_are_refused(call, error, message):
-    with pytest.raises(error, match=message):
-        call()
+    assert_raises(error, message, call)
 
 
 POINTS = [[0, 0, 0], [1, 1, 1], [0, 1, 0], [1, 0, 0]]
@@ -208,8 +206,7 @@ TAKERS = {
     ids=["array", "text", "function", "RBF of scikit-learn", "Matern", "class"],
 )
 def test_what_is_no_kernel_is_refused(taker, thing, message):
-    with pytest.raises(ek.KernelError, match=message):
-        TAKERS[taker](thing)
+    assert_raises(ek.KernelError, message, TAKERS[taker], thing)
 
 
 @pytest.mark.parametrize("kind", [ek.RBF, ek.Laplacian, ek.ExpHamming])
@@ -218,8 +215,7 @@ def test_what_is_no_kernel_is_refused(taker, thing, message):
 )
 def test_rates(kind, gamma):
     message = rf"'gamma' parameter of {kind.__name__} must be a float in the range \(0, inf\)"
-    with pytest.raises(ek.KernelError, match=message):
-        kind(gamma)
+    assert_raises(ek.KernelError, message, kind, gamma)
 
 
 @pytest.mark.parametrize("weight", [-1.0, 0.0, np.inf, np.nan, -3])
@@ -241,10 +237,8 @@ def test_weights_of_sums(weight):
 )
 def test_points(points, message):
     for left, right in ((P, points), (points, P)):
-        with pytest.raises(ek.DataError, match=message):
-            ek.expected_kernel(left, right, K)
-    with pytest.raises(ek.DataError, match=message):
-        ek.witness(P, Q, K, points)
+        assert_raises(ek.DataError, message, ek.expected_kernel, left, right, K)
+    assert_raises(ek.DataError, message, ek.witness, P, Q, K, points)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2.5, "3", None])
@@ -259,10 +253,8 @@ def test_evidence_of_probability_zero(rows):
     E = np.full((rows, 3), np.nan)
     E[-1, 1] = 0.0
     message = rf"evidence in row {rows - 1} has probability zero under the circuit"
-    with pytest.raises(ek.EvidenceError, match=message):
-        ek.expected_kernel(p, p, K, evidence_p=E)
-    with pytest.raises(ek.EvidenceError, match=message):
-        ek.expected_kernel([[0, 0, 0]], p, K, evidence_q=E)
+    assert_raises(ek.EvidenceError, message, ek.expected_kernel, p, p, K, evidence_p=E)
+    assert_raises(ek.EvidenceError, message, ek.expected_kernel, [[0, 0, 0]], p, K, evidence_q=E)
 
 
 @pytest.mark.parametrize(
@@ -278,10 +270,8 @@ def test_evidence_of_probability_zero(rows):
     ],
 )
 def test_malformed_evidence(given, message):
-    with pytest.raises(ek.EvidenceError, match=message):
-        ek.expected_kernel(P, Q, K, evidence_p=given)
-    with pytest.raises(ek.EvidenceError, match=message):
-        ek.expected_kernel(P, Q, K, evidence_q=given)
+    assert_raises(ek.EvidenceError, message, ek.expected_kernel, P, Q, K, evidence_p=given)
+    assert_raises(ek.EvidenceError, message, ek.expected_kernel, P, Q, K, evidence_q=given)
 
 
 def test_a_negative_expectation_has_no_logarithm():
@@ -316,10 +306,8 @@ def test_circuits_share_no_memory_and_are_forgotten():
 @pytest.mark.parametrize("X", [[["a", "b"]], [[0, 1], [0]]])
 def test_text_and_ragged_rows_are_refused(X):
     p = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
-    with pytest.raises(ek.DataError, match="must be arrays of numbers"):
-        ek.expected_kernel(p, X, ek.RBF(0.1))
-    with pytest.raises(ek.DataError, match="must be arrays of numbers"):
-        p.log_likelihood(X)
+    assert_raises(ek.DataError, "must be arrays of numbers", ek.expected_kernel, p, X, ek.RBF(0.1))
+    assert_raises(ek.DataError, "must be arrays of numbers", p.log_likelihood, X)
 
 
 def test_masked_entries_are_missing():
@@ -340,8 +328,7 @@ def test_masked_entries_are_missing():
     ],
 )
 def test_memory_budgets_are_positive(call, budget):
-    with pytest.raises(ek.CircuitError, match="'max_bytes' parameter must be a positive int"):
-        call(budget)
+    assert_raises(ek.CircuitError, "'max_bytes' parameter must be a positive int", call, budget)
 
 
 def test_unit_graphs_with_products_of_different_widths_meet_on_a_common_vtree():
@@ -382,8 +369,7 @@ BITS = np.array([[0, 1], [1, 0], [1, 1]])
     ],
 )
 def test_seeds_are_numbers(draw):
-    with pytest.raises(ek.CircuitError, match=r"'rng' parameter must be .* Got 'a' instead"):
-        draw("a")
+    assert_raises(ek.CircuitError, r"'rng' parameter must be .* Got 'a' instead", draw, "a")
 
 
 PAIR = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
@@ -420,8 +406,7 @@ def test_variables_of_a_vtree_are_ints(variables):
     ],
 )
 def test_builders_say_what_they_take(make, match):
-    with pytest.raises(ek.CircuitError, match=match):
-        make()
+    assert_raises(ek.CircuitError, match, make)
 
 
 @pytest.mark.parametrize(
@@ -438,18 +423,15 @@ def test_builders_say_what_they_take(make, match):
 )
 def test_files_say_what_they_hold(tmp_path, write, given, match):
     path = tmp_path / "file"
-    with pytest.raises(ek.CircuitError, match=match):
-        write(given, path)
+    assert_raises(ek.CircuitError, match, write, given, path)
     assert not path.exists()
-    with pytest.raises(ek.CircuitError, match=r"hold a str\b.* The path comes second"):
-        write("file", PAIR)
+    assert_raises(ek.CircuitError, r"hold a str\b.* The path comes second", write, "file", PAIR)
 
 
 @pytest.mark.parametrize("path", [1, None, FRAME])
 @pytest.mark.parametrize("read", [ek.load, ek.read_uai, lambda path: ek.save(PAIR, path)])
 def test_paths_are_paths(read, path):
-    with pytest.raises(ek.CircuitError, match=r"path of a file is text or a Path. Got"):
-        read(path)
+    assert_raises(ek.CircuitError, r"path of a file is text or a Path. Got", read, path)
 
 
 def test_names_and_states_that_are_ambiguous():

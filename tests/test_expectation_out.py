@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from assertions import assert_close
+from assertions import assert_close, assert_raises
 from expectedkernels import DataError, EvidenceError
 from oracles import with_holes
 
@@ -84,8 +84,7 @@ def test_files_are_deleted_if_something_goes_wrong(tmp_path):
 )
 def test_what_cannot_be_written_to(q, out, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ek.DataError, match=message):
-        ek.expected_kernel(model(), q, KERNEL, out=out)
+    assert_raises(ek.DataError, message, ek.expected_kernel, model(), q, KERNEL, out=out)
 
 
 def test_tensors_are_not_written_to_files(tmp_path):

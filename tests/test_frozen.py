@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import expectedkernels as ek
+from assertions import assert_raises
 
 HERE = Path(__file__).parent
 NAMES = (HERE / "public_names.txt").read_text(encoding="utf-8").split()
@@ -115,8 +116,7 @@ def from_skops():
 
 @pytest.mark.parametrize("load", [lambda: unpickled("ridge"), from_skops])
 def test_estimators_name_the_versions(load):
-    with pytest.raises(ImportError, match=rf"of expectedkernels 0.2.0 .* version {ek.__version__}"):
-        load()
+    assert_raises(ImportError, rf"of expectedkernels 0.2.0 .* version {ek.__version__}", load)
 
 
 NEAR = [[1.0, 0.5], [0.5, 1.0]]

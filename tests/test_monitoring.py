@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import expectedkernels as ek
+from assertions import assert_raises
 from network_oracles import shapley
 from oracles import worlds
 from stein_oracles import conditionals_given
@@ -198,8 +199,7 @@ def compared(*windows, **options):
     ],
 )
 def test_what_does_not_fit_is_refused(call, message):
-    with pytest.raises((ek.DataError, ek.KernelError), match=message):
-        call()
+    assert_raises((ek.DataError, ek.KernelError), message, call)
 
 
 def test_masked_entries_are_missing():
@@ -322,10 +322,8 @@ def test_what_is_printed_shown_and_drawn():
     ],
 )
 def test_other_groups_are_refused(groups, message):
-    with pytest.raises(ek.DataError, match=message):
-        ek.group_discrepancies(circuit(), groups)
-    with pytest.raises(ek.CircuitError, match="zz"):
-        ek.group_discrepancies(circuit(), ["zz"])
+    assert_raises(ek.DataError, message, ek.group_discrepancies, circuit(), groups)
+    assert_raises(ek.CircuitError, "zz", ek.group_discrepancies, circuit(), ["zz"])
 
 
 TABLES = [np.eye(n) + 0.2 * np.arange(n)[:, None] * np.arange(n) for n in CARDS]

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import expectedkernels as ek
-from assertions import assert_close
+from assertions import assert_close, assert_raises
 
 ONE = """network a {{}}
 variable rain {{ type discrete [ 2 ] {{ no, yes }}; }}
@@ -77,10 +77,8 @@ def test_what_does_not_match_is_refused_by_name(models):
     with pytest.raises(ek.CompatibilityError, match="Only the first has 'rain', only the second"):
         ek.mmd(one, renamed)
     frame = one.sample(5, rng=0, as_frame=True).drop(columns="sky")
-    with pytest.raises(ek.DataError, match="lacks columns that the model has: 'sky'"):
-        ek.mmd(one, frame)
-    with pytest.raises(ek.DataError, match="'sky'"):
-        ek.kdsd_test(frame, one)
+    assert_raises(ek.DataError, "lacks columns that the model has: 'sky'", ek.mmd, one, frame)
+    assert_raises(ek.DataError, "'sky'", ek.kdsd_test, frame, one)
 
 
 def test_formats_without_names_are_given_some(tmp_path):
@@ -228,8 +226,7 @@ def test_columns_of_lists_in_polars():
     ],
 )
 def test_arguments_that_do_not_fit_each_other(learn, match):
-    with pytest.raises(ek.CircuitError, match=match):
-        learn()
+    assert_raises(ek.CircuitError, match, learn)
 
 
 def test_networks_of_other_libraries_are_written(tmp_path):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from assertions import assert_close, host
+from assertions import assert_close, assert_raises, host
 from expectedkernels import SteinKernel
 from oracles import Inner, Table
 
@@ -47,8 +47,7 @@ K = ek.ExpHamming()
 
 
 def test_numpy_cannot_read_them():
-    with pytest.raises(TypeError, match="to numpy"):
-        np.asarray(remote(POINTS))
+    assert_raises(TypeError, "to numpy", np.asarray, remote(POINTS))
     assert (remote_circuit(P).to("numpy").input(0).table == P.input(0).table).all()
 
 

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 import expectedkernels as ek
+from assertions import assert_raises
 
 write_report = ek.reports.write_report
 
@@ -100,12 +101,10 @@ def test_results_write_reports_and_show_themselves_in_notebooks(make, tmp_path):
 
 def test_mistakes_are_named(tmp_path):
     path = tmp_path / "report.html"
-    with pytest.raises(ek.DataError, match="Got set in 'Units'"):
-        write_report(path, "t", {"Units": {1, 2}})
+    assert_raises(ek.DataError, "Got set in 'Units'", write_report, path, "t", {"Units": {1, 2}})
     with pytest.raises(ek.DataError, match="must be a mapping from headings"):
         write_report(path, "t", [("Units", "text")])
-    with pytest.raises(ek.DataError, match=r"must be text. Got 3"):
-        write_report(path, 3, {})
+    assert_raises(ek.DataError, r"must be text. Got 3", write_report, path, 3, {})
     assert not path.exists()
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
+from assertions import assert_raises
 from networks import bif_of_pgmpy
 
 K = ek.ExpHamming()
@@ -55,8 +56,7 @@ MODELS = {
 
 @pytest.mark.parametrize("call", [*MATRICES.values(), *MODELS.values()], ids=[*MATRICES, *MODELS])
 def test_what_is_too_large_is_refused_in_advance(call):
-    with pytest.raises(ek.SizeError, match=r"needs about \S+ GiB of memory, and \S+ GiB can be"):
-        call()
+    assert_raises(ek.SizeError, r"needs about \S+ GiB of memory, and \S+ GiB can be", call)
 
 
 @pytest.fixture(scope="module")
@@ -84,8 +84,7 @@ CIRCUITS = {
 
 @pytest.mark.parametrize("call", CIRCUITS.values(), ids=CIRCUITS)
 def test_circuits_that_are_too_large_for_each_other_are_refused_in_advance(foreign, call):
-    with pytest.raises(ek.SizeError, match=r"needs about .* GiB of memory, .* vtree"):
-        call(*foreign)
+    assert_raises(ek.SizeError, r"needs about .* GiB of memory, .* vtree", call, *foreign)
 
 
 def test_explain_prints_what_is_too_large(foreign):

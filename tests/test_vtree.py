@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from assertions import assert_raises
 from expectedkernels import Vtree, VtreeError
 from strategies import with_swaps
 from unit_graphs import random_nested
@@ -234,5 +235,4 @@ def test_deep_vtrees(build):
     ],
 )
 def test_errors(make, message):
-    with pytest.raises(VtreeError, match=message):
-        make()
+    assert_raises(VtreeError, message, make)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import expectedkernels as ek
+from assertions import assert_raises
 from expectedkernels import CircuitError, Vtree, ising_grid, vtrees as orders
 from expectedkernels.vtrees import elimination, interaction_graph
 from factor_graphs import grid_scopes
@@ -131,8 +132,7 @@ def test_errors():
     graph = ising_grid(2, 2, rng=0).graph
     with pytest.raises(CircuitError, match=r"each of the variables 0\.\.3 once\. Got \[0, 1\]"):
         ek.vtrees.conditioning_vtree(graph, [0, 1])
-    with pytest.raises(CircuitError, match="needs at least one variable"):
-        ek.vtrees.elimination_vtree([])
+    assert_raises(CircuitError, "needs at least one variable", ek.vtrees.elimination_vtree, [])
     with pytest.raises(CircuitError, match=r"'rows' parameter of bisection_vtree .* Got 0 instead"):
         ek.vtrees.bisection_vtree(0, 2)
     with pytest.raises(CircuitError, match=r"'cols' parameter of bisection_vtree .* Got 1\.5"):

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from scipy import sparse
 from scipy.stats import norm
 
-from assertions import assert_close, assert_logs_close
+from assertions import assert_close, assert_logs_close, assert_raises
 from circuit_oracles import all_worlds, drawn_circuit, joint, log_joint, sparsified
 from expectedkernels import (
     Circuit,
@@ -234,8 +234,7 @@ step2, emit2 = np.eye(2), np.eye(2)
     ],
 )
 def test_errors(make, error, message):
-    with pytest.raises(error, match=message):
-        make()
+    assert_raises(error, message, make)
 
 
 @pytest.mark.parametrize(
@@ -252,8 +251,7 @@ def test_errors(make, error, message):
 )
 def test_what_is_not_normalised_has_to_be_meant(call, message):
     make, *arguments = call
-    with pytest.raises(CircuitError, match=message):
-        make(*arguments)
+    assert_raises(CircuitError, message, make, *arguments)
     assert make(*arguments, normalized=False).n_roots == 1
 
 
@@ -354,8 +352,7 @@ def test_arrays_are_where_they_were_moved(xp):
     ],
 )
 def test_blocks_are_checked(make, message):
-    with pytest.raises(CircuitError, match=message):
-        make()
+    assert_raises(CircuitError, message, make)
 
 
 @pytest.mark.parametrize("copied", [lambda p: p, lambda p: pickle.loads(pickle.dumps(p)), deepcopy])

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
+from assertions import assert_raises
 from expectedkernels import Circuit, Vtree
 from oracles import Inner, Real, Table
 
@@ -161,8 +162,7 @@ def test_files_pickles_and_mixtures_keep_the_widths(tmp_path, rng):
         assert "normal_half" in arrays
         assert "normal_half" not in none.files
     np.savez(tmp_path / "p.npz", **(arrays | {"normal_half": -HALF}))
-    with pytest.raises(ek.ParseError, match=r"widths .*not negative"):
-        ek.load(tmp_path / "p.npz")
+    assert_raises(ek.ParseError, r"widths .*not negative", ek.load, tmp_path / "p.npz")
     x = np.array([[0.25, 1.0], [2.5, 0.0]])
     both = ek.mixture([p, p.condition({1: 1})], [0.5, 0.5])
     expected = 0.5 * np.exp(p.log_likelihood(x)) + 0.5 * np.exp(
@@ -186,17 +186,14 @@ def test_learning_leaves_intervals_where_they_are(rng):
 )
 def test_widths_are_checked(half, message):
     leaf = Real(np.ones((1, 1)), np.zeros(1), np.zeros(1), np.array(half))
-    with pytest.raises(ek.CircuitError, match=message):
-        Circuit.from_blocks(Vtree.balanced(1), [leaf])
+    assert_raises(ek.CircuitError, message, Circuit.from_blocks, Vtree.balanced(1), [leaf])
 
 
 def test_what_intervals_do_not_have(rng):
     pytest.importorskip("torch")
     p = Circuit(Vtree.balanced(1), (block().take([0, 1]).with_numbers(np.array([[0.5, 0.5]])),))
-    with pytest.raises(ek.CircuitError, match="inputs on intervals has its arrays in NumPy"):
-        p.to("torch")
-    with pytest.raises(ek.PropertyError, match="product of densities on intervals"):
-        ek.algebra.multiply(p, p)
+    assert_raises(ek.CircuitError, "inputs on intervals has its arrays in NumPy", p.to, "torch")
+    assert_raises(ek.PropertyError, "product of densities on intervals", ek.algebra.multiply, p, p)
     one = Circuit(Vtree.balanced(1), (block().take([0]),))
     with pytest.raises(ek.PropertyError, match="is real, and the power 2 of its densities"):
         ek.algebra.power(one, 2.0)

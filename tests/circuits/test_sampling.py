@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.stats import norm
 
-from assertions import assert_frequencies, assert_logs_close
+from assertions import assert_frequencies, assert_logs_close, assert_raises
 from circuit_oracles import (
     drawn_deterministic,
     drawn_distribution,
@@ -219,5 +219,4 @@ REFUSED = [
 
 @pytest.mark.parametrize(("ask", "error", "message"), REFUSED)
 def test_errors(ask, error, message):
-    with pytest.raises(error, match=message):
-        ask()
+    assert_raises(error, message, ask)

@@ -6,6 +6,7 @@ from hypothesis import given, strategies as st
 from scipy import sparse
 
 import expectedkernels as ek
+from assertions import assert_raises
 from circuit_oracles import joint, random_blocks, random_domain
 from oracles import Inner, Real, Table
 from strategies import with_swaps
@@ -113,8 +114,7 @@ def test_unstructured_circuits_are_converted_or_refused(seed):
         found = circuit_blocks(root)
     except ek.PropertyError:
         assert not ek.properties(root).structured_decomposable
-        with pytest.raises(ek.PropertyError, match="not structured-decomposable"):
-            circuit_blocks(root)
+        assert_raises(ek.PropertyError, "not structured-decomposable", circuit_blocks, root)
     else:
         assert_same_function(root, cards, *found)
 
@@ -251,8 +251,7 @@ ONE = x(0)
     ],
 )
 def test_errors(root, options, error, message):
-    with pytest.raises(error, match=message):
-        ek.Circuit.from_units(root, **options)
+    assert_raises(error, message, ek.Circuit.from_units, root, **options)
 
 
 @pytest.mark.parametrize("shape", [ek.Vtree.right_linear, ek.Vtree.left_linear, ek.Vtree.balanced])

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 import expectedkernels as ek
+from assertions import assert_raises
 from oracles import Inner, Table
 
 TINY = np.finfo(np.float64).tiny
@@ -158,8 +159,7 @@ def test_sums_of_inputs_and_subnormal_numbers():
             ek.Circuit.from_units(root)
         assert (root.log_partition() < 0) == (sign == "-")
     far = ek.Sum([ek.Indicator(0, 0, 2), ek.Sum([ek.Indicator(0, 1, 2)], [1e-200])], [1, 1e-200])
-    with pytest.raises(ek.CircuitError, match="numbers that differ less"):
-        ek.Circuit.from_units(far)
+    assert_raises(ek.CircuitError, "numbers that differ less", ek.Circuit.from_units, far)
     table = [5e-324, 1e-310, 1.0]
     circuit = ek.Circuit.from_units(ek.Categorical(0, table))
     assert circuit.input(0).table.tolist() == [table]

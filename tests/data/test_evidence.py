@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from assertions import assert_close
+from assertions import assert_close, assert_raises
 from expectedkernels import DataError, EvidenceError, Vtree
 from expectedkernels.data.evidence import (
     FEW_ROWS,
@@ -33,11 +33,7 @@ def assert_says(evidence, *expected):
 
 def test_rows():
     rows = np.array([[0, nan, 1.5], [nan, 2, nan], [1, 0, -2.0]])
-    expected = (
-        [[1, 0], [1, 1], [0, 1]],
-        [[1, 1, 1], [0, 0, 1], [1, 0, 0]],
-        [1.5, nan, -2.0],
-    )
+    expected = ([[1, 0], [1, 1], [0, 1]], [[1, 1, 1], [0, 0, 1], [1, 0, 0]], [1.5, nan, -2.0])
     for form in (rows, rows.tolist()):
         read = as_evidence(form, DOMAINS)
         assert read.n_rows == 3
@@ -159,8 +155,7 @@ def test_few_rows_are_taken_as_they_are_and_many_by_pattern():
     ],
 )
 def test_errors(evidence, message):
-    with pytest.raises(EvidenceError, match=message):
-        as_evidence(evidence, DOMAINS)
+    assert_raises(EvidenceError, message, as_evidence, evidence, DOMAINS)
 
 
 def test_points():
@@ -173,8 +168,7 @@ def test_points():
         ((0, 3, 0.0),): r"Y on variable 1 must be integers in 0..2. Got 3.0 in row 0",
         ((0, 0, -np.inf),): "Y on variable 2 must be finite. Got -inf",
     }.items():
-        with pytest.raises(DataError, match=message):
-            as_points(X, DOMAINS, what="Y")
+        assert_raises(DataError, message, as_points, X, DOMAINS, what="Y")
 
 
 def drawn_rows(seed):

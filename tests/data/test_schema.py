@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import expectedkernels as ek
-from assertions import assert_close
+from assertions import assert_close, assert_raises
 from strategies import domains, rngs, vtrees
 
 
@@ -189,8 +189,7 @@ def test_numbers_in_frames_are_labels_if_labels_are_numbers():
     assert schema.state(0, 6) == 1
     with pytest.raises(ek.DataError, match=r"'cylinders' must hold one of 4, 6, 8, .* Got 5"):
         schema.read_frame(pd.DataFrame({"on": [True], "cylinders": [5]}))
-    with pytest.raises(ek.EvidenceError, match=r"is one of 4, 6, 8. Got 0 instead"):
-        schema.state(0, 0)
+    assert_raises(ek.EvidenceError, r"is one of 4, 6, 8. Got 0 instead", schema.state, 0, 0)
     schema = named([2, 2], ["a", "b"], [["no", "yes"], ["0", "1"]]).schema
     assert schema.read_frame(pd.DataFrame({"b": [1], "a": [1]})).tolist() == [[1.0, 1.0]]
     digits = named([2], ["a"], [["1", "2"]]).schema
@@ -219,8 +218,7 @@ def test_booleans_mean_labels_that_say_so():
     ],
 )
 def test_frames_that_do_not_fit_are_refused_by_name(frame, message):
-    with pytest.raises(ek.DataError, match=message):
-        WEATHER.schema.read_frame(pd.DataFrame(frame))
+    assert_raises(ek.DataError, message, WEATHER.schema.read_frame, pd.DataFrame(frame))
 
 
 def test_columns_without_names_are_taken_as_they_stand():
@@ -241,11 +239,9 @@ def test_columns_without_names_are_taken_as_they_stand():
 def test_other_names_and_labels_never_give_a_number():
     p = ek.factorized([[0.2, 0.8]]).with_names(["rain"], [["no", "yes"]])
     q = ek.factorized([[0.2, 0.8]]).with_names(["snow"], [["no", "yes"]])
-    with pytest.raises(ek.CompatibilityError, match=r"first has 'rain', only the second 'sn"):
-        ek.mmd(p, q)
+    assert_raises(ek.CompatibilityError, r"first has 'rain', only the second 'sn", ek.mmd, p, q)
     r = p.with_names(["rain"], [["no", "heavy"]])
-    with pytest.raises(ek.CompatibilityError, match=r"'yes' and 'no', 'heavy'.*states='union'"):
-        ek.mmd(p, r)
+    assert_raises(ek.CompatibilityError, r"'yes' and 'no', 'heavy'.*states='union'", ek.mmd, p, r)
     first, second = ek.vtrees.align(p, r, states="union")
     assert first.states == second.states == (("no", "yes", "heavy"),)
     assert_close(first.marginals()["rain"], [0.2, 0.8, 0.0])
@@ -269,8 +265,7 @@ def test_other_names_and_labels_never_give_a_number():
     ],
 )
 def test_malformed_names_are_refused(arguments, message):
-    with pytest.raises(ek.CircuitError, match=message):
-        named(*arguments)
+    assert_raises(ek.CircuitError, message, named, *arguments)
 
 
 def test_marginals_and_states_by_name():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
+from assertions import assert_raises
 from expectedkernels.discrepancies import choose_kernel as ascent, choose_kernel as power
 from expectedkernels.discrepancies.mmd import mean_embedding
 
@@ -179,11 +180,7 @@ def test_mistakes():
     with pytest.raises(ek.KernelError, match=r"Delta\(\), the best kernel here, has no gamma"):
         ek.choose_kernel(X, Y, ek.Delta(), method="gradient")
     p = ek.factorized([[0.5, 0.5], [0.3, 0.7]])
-    with pytest.raises(ek.DataError, match="at least one kernel"):
-        ek.choose_kernel(X, Y, [])
-    with pytest.raises(ek.DataError, match="at least two samples"):
-        ek.choose_kernel(X[:1], Y)
-    with pytest.raises(ek.DataError, match="at least two samples"):
-        ek.choose_kernel([[0, 1]], p)
-    with pytest.raises(ek.DataError, match="NaN in row 0"):
-        ek.choose_kernel(np.full((3, 2), np.nan), p)
+    assert_raises(ek.DataError, "at least one kernel", ek.choose_kernel, X, Y, [])
+    assert_raises(ek.DataError, "at least two samples", ek.choose_kernel, X[:1], Y)
+    assert_raises(ek.DataError, "at least two samples", ek.choose_kernel, [[0, 1]], p)
+    assert_raises(ek.DataError, "NaN in row 0", ek.choose_kernel, np.full((3, 2), np.nan), p)

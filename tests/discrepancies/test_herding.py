@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from assertions import assert_close
+from assertions import assert_close, assert_raises
 from oracles import distribution, worlds
 
 K = ek.ExpHamming(0.5)
@@ -87,5 +87,4 @@ def test_real_variables():
 )
 def test_mistakes_are_told(options, error, match):
     p = model().condition({2: 0})
-    with pytest.raises(error, match=match):
-        ek.herd(p, **{"n": 3, "weights": "quadrature", **options})
+    assert_raises(error, match, ek.herd, p, **{"n": 3, "weights": "quadrature", **options})

@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 
 import expectedkernels as ek
+from assertions import assert_raises
 from expectedkernels import arrays
 
 K = ek.ExpHamming(0.5)
@@ -181,8 +182,7 @@ def test_equal_conditionals_of_two_samples():
 )
 def test_mistakes(change, message):
     options = {"x": "x", "y": "y", "given": ["a", "b"], "data": table(40)} | change
-    with pytest.raises(ek.DataError, match=message):
-        ek.independence_test(**options)
+    assert_raises(ek.DataError, message, ek.independence_test, **options)
 
 
 def test_tables_of_samples_that_take_too_much_memory_raise(monkeypatch):

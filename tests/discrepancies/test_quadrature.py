@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from assertions import assert_close
+from assertions import assert_close, assert_raises
 from expectedkernels.discrepancies.quadrature import candidate_points, sequential_choice
 from expectedkernels.stein.bbis import greedy_choice
 from oracles import distribution, worlds
@@ -129,5 +129,4 @@ def _mean_cosine():
     ],
 )
 def test_mistakes_are_told(make, error, match):
-    with pytest.raises(error, match=match):
-        make()
+    assert_raises(error, match, make)

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import expectedkernels as ek
+from assertions import assert_raises
 from expectedkernels.estimators import circuit_density as nodes
 from normal_densities import products_of_normals
 from oracles import values_at, worlds
@@ -238,8 +239,7 @@ def test_the_picture_shows_gains_of_what_is_missing():
     np.testing.assert_allclose(
         [bar.get_width() for bar in ax.patches], np.sort(history.gains[0][:2])
     )
-    with pytest.raises(ek.DataError, match=r"There were 1 queries. Got number 1"):
-        history.plot(1)
+    assert_raises(ek.DataError, r"There were 1 queries. Got number 1", history.plot, 1)
 
 
 @pytest.mark.parametrize(
@@ -260,8 +260,7 @@ def test_the_picture_shows_gains_of_what_is_missing():
 def test_mistakes_are_named(change, message):
     model = fitted(0)[2]
     arguments = {"model": model, "row": {}, "ask": lambda column: 0, "budget": 1, **change}
-    with pytest.raises(ek.DataError, match=message):
-        ek.acquire(**arguments)
+    assert_raises(ek.DataError, message, ek.acquire, **arguments)
     with pytest.raises(ek.DataError, match="acquisition_gain must be a fitted estimator"):
         ek.acquisition_gain(lambda Z: Z, [[1.0]])
 

@@ -11,6 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 
 import expectedkernels as ek
+from assertions import assert_raises
 from completions import mean_and_deviation
 from normal_densities import products_of_normals
 
@@ -121,8 +122,7 @@ def test_bits_are_checked_in_predictions_too(row, message):
     X, kind = one_hot_rows()
     model = ek.ExpectedSVR(groups=[[0, 1, 2]], density="chow_liu").fit(X, kind)
     for method in (model.predict, lambda rows: model.fit(rows, [0.0])):
-        with pytest.raises(ek.DataError, match=message):
-            method([row])
+        assert_raises(ek.DataError, message, method, [row])
     codes = ek.learn_chow_liu(np.column_stack([kind, X[:, 3] > 0]).astype(float))
     svr = SVR().fit(np.column_stack([X[:, :3], X[:, 3] > 0]), kind)
     row[3] = 1.0
@@ -169,13 +169,10 @@ def test_tables_that_are_none_with_categories():
     X = np.round(np.random.default_rng(0).normal(size=(30, 2)))
     y = X[:, 0]
     model = ek.ExpectedSVR(categorical_features=[0], density="chow_liu")
-    with pytest.raises(TypeError, match="Sparse data was passed"):
-        model.fit(csr_array(X), y)
-    with pytest.raises(ValueError, match="Expected 2D array, got 1D"):
-        model.fit(X[:, 0], y)
+    assert_raises(TypeError, "Sparse data was passed", model.fit, csr_array(X), y)
+    assert_raises(ValueError, "Expected 2D array, got 1D", model.fit, X[:, 0], y)
     X[3, 0] = np.inf
-    with pytest.raises(ek.DataError, match="categories of column 0 contain infinity"):
-        model.fit(X, y)
+    assert_raises(ek.DataError, "categories of column 0 contain infinity", model.fit, X, y)
 
 
 def frame_and_model():

@@ -15,7 +15,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import rbf_kernel
 
 import expectedkernels as ek
-from expectedkernels.data.chunks import each_chunk
+from assertions import assert_raises
 from machines import MACHINES, answers, target
 
 NAN = np.nan
@@ -220,8 +220,7 @@ def test_data_in_chunks_that_do_not_fit():
         model.fit(lambda: [X], y)
     with pytest.raises(ek.DataError, match=r"In chunk 0: There is no column 7. Columns are \[0, 1"):
         model.fit(lambda: [X], 7)
-    with pytest.raises(ek.DataError, match="There is nothing to be read"):
-        model.fit(lambda: [], 0)
+    assert_raises(ek.DataError, "There is nothing to be read", model.fit, lambda: [], 0)
     with pytest.raises(ek.DataError, match=r"needs landmarks\. Set n_landmarks"):
         model.set_params(n_landmarks=None).fit(lambda: [X], 0)
 
@@ -299,8 +298,7 @@ def test_support_vector_machines_that_take_too_much_memory(monkeypatch):
     X, y = table(500)
     monkeypatch.setattr("expectedkernels.estimators.kernel_models.NODE_BYTES", 2**20)
     message = r"The features of 500 rows take 19.5 GiB. Set a smaller n_landmarks.* max_bytes to"
-    with pytest.raises(ek.DataError, match=message):
-        ek.ExpectedSVR(n_landmarks=40).fit(X, y)
+    assert_raises(ek.DataError, message, ek.ExpectedSVR(n_landmarks=40).fit, X, y)
 
 
 def test_no_matrix_of_all_pairs_of_rows_is_made():

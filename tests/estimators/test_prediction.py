@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR, NuSVC, NuSVR
 
 import expectedkernels as ek
-from assertions import assert_close
+from assertions import assert_close, assert_raises
 from expectedkernels import expected_prediction
 from oracles import distribution, values_at, worlds
 from strategies import rngs
@@ -217,8 +217,7 @@ def test_machines_with_other_kernels_are_asked_at_completions(model):
     ],
 )
 def test_bad_arguments(circuit, X, options, error, message):
-    with pytest.raises(error, match=message):
-        expected_prediction(MODEL, circuit, X, **options)
+    assert_raises(error, message, expected_prediction, MODEL, circuit, X, **options)
 
 
 D = 8
@@ -310,5 +309,4 @@ class Labeller(ClassifierMixin, BaseEstimator):
     ],
 )
 def test_models_that_are_not_supported(model, error, match):
-    with pytest.raises(error, match=match):
-        expected_prediction(model, PAIR, [[0.0, np.nan]])
+    assert_raises(error, match, expected_prediction, model, PAIR, [[0.0, np.nan]])

@@ -10,6 +10,7 @@ import pytest
 from sklearn.svm import SVR
 
 import expectedkernels as ek
+from assertions import assert_raises
 from normal_densities import products_of_normals
 from oracles import values_at, worlds
 
@@ -314,15 +315,13 @@ IMPOSSIBLE.fit([[0.0, 0.0], [0.0, 1.0]], [0.0, 1.0])
 )
 def test_mistakes_are_named(change, message):
     arguments = {"model": lambda Z: np.nan_to_num(Z).sum(axis=1), "X": [[1.0, 2.0]], **change}
-    with pytest.raises(ValueError, match=message):
-        ek.shapley_values(**arguments)
+    assert_raises(ValueError, message, ek.shapley_values, **arguments)
 
 
 def test_explanations_of_shap(monkeypatch):
     found = ek.shapley_values(lambda Z: np.nan_to_num(Z).sum(axis=1), [[2.0, 3.0]])
     monkeypatch.setitem(sys.modules, "shap", None)
-    with pytest.raises(ImportError, match="pip install shap"):
-        found.to_shap()
+    assert_raises(ImportError, "pip install shap", found.to_shap)
     make = lambda values, **more: SimpleNamespace(values=values, **more)  # noqa: E731
     monkeypatch.setitem(sys.modules, "shap", SimpleNamespace(Explanation=make))
     same = found.to_shap()
@@ -347,5 +346,4 @@ def test_pictures_show_the_values():
     ax = found.plot("beeswarm")
     dots = np.concatenate([dots.get_offsets()[:, 0] for dots in ax.collections])
     np.testing.assert_allclose(np.sort(dots), np.sort(found.values.ravel()))
-    with pytest.raises(ek.CircuitError, match="'kind' parameter of plot must be 'bar'"):
-        found.plot("pie")
+    assert_raises(ek.CircuitError, "'kind' parameter of plot must be 'bar'", found.plot, "pie")

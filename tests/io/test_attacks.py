@@ -6,6 +6,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from assertions import assert_raises
 from expectedkernels import ParseError
 from file_fuzzing import READERS, fuzz, seeds
 
@@ -66,8 +67,7 @@ def test_folders_missing_files_and_what_is_no_text(tmp_path, read, suffix):
     with pytest.raises(IsADirectoryError):
         READERS[suffix](tmp_path)
     if suffix != "evid":  # a file without evidence is one
-        with pytest.raises(ParseError, match="expected"):
-            read(suffix, b"")
+        assert_raises(ParseError, "expected", read, suffix, b"")
     for data in (b"\xff\xfea\0b\0", b"\x80abc", b"\xc3("):
         with pytest.raises(ParseError, match=r"expected a (text file|circuit written by save)"):
             read(suffix, data)
@@ -77,16 +77,14 @@ def test_folders_missing_files_and_what_is_no_text(tmp_path, read, suffix):
 def test_damaged_gzip_data(read, suffix):
     packed = gzip.compress(WHOLE[suffix].encode())
     for data in (packed[:-9], packed[:3], packed[:12] + b"\xff" * 20):
-        with pytest.raises(ParseError, match="the gzip data is damaged or cut off"):
-            read(suffix, data)
+        assert_raises(ParseError, "the gzip data is damaged or cut off", read, suffix, data)
 
 
 @pytest.mark.parametrize("suffix", TEXT)
 def test_gzip_bombs(read, suffix):
     bomb = gzip.compress(b"0 " * 10_000_000)
     assert len(bomb) < 50_000
-    with pytest.raises(ParseError, match=r"unpack to more than 16777216 bytes.*gunzip"):
-        read(suffix, bomb)
+    assert_raises(ParseError, r"unpack to more than 16777216 bytes.*gunzip", read, suffix, bomb)
 
 
 ODD = ["1_0", "٣", "²", "0x10", "1e999", "nan", "inf", "9" * 5000, "-", "1\0", "1.5.2"]
@@ -119,8 +117,7 @@ def test_odd_numbers_are_refused(read, suffix, place, number):
     if suffix == "csv" and number == "nan":
         assert np.isnan(read(suffix, place.replace("@", number)).X).any()
         return
-    with pytest.raises(ParseError, match="attack"):
-        read(suffix, place.replace("@", number))
+    assert_raises(ParseError, "attack", read, suffix, place.replace("@", number))
 
 
 def test_defaults_of_many_parents(read):
@@ -150,20 +147,17 @@ def test_many_indicators_of_many_states(read):
     n = 1000
     lines = ["(1048576)", *(f"v 0 {i}" for i in range(n))]
     lines += ["+ " + " ".join(f"{i} -7.0" for i in range(n)), "EOF"]
-    with pytest.raises(ParseError, match=r"variable 0 .* has 1048576 states"):
-        read("spn", "\n".join(lines))
+    assert_raises(ParseError, r"variable 0 .* has 1048576 states", read, "spn", "\n".join(lines))
     root = read("spn", "\n".join(lines), as_units=True)
     assert len(root.inputs) == n
     lines = [f"jpc {n + 1}", *(f"I {i} 0 1 {1_048_000 + i % 2}" for i in range(n))]
     lines += [f"S {n} 0 {n} " + " ".join(f"{i} -7.0" for i in range(n))]
-    with pytest.raises(ParseError, match=r"variable 0 .* has 1048002 states"):
-        read("jpc", "\n".join(lines))
+    assert_raises(ParseError, r"variable 0 .* has 1048002 states", read, "jpc", "\n".join(lines))
 
 
 def test_many_binomials_of_many_trials(read):
     lines = ["jpc 50", *(f"B {i} 0 {i + 1} 1048575 -0.5" for i in range(50))]
-    with pytest.raises(ParseError, match=r"variable 0 .* has 1048576 states"):
-        read("jpc", "\n".join(lines))
+    assert_raises(ParseError, r"variable 0 .* has 1048576 states", read, "jpc", "\n".join(lines))
 
 
 def test_large_variables_in_small_files(read):
@@ -209,8 +203,7 @@ def test_odd_tables(read, data, message):
     if message is None:
         assert read("csv", data).X.shape[1] == 2
         return
-    with pytest.raises(ParseError, match=message):
-        read("csv", data)
+    assert_raises(ParseError, message, read, "csv", data)
 
 
 @pytest.mark.parametrize("suffix", READERS)

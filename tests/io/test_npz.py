@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from scipy import sparse
 
 import expectedkernels as ek
-from assertions import assert_same_circuit
+from assertions import assert_raises, assert_same_circuit
 from expectedkernels import CircuitError, ParseError, asia
 from oracles import Inner, Real, Table
 
@@ -176,10 +176,8 @@ def test_wrong_arrays(arrays):
         for wrong in (array[:-1], np.append(array, array[-1:])):
             with pytest.raises(ParseError, match=r"npz: the (arrays .* are incons|vtree is)"):
                 reload(**{name: wrong})
-    with pytest.raises(ParseError, match="found version unknown"):
-        reload(version=None)
-    with pytest.raises(ParseError, match="nothing else, found 'more'"):
-        reload(more=found["vtree_left"])
+    assert_raises(ParseError, "found version unknown", reload, version=None)
+    assert_raises(ParseError, "nothing else, found 'more'", reload, more=found["vtree_left"])
 
 
 UNFIT = "blocks have units that fit the vtree"
@@ -233,8 +231,7 @@ def test_inconsistent_arrays(changed_arrays, name, index, value, message):
     found, reload = changed_arrays(asia().compile()[0] if stages else _example())
     wrong = found[name].copy()
     wrong[index] = value
-    with pytest.raises(ParseError, match=message):
-        reload(**{name: wrong})
+    assert_raises(ParseError, message, reload, **{name: wrong})
 
 
 def test_contexts_that_do_not_fit(changed_arrays):
@@ -244,8 +241,7 @@ def test_contexts_that_do_not_fit(changed_arrays):
         reload(context=np.where(np.arange(len(found["context"])) == 0, first, found["context"]))
     balanced = ek.Vtree.balanced(8)
     sides = {f"vtree_{name}": getattr(balanced, name) for name in ("left", "right", "variable")}
-    with pytest.raises(ParseError, match="contexts belong to the vtree"):
-        reload(**sides)
+    assert_raises(ParseError, "contexts belong to the vtree", reload, **sides)
 
 
 @pytest.mark.parametrize(
@@ -264,8 +260,7 @@ def test_units_without_numbers_are_limited(tmp_path):
         ek.Vtree.balanced(1), (Real(np.zeros((2**21, 0)), np.zeros(0), np.ones(0)),)
     )
     ek.save(circuit, tmp_path / "a.npz")
-    with pytest.raises(ParseError, match=UNFIT):
-        ek.load(tmp_path / "a.npz")
+    assert_raises(ParseError, UNFIT, ek.load, tmp_path / "a.npz")
 
 
 def test_other_files(tmp_path):
@@ -278,8 +273,7 @@ def test_other_files(tmp_path):
     ):
         with open(path, "wb") as file:
             write(file)
-        with pytest.raises(ParseError, match=message):
-            ek.load(path)
+        assert_raises(ParseError, message, ek.load, path)
 
 
 @pytest.fixture
@@ -346,8 +340,7 @@ def test_declared_lengths_are_checked_before_memory_is_taken(members, length):
 )
 def test_members_that_are_no_arrays_of_floats(members, data, message):
     _, reload = members
-    with pytest.raises(ParseError, match=message):
-        reload(("tables.npy", data))
+    assert_raises(ParseError, message, reload, ("tables.npy", data))
 
 
 def test_big_endian_numbers_are_read_right(members):
@@ -407,5 +400,4 @@ def test_overlapping_members_are_refused(tmp_path):
     tail[12:16] = len(directory).to_bytes(4, "little")
     path = tmp_path / "bomb.npz"
     path.write_bytes(data[:start] + directory + bytes(tail))
-    with pytest.raises(ParseError, match="its arrays are larger than the file"):
-        ek.load(path)
+    assert_raises(ParseError, "its arrays are larger than the file", ek.load, path)

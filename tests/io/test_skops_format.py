@@ -12,6 +12,7 @@ from sklearn.base import is_classifier
 from sklearn.preprocessing import StandardScaler
 
 import expectedkernels as ek
+from assertions import assert_raises
 
 skops = pytest.importorskip("skops.io")
 
@@ -92,8 +93,7 @@ class Learner:
 def test_what_would_not_be_read_again_is_not_written(density, message, folder):
     X = ek.asia().sample(30, rng=0)
     model = ek.ExpectedKernelRidge(density=density).fit(X.astype(float), X[:, 0].astype(float))
-    with pytest.raises(ek.CircuitError, match=message):
-        ek.save(model, "model.skops")
+    assert_raises(ek.CircuitError, message, ek.save, model, "model.skops")
     assert list(folder.iterdir()) == []
 
 
@@ -104,23 +104,20 @@ class Stranger(StandardScaler):
 
 def test_types_of_others_are_not_trusted():
     skops.dump(Stranger().fit([[0.0], [1.0]]), "model.skops")
-    with pytest.raises(ek.ParseError, match="expected types of expectedkernels, found"):
-        ek.load("model.skops")
+    assert_raises(ek.ParseError, "expected types of expectedkernels, found", ek.load, "model.skops")
     model = ek.CircuitImputer().fit([[0.0, 1.0], [1.0, 0.0]])
     model.density_ = partial(os.system, "exit")  # partial objects of trusted functions are fine
     skops.dump(model, "model.skops")
     with pytest.raises(ek.ParseError, match=r"(posix|nt)\.system\. They are not trusted"):
         ek.load("model.skops")
     skops.dump({"a": [1, 2]}, "model.skops")
-    with pytest.raises(ek.ParseError, match="expected an estimator, found dict"):
-        ek.load("model.skops")
+    assert_raises(ek.ParseError, "expected an estimator, found dict", ek.load, "model.skops")
 
 
 @pytest.mark.parametrize("data", [b"", b"text", b"PK\x03\x04" + bytes(40)])
 def test_other_data_are_no_estimators(data, folder):
     (folder / "model.skops").write_bytes(data)
-    with pytest.raises(ek.ParseError, match="expected an estimator in a skops file"):
-        ek.load("model.skops")
+    assert_raises(ek.ParseError, "expected an estimator in a skops file", ek.load, "model.skops")
     with pytest.raises(FileNotFoundError):
         ek.load("absent.skops")
 
@@ -139,8 +136,7 @@ def test_damaged_files_are_refused(folder):
     rewritten("model.skops", "cut.skops", lambda data: data[:100])
     rewritten("model.skops", "odd.skops", lambda data: json.dumps({"protocol": 2}).encode())
     for name in ("cut.skops", "odd.skops"):
-        with pytest.raises(ek.ParseError, match=f"{name}: .* found other or damaged data"):
-            ek.load(name)
+        assert_raises(ek.ParseError, f"{name}: .* found other or damaged data", ek.load, name)
 
 
 def test_files_of_other_versions_name_both_versions():
@@ -154,13 +150,11 @@ def test_files_of_other_versions_name_both_versions():
     moved = f'"{type(model.columns_).__module__}"'.encode(), b'"expectedkernels.old"'
     rewritten("model.skops", "moved.skops", lambda data: data.replace(*moved), old)
     message = f"version 0.0.1 of expectedkernels .* version {ek.__version__} lacks"
-    with pytest.raises(ek.ParseError, match=message):
-        ek.load("moved.skops")
+    assert_raises(ek.ParseError, message, ek.load, "moved.skops")
 
 
 def test_without_skops_the_extra_is_named(monkeypatch):
     model = ek.CircuitImputer().fit([[0.0, 1.0], [1.0, 0.0]])
     monkeypatch.setitem(sys.modules, "skops.io", None)
     for call in (lambda: ek.save(model, "m.skops"), lambda: ek.load("m.skops")):
-        with pytest.raises(ImportError, match=r"pip install 'expectedkernels\[skops\]'"):
-            call()
+        assert_raises(ImportError, r"pip install 'expectedkernels\[skops\]'", call)

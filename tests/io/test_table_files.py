@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
+from assertions import assert_raises
 from expectedkernels.io.table_files import forms_of, frame_of, read_cells, read_raw
 from expectedkernels.io.text import Source
 
@@ -221,5 +222,4 @@ def test_compressed_files_and_single_columns(tmp_path):
     ],
 )
 def test_bad_files_are_refused(tmp_path, text, message):
-    with pytest.raises(ek.ParseError, match=message):
-        ek.io.read_table(written(tmp_path, text))
+    assert_raises(ek.ParseError, message, ek.io.read_table, written(tmp_path, text))

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import expectedkernels as ek
+from assertions import assert_raises
 from factor_graphs import factor_graphs
 
 
@@ -137,5 +138,4 @@ def test_evidence_round_trip(scratch, evidence):
     ],
 )
 def test_broken_evidence(write, lines, message):
-    with pytest.raises(ek.ParseError, match=message):
-        ek.read_uai_evidence(write("a.uai.evid", lines))
+    assert_raises(ek.ParseError, message, ek.read_uai_evidence, write("a.uai.evid", lines))

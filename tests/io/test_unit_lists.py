@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given, strategies as st
 
 import expectedkernels as ek
+from assertions import assert_raises
 from expectedkernels import Circuit, CircuitError, ParseError, Vtree
 from oracles import Inner, Real, Table
 
@@ -154,8 +155,7 @@ def test_circuits_without_a_vtree_or_with_another_one(write):
     first = ["P 6 0 2 0 2", "P 7 0 2 1 3", "S 8 0 2 6 -1 7 -2", "P 9 0 2 8 4"]
     second = ["P 10 0 2 2 4", "P 11 0 2 3 5", "S 12 0 2 10 -1 11 -2", "P 13 0 2 0 12"]
     path = write("a.jpc", ["jpc 15", *inputs, *first, *second, "S 14 0 2 9 -1 13 -2"])
-    with pytest.raises(ek.PropertyError, match="not structured-decomposable"):
-        ek.read_jpc(path)
+    assert_raises(ek.PropertyError, "not structured-decomposable", ek.read_jpc, path)
     root = ek.read_jpc(path, as_units=True)
     assert (type(root), root.scope) == (ek.Sum, {0, 1, 2})
     assert all(isinstance(unit, ek.Product) for unit in root.inputs)
@@ -168,8 +168,7 @@ def test_circuits_without_a_vtree_or_with_another_one(write):
 
 def test_smoothing(write, values):
     lines = ["jpc 4", "L 0 0 1", "L 1 0 2", "P 2 0 2 0 1", "S 3 0 2 2 0.0 0 0.0"]
-    with pytest.raises(ek.PropertyError, match="not smooth"):
-        ek.read_jpc(write("a.jpc", lines))
+    assert_raises(ek.PropertyError, "not smooth", ek.read_jpc, write("a.jpc", lines))
     circuit = ek.read_jpc(write("a.jpc", lines), smooth=True)
     np.testing.assert_array_equal(values(circuit), [0, 0, 1, 2])
 
@@ -405,8 +404,7 @@ def _weighted(weight, *table):
 )
 def test_circuits_that_cannot_be_written(tmp_path, circuit, suffixes, message):
     for suffix in suffixes:
-        with pytest.raises(CircuitError, match=message):
-            WRITERS[suffix](circuit, tmp_path / "a")
+        assert_raises(CircuitError, message, WRITERS[suffix], circuit, tmp_path / "a")
         assert not (tmp_path / "a").exists()
 
 

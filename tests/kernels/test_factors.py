@@ -30,26 +30,6 @@ def test_products_add_rates_and_multiply_tables():
         Factor(table=table) * Factor(table=np.eye(3))
 
 
-def test_states():
-    table = np.array([[1.0, -2.0], [0.0, 3.0]])
-    states = InputComponents(2)
-    logs, signs, _ = Factor(absolute=0.5, table=table).logs(states, states, 0)
-    assert_logs_close(logs, np.array([[0.0, np.log(2) - 0.5], [-inf, np.log(3)]]))
-    np.testing.assert_array_equal(signs, [[1, -1], [0, 1]])
-    logs, signs, _ = Factor(unequal=inf).logs(InputComponents(3), InputComponents(3), 0)
-    assert_logs_close(logs, np.where(np.eye(3) > 0, 0.0, -inf))
-    assert signs is None
-
-
-def test_points_of_a_real_variable():
-    factor = Factor(square=0.3, absolute=0.5, unequal=0.7)
-    x, y = np.array([0.0, 1.0, -3.0]), np.array([1.0, 1e5])
-    left, right = (InputComponents(None, z, np.zeros_like(z)) for z in (x, y))
-    logs, *_ = factor.logs(left, right, 0)
-    assert_logs_close(logs, factor.log_at(x[:, None] - y))
-    assert left.n == 3
-
-
 def test_remote_differences_have_no_warnings():
     difference = np.array([1e150, 1e308])
     assert_logs_close(Factor(absolute=1e-10).log_at(difference), -1e-10 * difference)

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
-from scipy.integrate import dblquad, quad
 
 import expectedkernels as ek
 from circuit_oracles import rare
@@ -21,13 +19,6 @@ from expectedkernels.kernels.gram import (
 from oracles import distribution, worlds
 
 
-def mean_over(f, low, high):
-    if low == high:
-        return f(low)
-    kinks = np.linspace(low, high, 9)[1:-1]
-    return quad(f, low, high, points=kinks, epsabs=1e-14, limit=400)[0] / (high - low)
-
-
 def intervals(low, high):
     low, high = np.array(low, dtype=float), np.array(high, dtype=float)
     return InputComponents(None, 0.5 * (low + high), np.zeros_like(low), 0.5 * (high - low))
@@ -41,49 +32,6 @@ def at(*values):
     return InputComponents(None, np.array(values, dtype=float), np.zeros(len(values)))
 
 
-ends = st.tuples(st.floats(-3, 3), st.floats(0, 5) | st.just(0.0) | st.floats(1e-9, 1e-3)).map(
-    lambda x: (x[0], x[0] + x[1])
-)
-rates = st.floats(1e-4, 1e3)
-
-
-@given(rates, ends, st.floats(-4, 4))
-def test_sections_are_means_over_intervals(rate, ends, centre):
-    expected = mean_over(lambda x: np.exp(-rate * (x - centre) ** 2), *ends)
-    got = on_atoms(np.array([rate]), interval(*ends), at(centre))
-    np.testing.assert_allclose(got, [[expected]], rtol=1e-9, atol=1e-13)
-
-
-@given(st.floats(1e-3, 20), ends, ends)
-def test_pairs_of_intervals(rate, a, b):
-    def inner(y):
-        return mean_over(lambda x: np.exp(-rate * (x - y) ** 2), *a)
-
-    got = on_atoms(np.array([rate]), interval(*a), interval(*b))
-    np.testing.assert_allclose(got, [[mean_over(inner, *b)]], rtol=1e-8, atol=1e-11)
-    back = on_atoms(np.array([rate]), interval(*b), interval(*a))
-    np.testing.assert_allclose(got, back.T, rtol=1e-10, atol=1e-14)
-
-
-@pytest.mark.parametrize("rate", [0.01, 1.0, 3e4])
-@pytest.mark.parametrize("landmarks", ["points", "intervals"])
-def test_triples(rate, landmarks):
-    low, high = np.array([0.0, 1.0, 0.5]), np.array([1.0, 1.0, 0.75])
-    u, ends = intervals(low, high), np.array([0.2, 0.9])
-    a = at(*ends) if landmarks == "points" else intervals(ends, ends + 0.4)
-    got = on_atoms(np.array([rate]), u, a, a)
-    for i in range(3):
-        for j in range(2):
-            for k in range(2):
-
-                def f(x, j=j, k=k):
-                    values = on_atoms(np.array([rate]), at(x), a)[0]
-                    return values[j] * values[k]
-
-                expected = mean_over(f, low[i], high[i])
-                np.testing.assert_allclose(got[i, j, k], expected, rtol=1e-8, atol=1e-10)
-
-
 def test_columns_multiply():
     a, b = (
         InputComponents(None, x, np.zeros_like(x))
@@ -92,31 +40,6 @@ def test_columns_multiply():
     rates = np.array([0.3, 0.7])
     np.testing.assert_allclose(on_atoms(rates, a, b)[:, 0], np.exp([-0.3, -0.3 - 0.7 * 4]))
     np.testing.assert_allclose(on_atoms(rates, a, b, b)[:, 0, 0], np.exp([-0.6, -0.6 - 1.4 * 4]))
-
-
-def test_normals_and_zero_rates():
-    rate = 0.8
-    u, a = (
-        InputComponents(None, np.array([m]), np.array([v])) for m, v in ((0.3, 0.5), (1.0, 0.7))
-    )
-
-    def density(x, d):
-        return np.exp(-((x - d.mean[0]) ** 2) / (2 * d.variance[0])) / np.sqrt(
-            2 * np.pi * d.variance[0]
-        )
-
-    def k(x, y):
-        return np.exp(-rate * (x - y) ** 2)
-
-    both = dblquad(lambda y, x: density(x, u) * density(y, a) * k(x, y), -9, 9, -9, 9)[0]
-    np.testing.assert_allclose(on_atoms(np.array([rate]), u, a), [[both]], rtol=1e-7)
-    three = dblquad(lambda y, x: density(x, u) * density(y, a) * k(x, y) * k(x, -0.4), -9, 9, -9, 9)
-    np.testing.assert_allclose(
-        on_atoms(np.array([rate]), u, a, at(-0.4)), [[[three[0]]]], rtol=1e-7
-    )
-    pieces = interval(0.0, 1.0)
-    np.testing.assert_array_equal(on_atoms(np.zeros(1), pieces, pieces), [[1.0]])
-    np.testing.assert_array_equal(on_atoms(np.zeros(1), pieces, pieces, pieces), [[[1.0]]])
 
 
 def test_wide_intervals():
@@ -291,15 +214,6 @@ FORMS = [
     (PRODUCT + SUM_INSIDE * PRODUCT, False),
     (PRODUCT * ek.RBF(0.3) + 0.5 * PRODUCT, True),
 ]
-
-
-@pytest.mark.parametrize("kernel", [kernel for kernel, _ in FORMS], ids=range(len(FORMS)))
-def test_expectations_of_all_forms_are_sums_over_states(kernel):
-    p = ek.random_circuit(VTREE, 2, rng=0)
-    X = np.array([[a, b] for a in (0, 1) for b in (0, 1)])
-    mass = np.exp(p.log_likelihood(X))
-    expected = mass @ kernel(X, X) @ mass
-    np.testing.assert_allclose(ek.expected_kernel(p, p, kernel), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize(("kernel", "parallel"), FORMS, ids=range(len(FORMS)))

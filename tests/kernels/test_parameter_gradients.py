@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from assertions import assert_close
+from assertions import assert_close, assert_raises
 from strategies import points, random_blocks
 
 torch = pytest.importorskip("torch")
@@ -144,8 +144,7 @@ def test_tensors_on_the_host_and_without_gradients():
 @pytest.mark.parametrize("gamma", [-1.0, 0.0, float("nan"), [0.1, -0.1]])
 def test_wrong_rates(gamma):
     given = torch.tensor(gamma, requires_grad=True)
-    with pytest.raises(ek.KernelError, match="'gamma' parameter of RBF must be a float"):
-        ek.RBF(given)
+    assert_raises(ek.KernelError, "'gamma' parameter of RBF must be a float", ek.RBF, given)
     with pytest.raises(ek.KernelError, match="A weight of a kernel"):
         torch.tensor(-1.0, requires_grad=True) * ek.RBF(0.3)
 

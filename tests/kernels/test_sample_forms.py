@@ -9,6 +9,7 @@ import pytest
 import xarray as xr
 
 import expectedkernels as ek
+from assertions import assert_raises
 
 NAMES, CARDS = ["a", "b", "c"], [2, 3, 2]
 STATES = [["no", "yes"], ["x", "y", "z"], ["no", "yes"]]
@@ -117,8 +118,7 @@ def test_labels_and_weights_of_samples():
     given = ek.WeightedSamples(NAMED, X, weights)
     wanted = ek.kdsd(ek.Empirical(X, weights), NAMED)
     assert ek.kdsd(given, NAMED) == wanted != ek.kdsd(X, NAMED)
-    with pytest.raises(ek.DataError, match="samples that count alike"):
-        ek.kdsd_test(given, NAMED)
+    assert_raises(ek.DataError, "samples that count alike", ek.kdsd_test, given, NAMED)
     assert ek.kdsd_test(given.uniform(), NAMED, rng=0) is not None
     np.testing.assert_array_equal(ek.bbis(NAMED, given).weights, ek.bbis(NAMED, X).weights)
 
@@ -148,22 +148,17 @@ KERNELS = [
 
 @pytest.mark.parametrize("call", [*OF_SAMPLES, *KERNELS])
 def test_mistakes_that_all_functions_see(call):
-    with pytest.raises(ek.DataError, match=r"X\.reshape\(-1, 1\).*X\.reshape\(1, -1\)"):
-        call([0, 1, 1])
-    with pytest.raises(ek.DataError, match=r"shape \(samples, 3\).*Got shape \(2, 2\)"):
-        call([[0, 1], [1, 1]])
-    with pytest.raises(ek.DataError, match=r"integers in 0\.\.2"):
-        call([[0, 3, 0], [0, 1, 1]])
+    assert_raises(ek.DataError, r"X\.reshape\(-1, 1\).*X\.reshape\(1, -1\)", call, [0, 1, 1])
+    assert_raises(ek.DataError, r"shape \(samples, 3\).*Got shape \(2, 2\)", call, [[0, 1], [1, 1]])
+    assert_raises(ek.DataError, r"integers in 0\.\.2", call, [[0, 3, 0], [0, 1, 1]])
     with pytest.raises(ek.DataError, match=r"Got a Delta|A kernel is in the place of the samples"):
         call(ek.Delta())
 
 
 @pytest.mark.parametrize("call", OF_SAMPLES)
 def test_states_counted_from_one(call):
-    with pytest.raises(ek.DataError, match=r"counted from 0; if yours are counted from 1,"):
-        call(X + 1)
-    with pytest.raises(ek.DataError, match=r"Got \d\.0 in row 0\.$"):
-        call(X + 3)
+    assert_raises(ek.DataError, r"counted from 0; if yours are counted from 1,", call, X + 1)
+    assert_raises(ek.DataError, r"Got \d\.0 in row 0\.$", call, X + 3)
     call(X)
 
 
@@ -181,10 +176,8 @@ def test_columns_that_do_not_fit():
     with pytest.raises(ek.DataError, match="distinct column names"):
         rows_of(NAMED, pd.DataFrame([[0, 0, 0, 0]], columns=["a", "b", "c", "a"]))
     square = xr.DataArray(np.zeros((2, 5, 2, 2)), dims=["chain", "draw", "row", "column"])
-    with pytest.raises(ek.DataError, match=r"\.stack\(variable=\['row', 'column'\]\)"):
-        rows_of(NAMED, square)
-    with pytest.raises(ek.DataError, match=r"\.expand_dims\('variable'\)"):
-        rows_of(NAMED, dataset()["a"])
+    assert_raises(ek.DataError, r"\.stack\(variable=\['row', 'column'\]\)", rows_of, NAMED, square)
+    assert_raises(ek.DataError, r"\.expand_dims\('variable'\)", rows_of, NAMED, dataset()["a"])
     with pytest.raises(ek.DataError, match=r"'grid' has \['chain'"):
         rows_of(NAMED, xr.Dataset({"a": dataset()["a"], "grid": square}))
     single = ek.FactorGraph([2], [], names=["a"])
@@ -211,8 +204,7 @@ def test_columns_that_do_not_fit():
     ],
 )
 def test_swapped_arguments(call, message):
-    with pytest.raises(ek.DataError, match=message):
-        call()
+    assert_raises(ek.DataError, message, call)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 from scipy import sparse
 
 import expectedkernels as ek
-from assertions import assert_close
+from assertions import assert_close, assert_raises
 from circuit_oracles import drawn_deterministic, drawn_distribution, sparsified
 from expectedkernels import em, random_circuit
 from expectedkernels.circuits import operands
@@ -296,8 +296,7 @@ def test_no_iterations_or_a_tolerance():
 )
 def test_bad_arguments_are_refused(options, message):
     arguments = {"circuit": ek.factorized([[1.0, 0.0], [0.5, 0.5]]), "X": [[0, 0], [0, 1]]}
-    with pytest.raises(ek.CircuitError, match=message):
-        em(**(arguments | options), progress=False)
+    assert_raises(ek.CircuitError, message, em, **arguments | options, progress=False)
 
 
 @pytest.mark.parametrize("options", [{}, {"batch_size": 20, "rng": 0}])

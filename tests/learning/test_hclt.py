@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from assertions import assert_close
+from assertions import assert_close, assert_raises
 from circuit_oracles import joint
 
 
@@ -71,8 +71,7 @@ def test_vtrees_join_hidden_variables_with_their_children(path, expected):
 def test_what_is_wrong_is_said():
     X = mixed_rows(5)
     message = r"'batch_size' parameter .* an int in the range \[1, inf\), 'auto' or None. Got 'all'"
-    with pytest.raises(ek.CircuitError, match=message):
-        learned(X, 2, batch_size="all")
+    assert_raises(ek.CircuitError, message, learned, X, 2, batch_size="all")
     with pytest.raises(ek.DataError, match="learn_hclt needs at least one row of data"):
         learned(X[:0], 2, cardinalities=4)
 
@@ -116,8 +115,7 @@ def test_data_frames_go_on_by_names():
     )
     with pytest.raises(ek.DataError, match="X_valid must have at least one row"):
         learned(table, 2, start=p, X_valid=table[:0])
-    with pytest.raises(ek.DataError, match="wind"):
-        learned(table.rename(columns={"sky": "wind"}), 2, start=p)
+    assert_raises(ek.DataError, "wind", learned, table.rename(columns={"sky": "wind"}), 2, start=p)
 
 
 def test_the_best_of_several_starts_is_kept():

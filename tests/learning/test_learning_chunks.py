@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import expectedkernels as ek
-from assertions import assert_same_circuit
+from assertions import assert_raises, assert_same_circuit
 from learning_searches import assert_alike, pieces, table
 
 X, GAPS = table(240), table(240, missing=0.1)
@@ -128,8 +128,7 @@ def test_weights_that_are_none(weights, message):
         lambda **options: ek.em(start, lambda: pieces(data), **options, **QUIET),
         lambda **options: ek.em(start, lambda: pieces(data), batch_size=9, **options, **QUIET),
     ):
-        with pytest.raises(ek.DataError, match=message):
-            learn(sample_weight=weights)
+        assert_raises(ek.DataError, message, learn, sample_weight=weights)
     with pytest.raises(ek.DataError, match="arrays have no names of columns"):
         ek.learn_chow_liu(lambda: pieces(GAPS), sample_weight="w")
 
@@ -144,10 +143,8 @@ def test_weights_that_are_none(weights, message):
 )
 def test_chunks_that_come_once_or_never(learn):
     once = iter([np.zeros((5, 1))])
-    with pytest.raises(ek.DataError, match="a new iterable every time"):
-        learn(lambda: once)
-    with pytest.raises(ek.DataError, match=r"at least one (row|chunk)"):
-        learn(lambda: [])
+    assert_raises(ek.DataError, "a new iterable every time", learn, lambda: once)
+    assert_raises(ek.DataError, r"at least one (row|chunk)", learn, lambda: [])
 
 
 def test_weights_and_batches_of_dask_collections():
@@ -259,8 +256,7 @@ def test_errors_name_the_chunk(parquet):
     message = (
         r"In the rows of .*rows.parquet from row 70 on: .* Got 0.5 in row 10, column 1 \('b'\)"
     )
-    with pytest.raises(ek.DataError, match=message):
-        ek.learn_chow_liu(path)
+    assert_raises(ek.DataError, message, ek.learn_chow_liu, path)
     start = ek.factorized([[1.0, 0.0]] * 4)
     with pytest.raises(ek.DataError, match="In chunk 0: Row 1 of the data has probability zero"):
         ek.em(start, lambda: [np.eye(4)[[3, 0]] * 0 + [[0] * 4, [1] * 4]], 1, progress=False)
@@ -288,8 +284,7 @@ def test_errors_name_the_chunk(parquet):
     ],
 )
 def test_what_cannot_be_learned_from(chunks, options, message):
-    with pytest.raises(ek.DataError, match=message):
-        ek.learn_chow_liu(chunks, **options)
+    assert_raises(ek.DataError, message, ek.learn_chow_liu, chunks, **options)
 
 
 def test_smallest_variances_of_chunks_are_those_of_all_rows():

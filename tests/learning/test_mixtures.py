@@ -5,7 +5,7 @@ import pytest
 from scipy.special import logsumexp
 
 import expectedkernels as ek
-from assertions import assert_close
+from assertions import assert_close, assert_raises
 from expectedkernels import em, learn_mixture, learn_strudel
 from expectedkernels.learning import strudel as module
 
@@ -172,8 +172,7 @@ def test_bad_arguments_are_refused(options, message):
         "n_components": 2,
         "structure": ek.factorized([[1, 1], [1, 1]], normalized=False),
     }
-    with pytest.raises(ek.CircuitError, match=message):
-        learn_mixture(**(arguments | options), progress=False)
+    assert_raises(ek.CircuitError, message, learn_mixture, **arguments | options, progress=False)
 
 
 def test_components_without_pseudocount_do_not_disturb_each_other():

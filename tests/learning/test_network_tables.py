@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from scipy.special import xlogy
 
 import expectedkernels as ek
+from assertions import assert_raises
 from factor_graphs import factor_graphs, grid_scopes
 from network_oracles import enumerated_counts, evidence_like, joint, random_network
 from networks import bif_of_pgmpy
@@ -299,11 +300,9 @@ def test_networks_of_other_libraries_are_taken(gum):
 )
 def test_wrong_arguments_are_refused(options, error, match):
     given = {"network": ek.asia(), "X": np.full((1, 8), np.nan), "progress": False}
-    with pytest.raises(error, match=match):
-        ek.learn_tables(**(given | options))
+    assert_raises(error, match, ek.learn_tables, **given | options)
     grid = ek.FactorGraph([2, 2], [((0, 1), np.ones((2, 2)))])
-    with pytest.raises(ek.CircuitError, match="'fixed' parameter names 0"):
-        learn(grid, [[0, 1]], fixed=[0])
+    assert_raises(ek.CircuitError, "'fixed' parameter names 0", learn, grid, [[0, 1]], fixed=[0])
 
 
 def test_factor_graphs_without_a_distribution_are_refused():

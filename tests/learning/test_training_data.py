@@ -12,7 +12,7 @@ from scipy import sparse
 
 import expectedkernels as ek
 import learning_oracles
-from assertions import assert_close
+from assertions import assert_close, assert_raises
 from expectedkernels import learn_chow_liu, learn_strudel
 from expectedkernels.arrays import canonical_order
 from expectedkernels.data.schema import Schema
@@ -170,8 +170,7 @@ def test_missing_values_are_marked(missing):
     ],
 )
 def test_matrices_that_are_not_states_are_refused(learn, X, message):
-    with pytest.raises(ek.DataError, match=message):
-        learn(X)
+    assert_raises(ek.DataError, message, learn, X)
 
 
 @pytest.mark.parametrize(
@@ -210,8 +209,7 @@ def test_matrices_that_are_not_states_are_refused(learn, X, message):
     ],
 )
 def test_data_and_options_that_do_not_fit_are_refused(learn, X, options, message):
-    with pytest.raises(ek.CircuitError, match=message):
-        learn(X, **options)
+    assert_raises(ek.CircuitError, message, learn, X, **options)
 
 
 @pytest.mark.parametrize(
@@ -225,8 +223,7 @@ def test_data_and_options_that_do_not_fit_are_refused(learn, X, options, message
 )
 @pytest.mark.parametrize("learn", [learn_chow_liu, learn_strudel])
 def test_weights_that_do_not_fit_are_refused(learn, weights, message):
-    with pytest.raises(ek.DataError, match=message):
-        learn([[0, 1], [1, 1]], sample_weight=weights)
+    assert_raises(ek.DataError, message, learn, [[0, 1], [1, 1]], sample_weight=weights)
 
 
 RNG = np.random.default_rng(0)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import expectedkernels as ek
+from assertions import assert_raises
 from expectedkernels import SizeError, Vtree, ising_grid
 from factor_graphs import factor_graphs, scores
 from oracles import worlds
@@ -89,8 +90,7 @@ def test_units_that_do_not_fit():
     with pytest.raises(SizeError, match=r"To write out the units of this circuit needs about"):
         circuit.sample(3)
     assert repr(circuit) == "<Circuit of 25 variables: too large to be written out>"
-    with pytest.raises(SizeError, match="Compiling this model needs about"):
-        grid.compile(max_bytes=needed - 1)
+    assert_raises(SizeError, "Compiling this model needs about", grid.compile, max_bytes=needed - 1)
 
 
 def exact_logs(model, rows):

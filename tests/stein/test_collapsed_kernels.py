@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import expectedkernels as ek
-from assertions import assert_close
+from assertions import assert_close, assert_raises
 from expectedkernels import CollapsedSteinKernel, SteinKernel
 from factor_graphs import factor_graphs
 from oracles import distribution, worlds
@@ -177,15 +177,11 @@ def test_values_outside_the_domain(value):
 
 
 def test_mistakes_in_rows():
-    with pytest.raises(ek.DataError, match="set of numbers or names, or a mask of booleans"):
-        read(X, 1.5)
+    assert_raises(ek.DataError, "set of numbers or names, or a mask of booleans", read, X, 1.5)
     with pytest.raises(ek.DataError, match=r"mask of booleans of shape \(4, 3\)"):
         read(X, [[True, False], [True]])
     with pytest.raises(ek.DataError, match=r"shape \(4, 3\) or \(3,\). Got array"):
         read(X, np.ones((4, 3), dtype=int))
-    with pytest.raises(ek.DataError, match="Got NaN in row 0, column 2"):
-        read([[0, 1, np.nan]], [1])
-    with pytest.raises(ek.DataError, match="with at least one sample"):
-        read(X[:0])
-    with pytest.raises(ek.CircuitError, match="'z'"):
-        read(X, ["z"], TARGET.compile()[0])
+    assert_raises(ek.DataError, "Got NaN in row 0, column 2", read, [[0, 1, np.nan]], [1])
+    assert_raises(ek.DataError, "with at least one sample", read, X[:0])
+    assert_raises(ek.CircuitError, "'z'", read, X, ["z"], TARGET.compile()[0])

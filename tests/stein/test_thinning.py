@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
+from assertions import assert_raises
 from oracles import distribution, worlds
 from stein_oracles import gibbs_gram, greedy, stein_gram
 
@@ -77,8 +78,7 @@ def test_many_samples_need_little_memory():
 )
 def test_mistakes_are_told(options, error, match):
     arguments = {"target": model(), "samples": [[0, 0, 0]], "m": 2, **options}
-    with pytest.raises(error, match=match):
-        ek.stein_thin(**arguments)
+    assert_raises(error, match, ek.stein_thin, **arguments)
 
 
 def test_functions_cannot_be_collapsed_and_zeros_are_told():
@@ -93,8 +93,7 @@ def test_functions_cannot_be_collapsed_and_zeros_are_told():
         ek.stein_thin(asia, X, 2)
     assert len(ek.stein_thin(asia, X, 2, collapsed=["either"])) == 2
     X[0, asia.names.index("either")] = 1 - X[0, asia.names.index("either")]
-    with pytest.raises(ek.DataError, match="The target is zero at row"):
-        ek.stein_thin(asia, X, 2)
+    assert_raises(ek.DataError, "The target is zero at row", ek.stein_thin, asia, X, 2)
 
 
 def test_resampled_rows_follow_their_weights():
@@ -111,8 +110,7 @@ def test_resampled_rows_follow_their_weights():
     assert samples.resample(rng=0).n == 3
     with pytest.raises(ek.DataError, match=r"weights here are negative. Use thin\(m\)"):
         ek.WeightedSamples(coin, rows, [0.5, 0.7, -0.2]).resample()
-    with pytest.raises(ek.DataError, match="'n' parameter of resample"):
-        samples.resample(0)
+    assert_raises(ek.DataError, "'n' parameter of resample", samples.resample, 0)
 
 
 def test_resampling_takes_no_row_without_weight():

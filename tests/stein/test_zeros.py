@@ -7,6 +7,7 @@ import pytest
 
 import expectedkernels as ek
 import networks
+from assertions import assert_raises
 
 ASIA = ek.asia()
 SAMPLES = ASIA.compile()[0].sample(300, rng=0)
@@ -98,8 +99,7 @@ def test_too_large_a_model_is_not_collapsed(monkeypatch):
 @pytest.mark.parametrize("call", [ek.bbis, ek.collapsed_bbis])
 def test_the_advice_of_weights_is_accepted(call, option):
     ((name, value),) = option.items()
-    with pytest.raises(ek.PropertyError, match=f"{name}='{value}'"):
-        call(ASIA, SAMPLES, zeros="raise")
+    assert_raises(ek.PropertyError, f"{name}='{value}'", call, ASIA, SAMPLES, zeros="raise")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # parts of the support that are not compared
         assert call(ASIA, SAMPLES, **option).n == 300
@@ -121,8 +121,7 @@ CALLS = {
 @pytest.mark.parametrize("call", CALLS)
 def test_the_advice_of_discrepancies_is_accepted(call, option):
     ((name, value),) = option.items()
-    with pytest.raises(ek.PropertyError, match=f"{name}='{value}'"):
-        CALLS[call]()
+    assert_raises(ek.PropertyError, f"{name}='{value}'", CALLS[call])
     CALLS[call](**option)
 
 
@@ -143,8 +142,7 @@ def test_names_of_collapsed_variables_are_listed():
         lambda: ek.collapsed_gibbs(ASIA, 3, ["eithr"]),
         lambda: ek.bbis(ASIA, SAMPLES).expect(lambda X: X[:, 0], scope="eithr"),
     ):
-        with pytest.raises(ek.EvidenceError, match=r"'either', 'xray'.*Did you mean 'either'"):
-            call()
+        assert_raises(ek.EvidenceError, r"'either', 'xray'.*Did you mean 'either'", call)
 
 
 N = 60
@@ -325,8 +323,7 @@ WITH_ROWS = {
 @pytest.mark.parametrize("name", WITH_ROWS)
 @pytest.mark.filterwarnings("ignore:Gibbs updates may not tell")
 def test_errors_name_the_row_of_the_table_that_was_given(name):
-    with pytest.raises(ek.CircuitError, match=r"row 6\b"):
-        WITH_ROWS[name]()
+    assert_raises(ek.CircuitError, r"row 6\b", WITH_ROWS[name])
 
 
 @pytest.mark.parametrize("weights", [None, "default", np.r_[0.0, np.ones(39)]])

@@ -2,6 +2,7 @@
 
 import pytest
 
+from assertions import assert_raises
 from benchmarks.__main__ import main as benchmark
 from expectedkernels import ParseError
 from studies.__main__ import main
@@ -59,8 +60,7 @@ def test_a_file_of_other_columns_is_not_touched(tmp_path):
         ("trial,error\n1,2.0\n1\n", "line 3: expected the columns"),
     ):
         (tmp_path / "results.csv").write_text(text)
-        with pytest.raises(ParseError, match=message):
-            Results(tmp_path, *columns, {})
+        assert_raises(ParseError, message, Results, tmp_path, *columns, {})
         assert (tmp_path / "results.csv").read_text() == text
 
 

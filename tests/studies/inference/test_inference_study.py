@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import expectedkernels as ek
+from assertions import assert_raises
 from expectedkernels import DataError, collapsed_bbis, simplex_weights
 from studies.__main__ import main
 from studies.base import Results, fill as fill_page
@@ -230,8 +231,7 @@ def test_two_processes_find_the_same(grid_file, tmp_path):
 def test_options_that_make_no_sense_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"must be in the range \(0, 1\]\. Got 25"):
         study.run(tmp_path, shares=[25])
-    with pytest.raises(DataError, match="There is no option rulez"):
-        study.run(tmp_path, rulez=["raw"])
+    assert_raises(DataError, "There is no option rulez", study.run, tmp_path, rulez=["raw"])
     assert not list(tmp_path.iterdir())
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import sklearn.datasets
 
+from assertions import assert_raises
 from expectedkernels import DataError
 from studies.__main__ import main
 from studies.base import fill
@@ -441,16 +442,14 @@ def test_categories_outside_of_training_are_all_zeros():
 
 def test_the_folder_comes_from_the_argument_or_the_environment(tmp_path, monkeypatch):
     monkeypatch.delenv("EXPECTEDKERNELS_DATA", raising=False)
-    with pytest.raises(DataError, match="--data-dir, or set the environment variable"):
-        data_folder()
+    assert_raises(DataError, "--data-dir, or set the environment variable", data_folder)
     monkeypatch.setenv("EXPECTEDKERNELS_DATA", str(tmp_path))
     assert data_folder() == tmp_path
     (tmp_path / "regression").mkdir()
     assert data_folder() == tmp_path / "regression"
     assert data_folder(tmp_path / "other") == tmp_path / "other"
     (tmp_path / "file").touch()
-    with pytest.raises(DataError, match=r"must be a folder\. .*file is a file"):
-        data_folder(tmp_path / "file")
+    assert_raises(DataError, r"must be a folder\. .*file is a file", data_folder, tmp_path / "file")
 
 
 def test_a_missing_file_that_is_not_on_openml_says_where_it_is(tmp_path):
@@ -465,8 +464,7 @@ def test_a_file_that_cannot_be_fetched_says_why_and_where_it_is(tmp_path, monkey
 
     monkeypatch.setattr(sklearn.datasets, "fetch_openml", offline)
     message = r"could not be fetched from OpenML \(data set 183\): OSError: no route.*UCI"
-    with pytest.raises(DataError, match=message):
-        load("abalone", tmp_path)
+    assert_raises(DataError, message, load, "abalone", tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -502,8 +500,7 @@ def test_what_openml_sends_is_written_as_a_raw_file(tmp_path, monkeypatch):
 )
 def test_a_file_that_is_no_such_table_is_refused(tmp_path, text, message):
     (tmp_path / "insurance.csv").write_text(text)
-    with pytest.raises(DataError, match=message):
-        load("insurance", tmp_path)
+    assert_raises(DataError, message, load, "insurance", tmp_path)
 
 
 def test_text_among_numbers_is_refused():
