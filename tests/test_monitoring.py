@@ -184,20 +184,14 @@ def compared(*windows, **options):
         (compared(X, X[:1]), r"at least two rows. Window 2 has 1"),
         (compared(X, X[0]), r"Window 2 has shape \(5,\)"),
         (compared(X * np.nan, X * np.nan), r"Column '0' has no value in any row"),
-        (
-            compared(np.arange(40.0)[:, None], np.full((5, 1), np.inf)),
-            r"Column '0' has infinite values",
-        ),
-        (
-            compared(np.array([[f"id {i}"] for i in range(101)]), np.array([["a"]] * 2)),
-            r"Column '0' has 102 different labels.*leave it out",
-        ),
-        (
-            compared(pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"b": [1, 2]})),
-            r"Window 2 lacks columns that the model has: 'a'",
-        ),
+        (compared(np.arange(40.0)[:, None], np.full((5, 1), np.inf)),
+         r"Column '0' has infinite values"),
+        (compared(np.array([[f"id {i}"] for i in range(101)]), np.array([["a"]] * 2)),
+         r"Column '0' has 102 different labels.*leave it out"),
+        (compared(pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"b": [1, 2]})),
+         r"Window 2 lacks columns that the model has: 'a'"),
     ],
-)
+)  # fmt: skip
 def test_what_does_not_fit_is_refused(call, message):
     assert_raises((ek.DataError, ek.KernelError), message, call)
 

@@ -208,33 +208,17 @@ ONE = x(0)
             r"not smooth: sum unit #4 over variables \{0, 1\} has an input over \{0, 1\} and one "
             r"over \{0\}. Pass smooth=True",
         ),
-        (
-            mix(ek.Product([x(0), ek.Gaussian(1, 0.0, 1.0)]), x(0, 1)),
-            {"smooth": True},
-            ek.PropertyError,
-            r"variable 1 is real.* sum unit #4 over .* one over \{0\}",
-        ),
-        (
-            ek.Product([ek.Product([x(0), x(1)]), x(0)]),
-            {},
-            ek.PropertyError,
-            r"not decomposable: product unit #4 .* \{0\}",
-        ),
+        (mix(ek.Product([x(0), ek.Gaussian(1, 0.0, 1.0)]), x(0, 1)), {"smooth": True},
+         ek.PropertyError, r"variable 1 is real.* sum unit #4 over .* one over \{0\}"),
+        (ek.Product([ek.Product([x(0), x(1)]), x(0)]), {}, ek.PropertyError,
+         r"not decomposable: product unit #4 .* \{0\}"),
         (ek.Product([ONE, ONE]), {}, ek.PropertyError, "not decomposable: product unit #1"),
         (ek.Product([x(1), x(3)]), {}, ek.CircuitError, r"no input units for \{0, 2\}"),
-        (
-            mix(x(0), ek.Categorical(0, [1, 1, 1])),
-            {},
-            ek.CircuitError,
-            "0 must have the same domain",
-        ),
+        (mix(x(0), ek.Categorical(0, [1, 1, 1])), {}, ek.CircuitError,
+         "0 must have the same domain"),
         ([x(0)], {}, ek.CircuitError, r"root of a unit graph must be a Sum.* Got list"),
-        (
-            ek.Product([x(0), x(1)]),
-            {"vtree": ek.Vtree.balanced(3)},
-            ek.CompatibilityError,
-            r"variables of the circuit, \{0, 1\}. .*\{0, 1, 2\}",
-        ),
+        (ek.Product([x(0), x(1)]), {"vtree": ek.Vtree.balanced(3)}, ek.CompatibilityError,
+         r"variables of the circuit, \{0, 1\}. .*\{0, 1, 2\}"),
         (
             ek.Product([pair(0, 1), x(2)]),
             {"vtree": ek.Vtree.right_linear(3)},
@@ -242,14 +226,11 @@ ONE = x(0)
             r"product unit #8 over variables \{0, 1, 2\} splits into \{0, 1\} \| \{2\}, but the "
             r"vtree splits \{0, 1, 2\} into \{0\} \| \{1, 2\}, and so would cut sum unit #6 over",
         ),
-        (
-            mix(ek.Product([pair(1, 2), x(3)]), ek.Product([x(v) for v in range(4)])),
-            {"vtree": ek.Vtree.from_nested(((0, 1), (2, 3))), "smooth": True},
-            ek.CompatibilityError,
-            "would cut sum unit",
-        ),
+        (mix(ek.Product([pair(1, 2), x(3)]), ek.Product([x(v) for v in range(4)])),
+         {"vtree": ek.Vtree.from_nested(((0, 1), (2, 3))), "smooth": True}, ek.CompatibilityError,
+         "would cut sum unit"),
     ],
-)
+)  # fmt: skip
 def test_errors(root, options, error, message):
     assert_raises(error, message, ek.Circuit.from_units, root, **options)
 

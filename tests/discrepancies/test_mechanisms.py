@@ -106,40 +106,25 @@ def test_outcomes_with_numbers_for_labels_count_these():
             r"'xray' comes after 'lung', so knowing it is no property of those treated. Ask "
             r"network.do\({'lung': ...}\).marginals\(evidence\) for what is seen after the action",
         ),
-        (
-            {"of": "yes"},
-            ek.CircuitError,
-            "'of' parameter of effect must be two states of variable 3",
-        ),
+        ({"of": "yes"}, ek.CircuitError,
+         "'of' parameter of effect must be two states of variable 3"),
         ({"of": ("no", "maybe")}, ek.EvidenceError, "A state of variable 3"),
         ({"of": (["no"], "yes")}, ek.EvidenceError, "A state of variable 3"),
         ({"values": ["a", "b"]}, ek.DataError, "'values' must be an array of numbers"),
         ({"values": [[1], [1, 2]]}, ek.DataError, "'values' must be an array of numbers"),
-        (
-            {"outcome": ["dysp", "xray"], "values": 3},
-            ek.DataError,
-            "'values' parameter of effect must be one array per outcome",
-        ),
-        (
-            {"values": [1.0]},
-            ek.DataError,
-            "'values' must be 2 finite numbers, one per state of var",
-        ),
-        (
-            {"network": ek.asia().circuit()},
-            ek.CircuitError,
-            "'network' parameter of effect must be",
-        ),
+        ({"outcome": ["dysp", "xray"], "values": 3}, ek.DataError,
+         "'values' parameter of effect must be one array per outcome"),
+        ({"values": [1.0]}, ek.DataError,
+         "'values' must be 2 finite numbers, one per state of var"),
+        ({"network": ek.asia().circuit()}, ek.CircuitError,
+         "'network' parameter of effect must be"),
         ({"evidence": {"tub": "yes", "asia": {0: 0}}}, ek.EvidenceError, "asia"),
         ({"outcome": []}, ek.CircuitError, "'outcome' parameter of effect must be one or several"),
         ({"outcome": ["dysp", 7]}, ek.CircuitError, "variables, each once"),
-        (
-            {"outcome": ["dysp", "xray"], "values": [[0, 1]]},
-            ek.DataError,
-            "'values' parameter of effect must be one array per outcome",
-        ),
+        ({"outcome": ["dysp", "xray"], "values": [[0, 1]]}, ek.DataError,
+         "'values' parameter of effect must be one array per outcome"),
     ],
-)
+)  # fmt: skip
 def test_wrong_questions_are_refused(options, error, match):
     asked = {"network": ek.asia(), "treatment": "lung", "outcome": "dysp", "of": ("no", "yes")}
     assert_raises(error, match, ek.effect, **asked | options)

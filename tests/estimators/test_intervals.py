@@ -125,6 +125,9 @@ def test_too_few_rows_and_wrong_arguments():
     ):
         model.sample_predictions(X, -1)
     assert_raises(ek.CircuitError, "The 'rng' parameter", model.sample_predictions, X, 3, rng="a")
+    assert model.predict_quantiles(X, []).shape == (10, 0)
+    with pytest.raises(NotFittedError):
+        clone(model).predict_interval(X)
     one = ek.ExpectedKernelRidge(density="chow_liu").fit(X[:1], y[:1])
     with pytest.raises(ek.DataError, match=r"At least 2 rows are needed, .*Got 1\. Fit"):
         one.predict_interval(X)

@@ -16,6 +16,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 import expectedkernels as ek
 from assertions import assert_raises
+from expectedkernels.data.chunks import each_chunk
 from machines import MACHINES, answers, target
 
 NAN = np.nan

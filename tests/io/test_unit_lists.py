@@ -305,26 +305,14 @@ L1, L2, J2 = "L 0 0 1", "L 1 2 2", "L 1 0 2"
         ("psdd", ["psdd 1", L1, L2, "D 2 1 2 0 1 0.0"], 4, r"'D id vtree count .* \(7 words\)"),
         ("psdd", ["psdd 1", L1, L2, "D 2 1 1 0 1"], 4, r"\(6 words\)"),
         ("psdd", ["psdd 1", L1, L2, "D 2 1 0"], 4, r"\(4 words\)"),
-        (
-            "psdd",
-            ["psdd 1", L1, "L 1 0 -1", "D 2 1 1 0 1 0"],
-            4,
-            "the last unit is not decomposable",
-        ),
+        ("psdd", ["psdd 1", L1, "L 1 0 -1", "D 2 1 1 0 1 0"], 4,
+         "the last unit is not decomposable"),
         ("psdd", ["psdd 1", L1, L2], 2, "variable 1 is not below the root"),
-        (
-            "psdd",
-            ["psdd 1", L1, "L 1 2 4", "D 2 1 1 0 1 0"],
-            None,
-            r"all 4 variables, and does not on \[2, 3\]",
-        ),
+        ("psdd", ["psdd 1", L1, "L 1 2 4", "D 2 1 1 0 1 0"], None,
+         r"all 4 variables, and does not on \[2, 3\]"),
         ("psdd", ["psdd 1", L1, "L 1 0 2", "D 2 1 1 0 1 0"], 3, "the vtree id 0 does not fit"),
-        (
-            "psdd",
-            [*PSDD, "D 9 5 1 0 2 0.0", "D 10 6 2 0 6 0 9 4 0.0"],
-            11,
-            "a prime over .* not su",
-        ),
+        ("psdd", [*PSDD, "D 9 5 1 0 2 0.0", "D 10 6 2 0 6 0 9 4 0.0"], 11,
+         "a prime over .* not su"),
         ("jpc", [*JPC[:2], *JPC[3:]], 1, "the header announces 12 units, found 11"),
         ("jpc", ["jpc 1", "B 0 0 1 -1"], 2, "expected .* found 'B 0 0 1 -1'"),
         ("jpc", ["jpc 1", "I 0 0 1 -1"], 2, "values are 0 to 1048575 .* found -1"),
@@ -345,7 +333,7 @@ L1, L2, J2 = "L 0 0 1", "L 1 2 2", "L 1 0 2"
         ("spn", ["(2)", "v 0 0", "* -1", "EOF"], 3, "unit -1 has not appeared yet"),
         ("spn", ["(2 2)", "v 0 0", "EOF"], None, r"all 2 variables, and does not on \[1\]"),
     ],
-)
+)  # fmt: skip
 def test_broken_files(write, suffix, lines, line, message):
     path = write(f"bad.{suffix}", lines)
     with pytest.raises(ParseError, match=message) as caught:

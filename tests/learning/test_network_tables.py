@@ -257,22 +257,13 @@ def test_networks_of_other_libraries_are_taken(gum):
 @pytest.mark.parametrize(
     ("options", "error", "match"),
     [
-        (
-            {"fixed": ["x"]},
-            ek.CircuitError,
-            r"'fixed' parameter names 'x', which is no variable of",
-        ),
+        ({"fixed": ["x"]}, ek.CircuitError,
+         r"'fixed' parameter names 'x', which is no variable of"),
         ({"fixed": "xrays"}, ek.CircuitError, "'fixed' parameter names 'xrays', which is no"),
-        (
-            {"start": "zeros"},
-            ek.CircuitError,
-            r"'start' parameter of learn_tables must be 'data', ",
-        ),
-        (
-            {"pseudocount": -1.0},
-            ek.CircuitError,
-            r"'pseudocount' parameter of learn_tables must be",
-        ),
+        ({"start": "zeros"}, ek.CircuitError,
+         r"'start' parameter of learn_tables must be 'data', "),
+        ({"pseudocount": -1.0}, ek.CircuitError,
+         r"'pseudocount' parameter of learn_tables must be"),
         *(
             ({"pseudocount": wrong}, ek.CircuitError, "in the shape of every table")
             for wrong in (
@@ -285,19 +276,13 @@ def test_networks_of_other_libraries_are_taken(gum):
         ({"iterations": -1}, ek.CircuitError, "'iterations' parameter of learn_tables"),
         ({"callback": 3}, ek.CircuitError, "'callback' parameter of learn_tables"),
         ({"X": np.empty((0, 8))}, ek.DataError, "learn_tables needs at least one row of data. Got"),
-        (
-            {"network": 3},
-            ek.CircuitError,
-            r"'network' parameter of learn_tables must be a FactorGr",
-        ),
-        (
-            {"max_bytes": 100},
-            ek.SizeError,
-            "An incomplete row needs about .* more than max_bytes=100",
-        ),
+        ({"network": 3}, ek.CircuitError,
+         r"'network' parameter of learn_tables must be a FactorGr"),
+        ({"max_bytes": 100}, ek.SizeError,
+         "An incomplete row needs about .* more than max_bytes=100"),
         ({"tolerance": -1.0}, ek.CircuitError, "'tolerance' parameter of learn_tables"),
     ],
-)
+)  # fmt: skip
 def test_wrong_arguments_are_refused(options, error, match):
     given = {"network": ek.asia(), "X": np.full((1, 8), np.nan), "progress": False}
     assert_raises(error, match, ek.learn_tables, **given | options)

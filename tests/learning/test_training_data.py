@@ -185,29 +185,17 @@ def test_matrices_that_are_not_states_are_refused(learn, X, message):
         (learn_strudel, [[0, 1]], {"X_valid": [[0, 1, 1]]}, "columns. Got 2 and 3 columns"),
         (learn_strudel, [[0, 1]], {"X_valid": [[0, 0.5]]}, "X_valid must hold the states"),
         (learn_strudel, [[0, 1]], {"X_valid": np.zeros((0, 2))}, "X_valid must have at least one"),
-        (
-            learn_chow_liu,
-            pd.DataFrame({"id": [f"row {i}" for i in range(101)]}),
-            {},
-            r"'id' has 101 distinct values.*max_states=100",
-        ),
-        (
-            learn_chow_liu,
-            pd.DataFrame({"x": [0.5, 1.0]}),
-            {},
-            r"Got 0.5 in row 0, column 0 \('x'\). Discretise",
-        ),
+        (learn_chow_liu, pd.DataFrame({"id": [f"row {i}" for i in range(101)]}), {},
+         r"'id' has 101 distinct values.*max_states=100"),
+        (learn_chow_liu, pd.DataFrame({"x": [0.5, 1.0]}), {},
+         r"Got 0.5 in row 0, column 0 \('x'\). Discretise"),
         (learn_chow_liu, pd.DataFrame({"x": [None, None]}), {}, r"'x'\)? .*has no values"),
-        (
-            learn_chow_liu,
-            pd.DataFrame({"x": ["a", "b"]}),
-            {"cardinalities": 3},
-            "has 2 labels, but its cardinality is given as 3",
-        ),
+        (learn_chow_liu, pd.DataFrame({"x": ["a", "b"]}), {"cardinalities": 3},
+         "has 2 labels, but its cardinality is given as 3"),
         (learn_chow_liu, pd.DataFrame({}), {}, "without columns"),
         (learn_chow_liu, pd.DataFrame({"x": ["a"]}), {"max_states": 1}, "'max_states' parameter"),
     ],
-)
+)  # fmt: skip
 def test_data_and_options_that_do_not_fit_are_refused(learn, X, options, message):
     assert_raises(ek.CircuitError, message, learn, X, **options)
 

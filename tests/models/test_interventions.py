@@ -134,25 +134,13 @@ def test_arcs_make_networks_of_the_columns():
 @pytest.mark.parametrize(
     ("arcs", "X", "error", "match"),
     [
-        (
-            [(0, 1), (1, 0)],
-            [[0, 1]],
-            ek.CircuitError,
-            "form no cycle. variable 0 is an ancestor of",
-        ),
+        ([(0, 1), (1, 0)], [[0, 1]], ek.CircuitError,
+         "form no cycle. variable 0 is an ancestor of"),
         ([(0, 5)], [[0, 1]], ek.EvidenceError, r"is an int in 0..1. Got 5"),
-        (
-            [],
-            pd.DataFrame({"a": [0.5, 1.5]}),
-            ek.DataError,
-            r"states of variable 0 \('a'\) are not kn",
-        ),
-        (
-            [],
-            [[np.nan, 1]],
-            ek.DataError,
-            "states of variable 0 are not known: its column has no val",
-        ),
+        ([], pd.DataFrame({"a": [0.5, 1.5]}), ek.DataError,
+         r"states of variable 0 \('a'\) are not kn"),
+        ([], [[np.nan, 1]], ek.DataError,
+         "states of variable 0 are not known: its column has no val"),
         ([], [0, 1], ek.EvidenceError, "must be a 2-D array"),
         ([(0, 1, 0)], [[0, 1]], ek.CircuitError, "must be pairs of a parent and its child"),
         ([(1, 1)], [[0, 1]], ek.CircuitError, r"its child, another variable. Got \(1, 1\)"),
@@ -163,14 +151,10 @@ def test_arcs_make_networks_of_the_columns():
         ([], [[0, -2]], ek.EvidenceError, r"must be integers in 0..1. Got -2"),
         ([], [[0, 1.5]], ek.EvidenceError, r"must be integers in 0..1. Got 1.5"),
         ([], [[0, 10**15]], ek.SizeError, "The tables of these arcs"),
-        (
-            [],
-            pd.DataFrame({"a": [None, None]}),
-            ek.DataError,
-            "'a' has no values, so its states are",
-        ),
+        ([], pd.DataFrame({"a": [None, None]}), ek.DataError,
+         "'a' has no values, so its states are"),
     ],
-)
+)  # fmt: skip
 def test_wrong_arcs_and_columns_are_refused(arcs, X, error, match):
     assert_raises(error, match, ek.BayesianNetwork.from_arcs, arcs, X)
 
@@ -210,4 +194,7 @@ def test_masks_that_are_causes_and_weights_are_refused():
     masked = ek.asia().with_masks({"xray": "dysp"})
     with pytest.raises(ek.DataError, match=r"Masks are of rows with missing values. Got weight"):
         masked.mask_columns([np.ones((1, 2))] * 8)
+    match = "'causes' parameter of with_masks must be a mapping"
+    assert_raises(ek.CircuitError, match, ek.asia().with_masks, ["xray"])
+    assert ek.asia().with_masks({"xray": ["dysp", 7]}).parents[8] == (7,)
     assert_raises(ek.CircuitError, "10 different labels", masked.with_masks, {"xray": "dysp"})
