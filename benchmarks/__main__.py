@@ -5,7 +5,6 @@ from __future__ import annotations
 from argparse import ArgumentParser
 
 from benchmarks import (
-    compiling,
     gpus,
     learning,
     networks,
@@ -16,8 +15,7 @@ from benchmarks import (
     streams,
 )
 
-MODULES = (learning, gpus, streams, quality, networks, compiling)
-MODULES += (sequential, rejections, peer_tests)
+MODULES = (learning, gpus, streams, quality, networks, sequential, rejections, peer_tests)
 BENCHMARKS = {f.__name__: f for module in MODULES for f in module.ALL}
 
 

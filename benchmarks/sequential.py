@@ -46,6 +46,12 @@ class Table:
         return float(np.sqrt(max(0.0, change @ K(states()) @ change)))
 
 
+def asia() -> tuple[Table, Any]:
+    """The distribution of the network, and all states."""
+    X = states()
+    return Table(np.exp(network().log_likelihood(X))), X
+
+
 def tilted(p: Table, mmd: float, seed: int = 0) -> Table:
     """p(x) exp((x - 1/2)' A (x - 1/2)) with normal entries of A, scaled to a discrepancy."""
     X, A = states() - 0.5, np.random.default_rng(seed).normal(size=(8, 8))
@@ -83,8 +89,7 @@ def hidden(X: Any, rng: Any, kind: str) -> Any:
 
 def false_alarms() -> None:
     """Streams of the model that alarm at 5 %, looked at after every row."""
-    p, X = Table(np.exp(network().log_likelihood(states()))), states()
-    circuit, lines = network().circuit(), []
+    (p, X), circuit, lines = asia(), network().circuit(), []
     for name in ("no", *list(MISSING)[:2]):
         rng, test, alarms = np.random.default_rng(0), ek.monitoring.SequentialTest(circuit, K), 0
         for _ in range(STREAMS):
@@ -99,14 +104,13 @@ def false_alarms() -> None:
 
 def incomplete_samples() -> None:
     """How often `mmd_test` rejects samples with missing values, and complete rows alone."""
-    p = Table(np.exp(network().log_likelihood(states())))
-    circuit, lines = network().circuit(), []
+    (p, every), circuit, lines = asia(), network().circuit(), []
     for kind in MISSING:
         cells = []
         for source, repeats in ((p, 300), (tilted(p, 0.1), 100)):
             rng, found = np.random.default_rng(6), []
             for _ in range(repeats):
-                X = hidden(states()[source.sample(200, rng)], rng, kind)
+                X = hidden(every[source.sample(200, rng)], rng, kind)
                 complete = X[~np.isnan(X).any(axis=1)]
                 tests = (
                     ek.mmd_test(rows, circuit, K, n_null=39, rng=rng) for rows in (X, complete)
@@ -120,7 +124,7 @@ def incomplete_samples() -> None:
 
 def fitted_models() -> None:
     """Streams of the true distribution that alarm against a tree fitted to 1000 rows of it."""
-    p, X = Table(np.exp(network().log_likelihood(states()))), states()
+    p, X = asia()
     rng, mmds, tolerances, alarms = np.random.default_rng(7), [], [], []
     for _ in range(30):
         tree = ek.learn_chow_liu(X[p.sample(1000, rng)], cardinalities=[2] * 8)
@@ -145,7 +149,7 @@ def fitted_models() -> None:
 
 def run_lengths() -> None:
     """The mean number of rows until a false alarm, beside the average run length asked for."""
-    p, X, lines = Table(np.exp(network().log_likelihood(states()))), states(), []
+    (p, X), lines = asia(), []
     for arl in (200, 1000):
         rng, lengths = np.random.default_rng(1), []
         test = ek.monitoring.SequentialTest(network(), K, arl=arl)
@@ -171,23 +175,31 @@ def ours(**settings: Any) -> Callable[[Any], int | None]:
     return alarm
 
 
+def counted(samples: Any) -> Any:
+    """How often every state is in samples, one row each; samples are the numbers of states."""
+    return np.stack([np.bincount(rows, minlength=256) for rows in samples])
+
+
+def discrepancies(p: Table) -> Callable[[Any], Any]:
+    """What computes the squared MMD from a distribution of samples that are counted."""
+    gram, at = K(states()), K(states()) @ p.chances
+    h = gram - at[:, None] - at + p.chances @ at
+
+    def statistics(counts: Any) -> Any:
+        return ((counts @ h) * counts).sum(axis=1) / counts.sum(axis=1) ** 2
+
+    return statistics
+
+
 def repeated(p: Table, looks: int) -> Callable[[Any], int | None]:
     """The exact test of the last rows every so often, with Bonferroni's correction."""
-    gram, chances = K(states()), p.chances
-    at = gram @ chances
-    h = gram - at[:, None] - at + chances @ at
-
-    def statistics(rows: Any) -> Any:
-        counts = np.stack([np.bincount(row, minlength=256) for row in rows]) / WINDOW
-        return ((counts @ h) * counts).sum(axis=1)
-
-    rng = np.random.default_rng(2)
-    null = np.concatenate([statistics(p.sample((2000, WINDOW), rng)) for _ in range(50)])
+    statistics, rng = discrepancies(p), np.random.default_rng(2)
+    null = np.concatenate([statistics(counted(p.sample((2000, WINDOW), rng))) for _ in range(50)])
     threshold = np.quantile(null, 1.0 - 0.05 / looks)
 
     def alarm(rows: Any) -> int | None:
         ends = range(WINDOW, len(rows) + 1, STEP)
-        found = statistics([rows[end - WINDOW : end] for end in ends]) > threshold
+        found = statistics(counted(rows[end - WINDOW : end] for end in ends)) > threshold
         return ends[int(np.argmax(found))] - 1 if found.any() else None
 
     return alarm
@@ -215,7 +227,7 @@ def river(name: str) -> Callable[[Any], int | None] | None:
 
 def delays() -> None:
     """Rows from a change to the alarm, for sequential tests and what else is in use."""
-    p = Table(np.exp(network().log_likelihood(states())))
+    p, _ = asia()
     sources = {f"{mmd:.3f}": tilted(p, mmd) for mmd in (0.098, 0.156, 0.229)}
     kept = loosened(p)
     sources = {"none": p, **sources, f"marginals kept, {kept.mmd(p):.3f}": kept}
@@ -253,12 +265,8 @@ def _delay(p: Table, q: Table, alarm: Callable[[Any], int | None]) -> str:
 
 def first_alarms() -> None:
     """Rows until an alarm if all rows come from another distribution, beside fixed sizes."""
-    p = Table(np.exp(network().log_likelihood(states())))
-    gram, at = K(states()), K(states()) @ p.chances
-    h = gram - at[:, None] - at + p.chances @ at
-
-    def statistics(counts: Any) -> Any:
-        return ((counts @ h) * counts).sum(axis=1) / counts.sum(axis=1) ** 2
+    p, _ = asia()
+    statistics = discrepancies(p)
 
     def looks(sizes: Any, corrected: bool = True) -> Callable[[Any], int | None]:
         rng, chance = np.random.default_rng(4), 1.0 - 0.05 / (len(sizes) if corrected else 1)
@@ -266,8 +274,7 @@ def first_alarms() -> None:
         thresholds = [np.quantile(values, chance) for values in null]
 
         def alarm(rows: Any) -> int | None:
-            counts = np.stack([np.bincount(rows[:n], minlength=256) for n in sizes])
-            found = statistics(counts) > thresholds
+            found = statistics(counted(rows[:n] for n in sizes)) > thresholds
             return sizes[int(np.argmax(found))] - 1 if found.any() else None
 
         return alarm
