@@ -55,10 +55,8 @@ REAL_OF_THREE = ek.gaussian_mixture(
     [1.0], np.zeros((1, 3)), np.ones((1, 3)), ek.Vtree.right_linear(3)
 )
 ROW = [[0, 0, 0]]
-
 TWO_VARIABLES, COIN = ek.factorized([[0.5, 0.5]] * 2), ek.factorized([[0.0, 1.0]])
 THREE_STATES = ek.factorized([[0.5, 0.5], [0.2, 0.3, 0.5], [0.3, 0.7]], ek.Vtree.right_linear(3))
-
 PAIRS = [
     (P, LEFT, K, {}, ek.CompatibilityError, OTHER_SPLITS),
     (P, ek.algebra.stack([LEFT, LEFT]), K, {}, ek.CompatibilityError, OTHER_SPLITS),

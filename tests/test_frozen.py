@@ -120,8 +120,6 @@ def test_estimators_name_the_versions(load):
 
 
 NEAR = [[1.0, 0.5], [0.5, 1.0]]
-
-
 GRID = ek.ising_grid(2, 3, rng=0)
 ROWS = np.random.default_rng(0).integers(2, size=(12, 6)).astype(float)
 HOLES = np.where(np.random.default_rng(1).random(ROWS.shape) < 0.5, np.nan, ROWS)

@@ -8,7 +8,6 @@ from assertions import assert_close, assert_raises
 from circuit_oracles import followed
 
 torch = pytest.importorskip("torch")
-
 CARDS = (2, 3, 2)
 TREE = ek.learn_chow_liu(ek.random_circuit(3, 2, 0, CARDS).sample(200, rng=0))
 P, Q = (ek.random_circuit(TREE.vtree, 2, seed, CARDS) for seed in (0, 1))

@@ -111,7 +111,6 @@ def test_mistakes_are_named(tmp_path):
 NAMED = ek.factorized([[0.5, 0.5], [0.3, 0.7]]).with_names(["<a>", "b&b"])
 A = ek.Product([ek.Indicator(0, 1, 2), ek.Categorical(1, [0.2, 0.8])])
 NEAR = [[1.0, 0.5], [0.5, 1.0]]
-
 SHOWN = {
     "circuit": NAMED,
     "large circuit": ek.random_circuit(ek.Vtree.balanced(16), 5, rng=0),

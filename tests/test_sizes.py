@@ -15,7 +15,6 @@ PAIR = ek.factorized([[0.5, 0.5], [0.2, 0.8]])
 BINARY = ek.FactorGraph([2, 2], [ek.Factor([0, 1], [[1.0, 2.0], [3.0, 1.0]])])
 NETWORK = ek.BayesianNetwork([[], [0]], [[0.5, 0.5], [[0.1, 0.9], [0.4, 0.6]]])
 DENSE = ek.FactorGraph([2] * 40, [((i, j), np.ones((2, 2))) for i in range(40) for j in range(i)])
-
 MATRICES = {
     "kernel": lambda: K(MANY),
     "logs of a kernel": lambda: K.logs(MANY, MANY),

@@ -12,7 +12,6 @@ from expectedkernels import Circuit, Vtree
 from oracles import Inner, Real, Table
 
 NODES, SHARES = np.polynomial.legendre.leggauss(60)
-
 MEAN = np.array([0.5, 2.0, -1.0, 1.5])
 VARIANCE = np.array([0.0, 0.0, 0.4, 0.2])
 HALF = np.array([0.5, 1.0, 0.0, 0.7])  # two intervals, a normal, and a normal over an interval

@@ -192,8 +192,6 @@ def test_completions_of_components_thousands_of_nats_apart(build):
 
 
 p2 = mixture([factorized([[1, 0], [1, 0]]), factorized([[0, 1], [0, 1]])])
-
-
 NORMALS = gaussian_mixture([0.5, 0.5], [0, 1], [1, 1])
 SIGNED, PART, ZERO = (
     factorized(tables, normalized=False) for tables in ([[1, -1]], [[2, -1], [1, 1]], [[0, 0]])

@@ -15,7 +15,6 @@ from cli_files import invoke, write_csv
 pytest.importorskip("skops")
 pytestmark = pytest.mark.usefixtures("folder")
 pd = pytest.importorskip("pandas")
-
 TRAIN = ["--train", "patients.csv", "--target", "pressure"]
 MODEL = ["--model", "pressure.skops"]
 

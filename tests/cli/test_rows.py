@@ -11,7 +11,6 @@ import expectedkernels as ek
 from cli_files import invoke, patients, write_csv
 
 pd = pytest.importorskip("pandas")
-
 FIT = ["--train", "patients.csv", "--without", "id"]
 
 

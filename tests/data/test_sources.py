@@ -10,7 +10,6 @@ import expectedkernels as ek
 pyarrow = pytest.importorskip("pyarrow")
 dataset = pytest.importorskip("pyarrow.dataset")
 parquet = pytest.importorskip("pyarrow.parquet")
-
 RNG = np.random.default_rng(0)
 X = pd.DataFrame(RNG.integers(3, size=(120, 3)).astype(float), columns=["a", "b", "c"])
 X["b"] = np.where(RNG.random(120) < 0.8, X["a"], X["b"])

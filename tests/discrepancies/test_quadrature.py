@@ -10,8 +10,6 @@ from expectedkernels.stein.bbis import greedy_choice
 from oracles import distribution, worlds
 
 K = ek.ExpHamming(0.5)
-
-
 CARDS = [2, 3, 2, 2]
 
 

@@ -24,7 +24,6 @@ if find_spec("triton") is None:
     pytest.skip("needs Triton", allow_module_level=True)
 ON_CARD = torch.cuda.is_available()
 WHERE = "cuda" if ON_CARD else "torch"
-
 CIRCUITS = {
     "small": ek.random_circuit(6, 3, rng=0, cardinalities=3),
     "sparse": ek.random_circuit(Vtree.random(6, rng=1), 4, rng=1, cardinalities=3, density=0.4),

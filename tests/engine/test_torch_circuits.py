@@ -12,7 +12,6 @@ from expectedkernels import CircuitError, Vtree
 from oracles import evidence_as_weights
 
 torch = pytest.importorskip("torch")
-
 CIRCUITS = {
     "small": ek.random_circuit(6, 3, rng=0, cardinalities=3),
     "sparse": ek.random_circuit(Vtree.random(40, rng=1), 12, rng=1, cardinalities=4, density=0.4),

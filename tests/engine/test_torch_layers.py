@@ -14,7 +14,6 @@ from expectedkernels.engine.operations import TensorLayers
 from expectedkernels.engine.passes import backward, forward
 
 torch = pytest.importorskip("torch")
-
 SPARSE = ek.random_circuit(Vtree.random(40, rng=1), 12, rng=1, cardinalities=4, density=0.4)
 
 

@@ -153,21 +153,6 @@ def test_real_variables_against_quadrature():
     np.testing.assert_allclose(mean[2], share @ model.predict(rows), rtol=1e-6)
 
 
-def test_chunks_and_threads_do_not_change_answers():
-    rng = np.random.default_rng(5)
-    circuit = ek.random_circuit(ek.Vtree.balanced(8), 3, rng, cardinalities=3)
-    train = rng.integers(3, size=(60, 8)).astype(float)
-    model = SVR().fit(train, rng.normal(size=60))
-    X = rng.integers(3, size=(80, 8)).astype(float)
-    X[rng.random(X.shape) < 0.5] = np.nan
-    assert expected_prediction(model, circuit, X[:0]).shape == (0,)
-    mean, std = expected_prediction(model, circuit, X, return_std=True)
-    for options in ({"max_bytes": 1}, {"n_jobs": 2}):
-        again = expected_prediction(model, circuit, X, return_std=True, **options)
-        np.testing.assert_allclose(again[0], mean, rtol=1e-10)
-        np.testing.assert_allclose(again[1], std, rtol=1e-6, atol=1e-9)
-
-
 MODEL = SVR(gamma=0.5).fit([[0.0, 1.0], [1.0, 0.0]], [0.0, 1.0])
 PAIR = ek.factorized([[0.5, 0.5], [0.2, 0.8]])
 

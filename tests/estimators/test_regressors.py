@@ -88,37 +88,6 @@ def test_expected_gram_matrices_are_positive_semidefinite(real):
     np.testing.assert_allclose(halves, gram[:25, 25:], rtol=1e-8, atol=1e-12)
 
 
-@pytest.mark.parametrize("real", [False, True])
-@pytest.mark.parametrize(
-    "machine",
-    [
-        ek.ExpectedSVR(C=5.0, density="chow_liu"),
-        ek.ExpectedKernelRidge(alpha=0.1, density="chow_liu"),
-        ek.ExpectedGaussianProcessRegressor(alpha=0.1, normalize_y=True, density="chow_liu"),
-    ],
-    ids=lambda m: type(m).__name__,
-)
-def test_incomplete_training_rows(machine, real):
-    X, y, rng = data(60)
-    holes = X.copy()
-    holes[rng.random(X.shape) < 0.2] = np.nan
-    density = products_of_normals(holes) if real else "chow_liu"
-    machine.set_params(density=density, n_bins=4).fit(holes, y)
-    assert machine.score(X, y) > 0.6
-    mean, std = machine.predict(holes[:12], return_std=True)
-    samples = ek.CircuitImputer("sample", density=density, n_bins=4).fit(holes)
-    draws = np.array([machine.predict(Z[:12]) for Z in samples.sample(holes, 400, random_state=0)])
-    error = draws.std(axis=0) / 20.0
-    np.testing.assert_array_less(np.abs(draws.mean(axis=0) - mean), 5 * error + 1e-9)
-    own = np.zeros(12)
-    if isinstance(machine, ek.ExpectedGaussianProcessRegressor):
-        few = samples.sample(holes[:12], 20, random_state=1)
-        own = np.mean([machine.predict(Z, return_std=True)[1] ** 2 for Z in few], axis=0)
-    np.testing.assert_allclose(np.sqrt(draws.var(axis=0) + own), std, rtol=0.25, atol=1e-6)
-    complete = ~np.isnan(holes[:12]).any(axis=1)
-    np.testing.assert_allclose(std[complete], np.sqrt(own[complete]), rtol=1e-6)
-
-
 def test_dropping_and_refusing_incomplete_rows():
     X, y, _ = data()
     holes = X.copy()

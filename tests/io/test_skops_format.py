@@ -15,7 +15,6 @@ import expectedkernels as ek
 from assertions import assert_raises
 
 skops = pytest.importorskip("skops.io")
-
 ROWS = 40
 ESTIMATORS = [
     ek.ExpectedSVR(),

@@ -61,8 +61,6 @@ def test_round_trip_of_networks(tmp_path):
 
 
 MARKOV = ["MARKOV", "2", "2 2", "1", "2 0 1"]
-
-
 WIDE = ["MARKOV", "65", *["1"] * 65, "1", f"65 {' '.join(map(str, range(65)))}"]
 
 

@@ -37,8 +37,6 @@ def test_remote_differences_have_no_warnings():
 
 
 NODES, SHARES = np.polynomial.legendre.leggauss(50)
-
-
 ATOMS = InputComponents(
     None,
     np.array([0.5, -0.3, 1.2, 0.8]),

@@ -114,8 +114,6 @@ def test_pieces_of_few_patterns_are_spread_in_parts(monkeypatch):
 
 
 CARDS = [2, 3, 2]
-
-
 KERNELS = {
     "RBF": ek.RBF(0.4),
     "Laplacian": ek.Laplacian(0.3),
@@ -186,8 +184,6 @@ def test_rows_points_and_a_circuit(monkeypatch, chunk, rows_first):
 
 
 NEAR, SAME = [[1.0, 0.5], [0.5, 1.0]], [[1.0, 0.0], [0.0, 1.0]]
-
-
 VTREE = ek.Vtree.balanced(2)
 
 
@@ -196,12 +192,9 @@ def product(*tables):
 
 
 PRODUCT = ek.KernelCircuit(product(NEAR, SAME), vtree=VTREE)
-
-
 SUM_INSIDE = ek.KernelCircuit(
     ek.Sum([product(NEAR, SAME), product(SAME, NEAR)], [0.3, 0.7]), vtree=VTREE
 )
-
 
 FORMS = [
     (ek.RBF(0.3), True),

@@ -8,11 +8,9 @@ from assertions import assert_close, assert_raises
 from strategies import points, random_blocks
 
 torch = pytest.importorskip("torch")
-
 CARDS = (2, 3, 2, 4)
 TABLES = [np.random.default_rng(v).normal(size=(card, card)) for v, card in enumerate(CARDS)]
 TABLES[1][0, 1] = 0.0  # has a derivative, too
-
 KERNELS = {
     "RBF": (ek.RBF, 0.3),
     "rates": (ek.RBF, [0.3, 0.1, 0.5, 0.2]),

@@ -24,7 +24,7 @@ from expectedkernels.learning.training_data import (
     distinct_rows,
     mutual_information,
 )
-from learning_searches import dependent_rows, pieces, table
+from learning_searches import dependent_rows
 from oracles import distribution
 from strategies import domains, rngs
 
@@ -95,14 +95,6 @@ def test_mutual_information_comes_in_parts_for_many_states(monkeypatch):
     parts = mutual_information(PairCounts(X, cardinalities, np.ones(50)))
     np.testing.assert_allclose(parts, whole, atol=1e-15)
     np.testing.assert_allclose(whole[1], 0.0, atol=1e-15)
-
-
-def test_counts_of_parts_add_up():
-    X = np.nan_to_num(table(missing=0.2), nan=-1).astype(np.intp)
-    whole = PairCounts(X, [3] * 4, np.ones(300))
-    parts = [PairCounts(x, [3] * 4, np.ones(len(x)), False) for x in pieces(X)]
-    found = sum(parts[1:], parts[0])
-    np.testing.assert_array_equal(found.table, whole.table)
 
 
 @given(st.integers(0, 2**31), st.integers(1, 3))

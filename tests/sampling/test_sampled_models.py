@@ -14,8 +14,6 @@ from oracles import worlds
 from stein_oracles import joint
 
 seeds = st.integers(0, 2**32 - 1)
-
-
 POSITIONS = (np.arange(500) + 0.5) / 500
 """Numbers in [0, 1): the share of those that lead to a state is its probability, up to 1/500."""
 

@@ -53,7 +53,6 @@ def test_variances_of_means_of_chains(memory, least):
 
 
 GRID = ek.ising_grid(3, 3, rng=1)
-
 SAMPLES = ek.gibbs(GRID, 600, burn_in=50, thin=5, rng=0, progress=False)
 
 
