@@ -25,6 +25,13 @@ def invoke(*arguments, stdin=None):
     return CliRunner().invoke(APP, [str(argument) for argument in arguments], input=stdin)
 
 
+def run(*arguments, stdin=None):
+    """The result of a call that succeeds."""
+    done = invoke(*arguments, stdin=stdin)
+    assert done.exit_code == 0, done.output
+    return done
+
+
 def patients(n, seed, effect=1.0, holes=0.1):
     """Columns of a table: text, integers and real numbers, with missing values."""
     rng = np.random.default_rng(seed)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from cli_files import invoke
+from cli_files import invoke, run
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_targets_of_numbers_as_text_beside_missing_marks(words, tmp_path):
     assert done.exit_code == 1
     assert "holds numbers that are written as text, such as" in done.stderr
     assert repr(min(set(words) - {"-", "?", "none"})) in done.stderr
-    assert invoke("predict", table, "--train", table, "--target", "y", "--classify").exit_code == 0
+    run("predict", table, "--train", table, "--target", "y", "--classify")
 
 
 @pytest.mark.parametrize("zero", [0, 2])

@@ -7,19 +7,17 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from cli_files import EXAMPLES, invoke
+from cli_files import EXAMPLES, invoke, run
 
 
 def test_version_is_that_of_the_package():
-    done = invoke("--version")
-    assert done.exit_code == 0
+    done = run("--version")
     assert done.output == f"expectedkernels {ek.__version__}\n"
 
 
 def test_demo_prints_a_table_and_writes_a_picture(tmp_path):
     out = tmp_path / "picture.png"
-    done = invoke("demo", "--out", out, "--splits", 1)
-    assert done.exit_code == 0, done.output
+    done = run("demo", "--out", out, "--splits", 1)
     assert done.stderr == ""  # no progress off a terminal
     assert "expected prediction" in done.output
     assert "iterative imputation" in done.output
@@ -83,8 +81,7 @@ def test_learn_writes_a_circuit(tmp_path, method, validated):
     if validated:
         valid, X_valid = table(tmp_path, "valid.csv", seed=1)
         options += ["--valid", valid]
-    done = invoke("learn", data, "-o", out, "--method", method, *options)
-    assert done.exit_code == 0, done.output
+    done = run("learn", data, "-o", out, "--method", method, *options)
     assert done.stderr == ""
     circuit = ek.load(out)
     found = shown(done)
@@ -102,23 +99,20 @@ def test_states_that_only_the_validation_data_have_count(tmp_path):
     for method in ("chow-liu", "strudel", "mixture"):
         out = tmp_path / f"{method}.npz"
         options = ["--valid", valid, "--method", method, "--components", 2]
-        done = invoke("learn", data, "-o", out, *options)
-        assert done.exit_code == 0, done.output
+        run("learn", data, "-o", out, *options)
         assert ek.load(out).cardinalities == (2, 3)
 
 
 def test_compile_writes_a_circuit_and_its_partition_function(tmp_path):
     model, out = tmp_path / "model.uai", tmp_path / "c.npz"
     model.write_text("MARKOV 2 2 2 1 2 0 1 4 1.0 2.0 3.0 4.0")
-    done = invoke("compile", model, "-o", out)
-    assert done.exit_code == 0, done.output
+    done = run("compile", model, "-o", out)
     assert f"log Z       {np.log(10):.10f}" in done.stdout
     assert ek.load(out).marginals()[0].round(12).tolist() == [0.3, 0.7]
     evidence, vtree = tmp_path / "model.uai.evid", tmp_path / "model.vtree"
     evidence.write_text("1 0 1")
     ek.write_vtree(ek.Vtree.from_nested((1, 0)), vtree)
-    done = invoke("compile", model, "-o", out, "--evidence", evidence, "--vtree", vtree)
-    assert done.exit_code == 0, done.output
+    done = run("compile", model, "-o", out, "--evidence", evidence, "--vtree", vtree)
     assert f"log Z       {np.log(7):.10f}" in done.stdout
     assert ek.load(out).vtree == ek.Vtree.from_nested((1, 0))
 
@@ -142,15 +136,13 @@ def test_info_of_every_format(tmp_path):
     ek.io.write_spn(p, tmp_path / "p.spn")
     ek.write_psdd(deterministic, tmp_path / "q.psdd", tmp_path / "q.vtree")
     for name in ("p.npz", "p.jpc.gz", "p.spn", "q.psdd"):
-        done = invoke("info", tmp_path / name)
-        assert done.exit_code == 0, done.output
+        done = run("info", tmp_path / name)
         assert shown(done)["variables"] == "3 (3 binary)"
         assert shown(done)["sum"] == "1, normalised"
         assert done.stdout.count("yes: ") == (4 if name == "q.psdd" else 3)
     assert "overlapping supports" in invoke("info", tmp_path / "p.npz").stdout
     (tmp_path / "q.vtree").rename(tmp_path / "other.vtree")
-    done = invoke("info", tmp_path / "q.psdd", "--vtree", tmp_path / "other.vtree")
-    assert done.exit_code == 0, done.output
+    done = run("info", tmp_path / "q.psdd", "--vtree", tmp_path / "other.vtree")
 
 
 def test_info_of_other_circuits(tmp_path):
@@ -165,8 +157,7 @@ def test_info_of_other_circuits(tmp_path):
     path = tmp_path / "p.npz"
     for text, circuit in cases.items():
         ek.save(circuit, path)
-        done = invoke("info", path)
-        assert done.exit_code == 0, done.output
+        done = run("info", path)
         assert text in done.stdout
     ek.save(ek.random_circuit(2, 5_001, rng=0), path)  # as many products of one node
     assert "undecided: not checked" in invoke("info", path).stdout
@@ -179,8 +170,7 @@ def test_info_of_a_circuit_that_is_not_structured(tmp_path):
     lines += ["* 0 2", "* 3 5", f"+ 10 {half} 11 {half}", "* 12 4"]  # {0, 2} | {1}
     path = tmp_path / "p.spn"
     path.write_text("\n".join([*lines, f"+ 9 {half} 13 {half}", "EOF"]) + "\n")
-    done = invoke("info", path)
-    assert done.exit_code == 0, done.output
+    done = run("info", path)
     assert shown(done)["units"] == "15"
     assert "structured_decomposable: no: over variables {0, 1, 2}" in done.stdout
 
@@ -307,8 +297,7 @@ def test_answers_follow_their_schema(compiled, name, call):
 
 
 def test_the_answer_of_the_demo_follows_its_schema(folder):
-    done = invoke("demo", "--splits", 1, "--json")
-    assert done.exit_code == 0, done.output
+    done = run("demo", "--splits", 1, "--json")
     check(json.loads(done.stdout), SCHEMAS["demo"])
     assert (folder / "demo.png").read_bytes().startswith(b"\x89PNG")
 

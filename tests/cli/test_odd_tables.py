@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from cli_files import invoke
+from cli_files import invoke, run
 
 ROWS = 60
 
@@ -53,8 +53,7 @@ def test_decimal_commas_are_numbers_and_are_told(delimiter, quote):
 def test_values_are_filled_in_with_the_decimal_comma_of_their_column(folder):
     y = [f"{v:.2f}".replace(".", ",") for v in numbers()[1]]
     write("t.csv", ["", *y[1:]])
-    found = invoke("impute", "t.csv", "-o", "u.csv")
-    assert found.exit_code == 0, found.output
+    run("impute", "t.csv", "-o", "u.csv")
     with open("u.csv", newline="") as file:
         filled = [row["y"] for row in csv.DictReader(file)]
     assert filled[1:] == y[1:]
@@ -225,10 +224,9 @@ def test_parquet_files_keep_their_types(folder):
         }
     )
     parquet.write_table(table, "t.parquet")
-    assert invoke("convert", "t.parquet", "copy.parquet").exit_code == 0
+    run("convert", "t.parquet", "copy.parquet")
     assert parquet.read_table("copy.parquet").equals(table)
-    done = invoke("impute", "t.parquet", "--without", "id", "-o", "filled.parquet")
-    assert done.exit_code == 0, done.output
+    run("impute", "t.parquet", "--without", "id", "-o", "filled.parquet")
     found = parquet.read_table("filled.parquet")
     assert found.schema.equals(table.schema)
     assert sum(column.null_count for column in found.columns) == 0
@@ -251,7 +249,7 @@ def test_a_column_has_one_type_in_all_files(command, folder):
         done = invoke("mmd", "t.csv", "u.csv")
         assert float(done.stdout) < 0.02
     else:
-        assert invoke("learn", "t.csv", "-o", "c.npz").exit_code == 0
+        run("learn", "t.csv", "-o", "c.npz")
         assert ek.load("c.npz").states[0] == ("001", "002", "003", "004", "005", "A01")
         done = invoke("test", "c.npz", "u.csv")
     assert (done.exit_code, done.stderr) == (0, "")
@@ -288,8 +286,7 @@ def test_names_with_signs_of_equality_are_given(folder):
     twice = invoke("marginals", "c.npz", "--given", "a=0", "--given", "a=0")
     assert (twice.exit_code, "'a' can be given once" in twice.stderr) == (2, True)
     for words, wanted in (("a=b=1", 1), ("a=0", 0), (" c = =", 2)):
-        done = invoke("marginals", "c.npz", "--given", words, "--json")
-        assert done.exit_code == 0, done.output
+        done = run("marginals", "c.npz", "--given", words, "--json")
         sure = [
             max(part["values"].values()) == 1.0 for part in json.loads(done.stdout)["marginals"]
         ]
@@ -344,10 +341,10 @@ def test_truth_values_are_the_same_in_csv_and_parquet(folder):
         assert (found.exit_code, found.stderr) == (0, "")
         assert found.stdout == predict().stdout
     for source in ("t.csv", "t.parquet"):
-        assert invoke("learn", source, "-o", "c.npz").exit_code == 0
-        assert invoke("test", "c.npz", "full.csv", "--simulations", "19").exit_code == 0
-        assert invoke("sample", "c.npz", "-n", "3", "--given", f"up={words[0]}").exit_code == 0
-        assert invoke("audit", source, "--by", "up").exit_code == 0
+        run("learn", source, "-o", "c.npz")
+        run("test", "c.npz", "full.csv", "--simulations", "19")
+        run("sample", "c.npz", "-n", "3", "--given", f"up={words[0]}")
+        run("audit", source, "--by", "up")
 
 
 def test_tables_of_many_rows_are_fitted_with_landmarks(monkeypatch, folder):
