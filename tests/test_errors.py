@@ -79,14 +79,8 @@ PAIRS = [
     (P, Q, NESTED, {}, ek.CompatibilityError, "split their variables in different ways"),
     (REAL, REAL, NESTED, {}, ek.KernelError, "is for 3 variables. It is used on 2"),
     (WIDE, WIDE, NESTED, {}, ek.KernelError, r"for variables of \[2, 2, 2\] states, and used on"),
-    (
-        REAL,
-        REAL,
-        ek.KernelCircuit(ek.Product(UNITS[:2])),
-        {},
-        ek.KernelError,
-        r"\[None, None\] states \(None: a real variable\)",
-    ),
+    (REAL, REAL, ek.KernelCircuit(ek.Product(UNITS[:2])), {}, ek.KernelError,
+     r"\[None, None\] states \(None: a real variable\)"),
     (P, ek.Empirical([[0, 2, 0]]), K, {}, ek.DataError, "variable 1 must be integers"),
     (REAL, [[0.0, np.inf]], K, {}, ek.DataError, "variable 1 must be finite. Got inf in row 0"),
     (REAL, [[0.0, np.nan]], K, {}, ek.DataError, "must be complete. Got NaN"),
@@ -95,17 +89,11 @@ PAIRS = [
     (ROW, ROW, K, {"evidence_p": ROW}, ek.DataError, OF_POINTS.format("p")),
     (REAL, REAL, K, {"evidence_p": [[np.inf, 0]]}, ek.EvidenceError, "0 must be finite. Got inf"),
     (REAL, REAL, K, {"evidence_p": [np.ones((1, 2)), None]}, ek.EvidenceError, "one finite value"),
-    (
-        ek.algebra.stack([P, Q]),
-        P,
-        K,
-        {"evidence_p": ROW},
-        ek.CircuitError,
-        r"Conditioning \(evidence_p\) needs a circuit with one root. Got 2 roots",
-    ),
+    (ek.algebra.stack([P, Q]), P, K, {"evidence_p": ROW}, ek.CircuitError,
+     r"Conditioning \(evidence_p\) needs a circuit with one root. Got 2 roots"),
     (SIGNED, COIN, ek.Delta(), {"log": True}, ek.KernelError, "negative here"),
     (SIGNED, SIGNED, ek.Delta(), {"evidence_p": [[1.0]]}, ek.PropertyError, "negative"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -153,18 +141,12 @@ def mixed(weight):
         (lambda: ek.Empirical([[0], [1]], [1.0]), ek.DataError, "2 points needs as many finite"),
         (lambda: ek.Empirical([[0]], [np.nan]), ek.DataError, "finite weights"),
         (lambda: SIGNED.log_likelihood([[1.0]]), ek.PropertyError, "has a negative value.*log=Fa"),
-        (
-            lambda: ek.monte_carlo_expected_kernel(P, ek.Empirical([ROW[0]] * 2, [1, -1]), K, 10),
-            ek.DataError,
-            "negative weights cannot be sampled",
-        ),
-        (
-            lambda: ek.monte_carlo_expected_kernel(SIGNED, SIGNED, K, 10),
-            ek.PropertyError,
-            "negative",
-        ),
+        (lambda: ek.monte_carlo_expected_kernel(P, ek.Empirical([ROW[0]] * 2, [1, -1]), K, 10),
+         ek.DataError, "negative weights cannot be sampled"),
+        (lambda: ek.monte_carlo_expected_kernel(SIGNED, SIGNED, K, 10), ek.PropertyError,
+         "negative"),
     ],
-)
+)  # fmt: skip
 def test_calls_that_are_refused(call, error, message):
     assert_raises(error, message, call)
 

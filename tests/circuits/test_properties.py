@@ -142,20 +142,14 @@ def decision(variables):
         (mix(x(0, 0, 3), x(0, 2, 3), x(0, 1, 3)), True, "no two inputs"),
         (mix(x(0, 0), x(0)), False, r"sum unit over variables \{0\} has two inputs"),
         (mix(ek.Gaussian(0, 0, 1), ek.Gaussian(0, 9, 1)), False, "sum of several normal densities"),
-        (
-            mix(*(ek.Product([ek.Gaussian(0, m, 1), ek.Gaussian(1, m, 1)]) for m in range(2))),
-            False,
-            "in the form of blocks, sum unit 0 .* overlapping",
-        ),
+        (mix(*(ek.Product([ek.Gaussian(0, m, 1), ek.Gaussian(1, m, 1)]) for m in range(2))), False,
+         "in the form of blocks, sum unit 0 .* overlapping"),
         (ek.Sum([x(0, 0), x(0)], [1.0, 0.0]), True, "no two inputs"),
         (mix(ek.Categorical(0, [0, 0]), x(0)), True, "no two inputs"),
-        (
-            mix(ek.Product([x(0), x(1)]), ek.Product([x(0), x(1, 0)])),
-            False,
-            "in the form of blocks",
-        ),
+        (mix(ek.Product([x(0), x(1)]), ek.Product([x(0), x(1, 0)])), False,
+         "in the form of blocks"),
     ],
-)
+)  # fmt: skip
 def test_reasons_for_determinism(root, holds, reason):
     verdict = ek.properties(root).deterministic
     assert verdict.holds is holds

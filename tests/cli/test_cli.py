@@ -181,14 +181,10 @@ def test_info_of_a_circuit_that_is_not_structured(tmp_path):
         (["learn", "absent.csv", "-o", "c.npz"], "absent.csv: No such file or directory"),
         (["learn", "ragged.csv", "-o", "c.npz"], "ragged.csv, line 2: expected 2 cells, found 3"),
         (["learn", "good.csv", "-o", "folder.npz"], "Is a folder"),
-        (
-            ["learn", "good.csv", "-o", "c.npz", "--valid", "wide.csv"],
-            "wide.csv must have the same columns as good.csv. Got '0', '1', '2' and '0', '1'.",
-        ),
-        (
-            ["learn", "twice.csv", "-o", "c.npz"],
-            "names of columns must be distinct, found 'a' twice",
-        ),
+        (["learn", "good.csv", "-o", "c.npz", "--valid", "wide.csv"],
+         "wide.csv must have the same columns as good.csv. Got '0', '1', '2' and '0', '1'."),
+        (["learn", "twice.csv", "-o", "c.npz"],
+         "names of columns must be distinct, found 'a' twice"),
         (["learn", "empty.csv", "-o", "c.npz"], "Column 1 of empty.csv has no values"),
         (["compile", "words.csv", "-o", "c.npz"], "words.csv, line 1: expected"),
         (["compile", "cut.uai", "-o", "c.npz"], "cut.uai"),
@@ -196,7 +192,7 @@ def test_info_of_a_circuit_that_is_not_structured(tmp_path):
         (["info", "words.npz"], "words.npz: expected a circuit written by save()"),
         (["info", "words.psdd"], "words.psdd, line 1: expected the header line 'psdd ...'"),
     ],
-)
+)  # fmt: skip
 def test_bad_files_give_a_message_and_no_traceback(tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     for name in ("words.csv", "words.npz", "words.psdd"):

@@ -18,29 +18,6 @@ def test_the_campaign_prints_a_line_for_every_test_and_a_table(power, capsys):
     assert len(table) == wanted + 2
 
 
-def test_what_is_kept_is_not_done_again(tmp_path, capsys, monkeypatch):
-    first = [*OPTIONS, "--tests", "kdsd signs", "compare", "--results", str(tmp_path)]
-    levels.main(first)
-    before = capsys.readouterr().out
-    monkeypatch.setattr(levels, "done", None)
-    levels.main(first)
-    assert capsys.readouterr().out == before
-
-
-def test_processes_find_what_one_finds(capsys):
-    some = [*OPTIONS, "--tests", "two-sample", "mmd", "--forms", "circuit"]
-    tables = []
-    for jobs in "12":
-        levels.main([*some, "--jobs", jobs])
-        tables.append(sorted(capsys.readouterr().out.splitlines()[-2:]))
-    assert tables[0] == tables[1]
-
-
-def test_costs_are_estimated(capsys):
-    levels.main([*OPTIONS, "--tests", "kdsd", "--estimate"])
-    assert "with 1 processes" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("name", ["chain of 30", "weak grid", "strong grid"])
 def test_models_have_the_size_that_they_say(name):
     graph = levels.ground_of(name).forms["graph"]

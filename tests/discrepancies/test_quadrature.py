@@ -109,22 +109,16 @@ def _mean_cosine():
 @pytest.mark.parametrize(
     ("make", "error", "match"),
     [
-        (
-            lambda: ek.quadrature(model(), [[0, 0, np.nan, 0]]),
-            ek.DataError,
-            "NaN in row 0, col.* 2",
-        ),
+        (lambda: ek.quadrature(model(), [[0, 0, np.nan, 0]]), ek.DataError,
+         "NaN in row 0, col.* 2"),
         (lambda: ek.quadrature(K, [[0]]), ek.DataError, "is of a model. Got a kernel"),
         (lambda: ek.quadrature([[0, 1]], [[0, 1]]), ek.DataError, "must be a Circuit, a Factor"),
         (lambda: ek.quadrature(model(), [[0, 0]]), ek.DataError, r"shape \(samples, 4\)"),
         (lambda: ek.quadrature(model(), [[0] * 4], jitter=-1), ek.DataError, "'jitter'"),
-        (
-            lambda: ek.quadrature(model(), [[0] * 4], ek.TableKernel([-np.eye(c) for c in CARDS])),
-            ek.KernelError,
-            "Quadrature needs a positive definite kernel",
-        ),
+        (lambda: ek.quadrature(model(), [[0] * 4], ek.TableKernel([-np.eye(c) for c in CARDS])),
+         ek.KernelError, "Quadrature needs a positive definite kernel"),
         (lambda: ek.quadrature(model(), [[0] * 4], evidence={0: 5}), ek.CircuitError, "5"),
     ],
-)
+)  # fmt: skip
 def test_mistakes_are_told(make, error, match):
     assert_raises(error, match, make)

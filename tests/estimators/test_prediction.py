@@ -185,22 +185,12 @@ def test_machines_with_other_kernels_are_asked_at_completions(model):
         (PAIR, [[0, 1]], {"std_tol": -1.0}, ek.DataError, "'std_tol' parameter"),
         (PAIR, [[0, 1]], {"groups": [0]}, ek.DataError, "one entry per variable.*Got 1"),
         (PAIR, [[0, 1]], {"groups": [0, 0]}, ek.DataError, "every column in 0..1 once"),
-        (
-            ek.factorized([[0.2, 0.3, 0.5]]),
-            [[0, 1]],
-            {"groups": [[0, 1]]},
-            ek.DataError,
-            "2 one-hot columns.*Got 3",
-        ),
-        (
-            ek.factorized([[1.0, 0.0], [0.5, 0.5]]),
-            [[0, 1], [1, np.nan]],
-            {},
-            ek.EvidenceError,
-            "observed in row 1 has probability zero",
-        ),
+        (ek.factorized([[0.2, 0.3, 0.5]]), [[0, 1]], {"groups": [[0, 1]]}, ek.DataError,
+         "2 one-hot columns.*Got 3"),
+        (ek.factorized([[1.0, 0.0], [0.5, 0.5]]), [[0, 1], [1, np.nan]], {}, ek.EvidenceError,
+         "observed in row 1 has probability zero"),
     ],
-)
+)  # fmt: skip
 def test_bad_arguments(circuit, X, options, error, message):
     assert_raises(error, message, expected_prediction, MODEL, circuit, X, **options)
 

@@ -324,20 +324,16 @@ def test_declared_lengths_are_checked_before_memory_is_taken(members, length):
         (b"\x93NUMPY\x01\x00\xff\xff{", "the member 'tables' is no array"),
         (b"\x93NUMPY\x02\x00" + b" " * 90, "the member 'tables' is no array"),
         (_header("(" + "9" * 5000 + ",)"), "the member 'tables' is no array"),
-        (
-            _npy(np.ones((2, 3))),
-            "expected an array 'tables' of floats of 4 or 8 bytes in one dimension",
-        ),
-        (
-            _npy(np.array(1.0)),
-            "expected an array 'tables' of floats of 4 or 8 bytes in one dimension",
-        ),
+        (_npy(np.ones((2, 3))),
+         "expected an array 'tables' of floats of 4 or 8 bytes in one dimension"),
+        (_npy(np.array(1.0)),
+         "expected an array 'tables' of floats of 4 or 8 bytes in one dimension"),
         (_npy(np.array([print])), "expected an array 'tables' of floats"),
         (_npy(np.array([1.0], np.float16)), "in one dimension, found float16 in 1"),
         (_npy(np.zeros(1, np.longdouble)), "in one dimension, found float128 in 1"),
         (_npy(np.zeros(3, dtype=[("a", "f8")])), "expected an array 'tables' of floats"),
     ],
-)
+)  # fmt: skip
 def test_members_that_are_no_arrays_of_floats(members, data, message):
     _, reload = members
     assert_raises(ParseError, message, reload, ("tables.npy", data))

@@ -270,19 +270,13 @@ def test_errors_name_the_chunk(parquet):
         ("nowhere.parquet", {}, "nowhere.parquet is no Parquet file"),
         (lambda: [[[0, 1]], [[0]]], {}, "same columns. Got 2 and 1 columns"),
         (lambda: [[[0, 4]]], {"cardinalities": 3}, r"Column 1 of X must hold integers in 0..2"),
-        (
-            lambda: [frame(table()), table()],
-            {},
-            "If X is a data frame with labels, so must be X_valid and all chunks",
-        ),
+        (lambda: [frame(table()), table()], {},
+         "If X is a data frame with labels, so must be X_valid and all chunks"),
         (lambda: [pd.DataFrame({"a": [None], "b": [1.0]})], {}, "has no values"),
-        (
-            lambda: (pd.DataFrame({"a": np.arange(60_000) + i * 60_000}) for i in range(2)),
-            {},
-            "'a' has more than 100000 distinct values",
-        ),
+        (lambda: (pd.DataFrame({"a": np.arange(60_000) + i * 60_000}) for i in range(2)), {},
+         "'a' has more than 100000 distinct values"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_learned_from(chunks, options, message):
     assert_raises(ek.DataError, message, ek.learn_chow_liu, chunks, **options)
 

@@ -157,22 +157,16 @@ def test_impossible_models(method):
     ("ask", "error", "message"),
     [
         (lambda g: g.compile(ek.Vtree.balanced(4)), ek.CompatibilityError, r"variables 0\.\.15"),
-        (
-            lambda g: g.compile(ek.Vtree.balanced(16), "context"),
-            ek.CompatibilityError,
-            r"vtree node 6 interact.* method='boundary'",
-        ),
+        (lambda g: g.compile(ek.Vtree.balanced(16), "context"), ek.CompatibilityError,
+         r"vtree node 6 interact.* method='boundary'"),
         (lambda g: g.compile("x"), ek.VtreeError, r"'vtree' .* a Vtree or None. Got 'x' instead"),
         (lambda g: g.plan("x"), ek.VtreeError, r"'vtree' .* a Vtree or None. Got 'x' instead"),
         (lambda g: g.compile(method="best"), ek.CircuitError, "Got 'best' instead"),
-        (
-            lambda g: g.compile(max_bytes=1000),
-            ek.SizeError,
-            r"about .* GiB, .* 290 products on its",
-        ),
+        (lambda g: g.compile(max_bytes=1000), ek.SizeError,
+         r"about .* GiB, .* 290 products on its"),
         (lambda g: ek.ising_grid(30, 30).compile(), ek.SizeError, r"width 3. .* Condition on some"),
         (lambda g: ek.ising_grid(30, 30).log_partition(), ek.SizeError, "more than max_bytes"),
     ],
-)
+)  # fmt: skip
 def test_errors(ask, error, message):
     assert_raises(error, message, ask, ek.ising_grid(4, 4, rng=0))

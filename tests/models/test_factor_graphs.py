@@ -96,18 +96,14 @@ def test_bad_factors(scope, table, message):
         (([], []), "needs at least one variable"),
         (([2, 0], []), r"every variable one state\. Got the cardinalities \(2, 0\)"),
         (([2.0], []), r"The cardinalities must be a sequence of ints\. Got \[2\.0\]"),
-        (
-            ([2, 2], [((0, 2), np.ones((2, 2)))]),
-            r"Factor 0 with scope \(0, 2\) has variables other than 0\.\.1",
-        ),
-        (
-            ([2, 2], [((-1,), [1, 1])]),
-            r"Factor 0 with scope \(-1,\) has variables other than 0\.\.1",
-        ),
+        (([2, 2], [((0, 2), np.ones((2, 2)))]),
+         r"Factor 0 with scope \(0, 2\) has variables other than 0\.\.1"),
+        (([2, 2], [((-1,), [1, 1])]),
+         r"Factor 0 with scope \(-1,\) has variables other than 0\.\.1"),
         (([2, 3], [((1, 0), np.ones((2, 3)))]), r"shape \(3, 2\), .* Got shape \(2, 3\)"),
         (([2, 2], [], ["a"]), r"names of the variables must be 2 different labels\. Got \['a'\]"),
     ],
-)
+)  # fmt: skip
 def test_bad_factor_graphs(arguments, message):
     assert_raises(ek.CircuitError, message, ek.FactorGraph, *arguments)
 

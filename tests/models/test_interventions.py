@@ -93,17 +93,11 @@ def test_interventions_of_one_network_are_compatible():
 @pytest.mark.parametrize(
     ("actions", "options", "match"),
     [
-        (
-            {"smoke": [0.5, 0.5]},
-            {"natural": True},
-            r"sets variables to states. Got a distribution for",
-        ),
+        ({"smoke": [0.5, 0.5]}, {"natural": True},
+         r"sets variables to states. Got a distribution for"),
         ({"smoke": [0.2, 0.3, 0.5]}, {}, r"is a state, 2 probabilities or a table of shape \(2,\)"),
-        (
-            {"dysp": np.ones((2, 2))},
-            {},
-            r"table of shape \(2, 2, 2\). Got an array of shape \(2, 2\)",
-        ),
+        ({"dysp": np.ones((2, 2))}, {},
+         r"table of shape \(2, 2, 2\). Got an array of shape \(2, 2\)"),
         ({"smoke": [0.2, 0.3]}, {}, "must sum to one"),
         ({"smoke": ["a", "b"]}, {}, "must be an array of numbers"),
         ({"smoke": "maybe"}, {}, "A state of variable 2"),
@@ -112,7 +106,7 @@ def test_interventions_of_one_network_are_compatible():
         ("smoke", {}, "'actions' parameter of do must be a mapping from variables"),
         ({"smoking": "yes"}, {}, "Did you mean 'smoke'"),
     ],
-)
+)  # fmt: skip
 def test_wrong_actions_are_refused(actions, options, match):
     assert_raises(ek.CircuitError, match, ek.asia().do, actions, **options)
 

@@ -203,19 +203,15 @@ def test_scores_are_given_or_differentiated():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (
-            lambda: ek.Target(np.sum, [2], n_variables=1),
-            "over states, with 'cardinalities', or over",
-        ),
-        (
-            lambda: ek.Target(np.sum, [2], score=np.sum),
-            "over states, with 'cardinalities', or over",
-        ),
+        (lambda: ek.Target(np.sum, [2], n_variables=1),
+         "over states, with 'cardinalities', or over"),
+        (lambda: ek.Target(np.sum, [2], score=np.sum),
+         "over states, with 'cardinalities', or over"),
         (lambda: ek.Target(np.sum), r"'cardinalities' parameter of Target.*give n_variables"),
         (lambda: ek.Target(np.sum, n_variables=1, score=3), "'score' parameter of Target"),
         (lambda: ek.Target(np.sum, n_variables=0), "'n_variables' parameter of Target"),
     ],
-)
+)  # fmt: skip
 def test_mistakes_in_targets(make, message):
     assert_raises(ek.CircuitError, message, make)
 

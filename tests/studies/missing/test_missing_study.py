@@ -134,24 +134,6 @@ def test_all_methods_have_results_in_all_cells(finished):
     assert (frame["log_loss"].notna() == ~regression)[ours].all()
 
 
-def test_a_run_goes_on_where_it_stopped_and_finds_the_same(finished, tmp_path):
-    lines = finished.path.read_text().splitlines(keepends=True)
-    (tmp_path / "settings.json").write_text((finished.folder / "settings.json").read_text())
-    kept = [line for line in lines[1:] if "mean, ridge" not in line and "ted SVM" not in line]
-    (tmp_path / "results.csv").write_text(lines[0] + "".join(kept))
-    again = study.run(tmp_path, **OPTIONS)
-    assert len(again.frame) == len(finished.frame) > len(kept)
-    one, other = (
-        x.frame.set_index(list(study.KEYS)).iloc[:, :-2].sort_index() for x in (finished, again)
-    )
-    pd.testing.assert_frame_equal(one, other, check_exact=True)
-    before = again.path.read_text()
-    study.run(tmp_path, **OPTIONS)
-    assert again.path.read_text() == before
-    with pytest.raises(DataError, match="made with other settings"):
-        study.run(tmp_path, **OPTIONS | {"settings": study.Settings()})
-
-
 def test_the_page_names_all_methods_and_the_figure_all_settings(finished):
     _, _, sections, _, draw = study.report(finished.frame)
     assert len(sections) == 4
