@@ -356,6 +356,8 @@ def test_circuits_that_are_there_already_stay_as_they_are(xp):
     assert p.condition({}).to("numpy") is not p
     other = p.to("numpy")
     assert (other is p) == (xp == "numpy")
+    assert p.aligned_to(p.vtree) is p
+    assert p.aligned_to(Vtree.left_linear(5)) is None
     assert other.to("numpy") is other
 
 

@@ -9,45 +9,39 @@ from assertions import assert_raises
 from expectedkernels.estimators import circuit_density as nodes
 from normal_densities import products_of_normals
 from oracles import values_at, worlds
+from strategies import points
 
 NAN = np.nan
 CARDS = [2, 3, 2, 3]
 
 
-def states(n, rng):
-    return np.stack([rng.integers(c, size=n) for c in CARDS], axis=1).astype(float)
-
-
 def fitted(seed, outputs=1):
     rng = np.random.default_rng(seed)
     circuit = ek.random_circuit(ek.Vtree.random(4, rng), 3, rng, cardinalities=CARDS)
-    X = states(40, rng)
+    X = points(rng, CARDS, 40)
     y = np.stack([np.sin(X @ rng.normal(size=4)) for _ in range(outputs)], axis=1)
     model = ek.ExpectedKernelRidge(density=circuit, alpha=0.1).fit(X, y if outputs > 1 else y[:, 0])
     return rng, circuit, model
 
 
-def moments(share, f):
-    """The mean and the variance, summed over outputs."""
-    mean = share @ f / share.sum()
-    return mean, (share @ (f - mean) ** 2).sum() / share.sum()
-
-
 def by_definition(circuit, f, row, j):
-    """Var(f | row) - E[Var(f | row, x_j) | row], over all worlds."""
-    points = worlds(CARDS)
-    share = values_at(circuit, points)[:, 0] * ((points == row) | np.isnan(row)).all(axis=1)
-    left = 0.0
-    for state in range(CARDS[j]):
-        some = share * (points[:, j] == state)
-        left += some.sum() / share.sum() * moments(some, f(points))[1]
-    return moments(share, f(points))[1] - left
+    """Var(f | row) - E[Var(f | row, x_j) | row], over all worlds; variances summed over outputs."""
+    every = worlds(CARDS)
+    share = values_at(circuit, every)[:, 0] * ((every == row) | np.isnan(row)).all(axis=1)
+
+    def variance(share):
+        mean = share @ f(every) / share.sum()
+        return (share @ (f(every) - mean) ** 2).sum() / share.sum()
+
+    parts = [share * (every[:, j] == state) for state in range(CARDS[j])]
+    left = sum(part.sum() * variance(part) for part in parts if part.any())
+    return variance(share) - left / share.sum()
 
 
 @pytest.mark.parametrize(("seed", "outputs"), [(0, 1), (1, 1), (2, 2)])
 def test_gains_are_what_the_law_of_total_variance_says(seed, outputs):
     rng, circuit, model = fitted(seed, outputs)
-    X = states(6, rng)
+    X = points(rng, CARDS, 6)
     X[rng.random(X.shape) < 0.6] = NAN
     X[0] = NAN
     f = lambda points: model.predict(points).reshape(len(points), -1)  # noqa: E731

@@ -115,18 +115,6 @@ def test_rows_left_out_in_closed_form_are_refits(weighted):
     np.testing.assert_allclose(model.predict(X), left_out, rtol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["ridge", "process", "svr"])
-def test_coverage(name):
-    X, y = table(2100, missing=0.1)
-    rows, wanted = table(600, seed=1)
-    learned = {"optimizer": "fmin_l_bfgs_b"} if name == "process" else {}
-    model = clone(MACHINES[name]).set_params(n_landmarks=100, **learned).fit(X, y)
-    for share in (0.0, 0.3):
-        hidden = np.where(np.random.default_rng(2).random(rows.shape) < share, NAN, rows)
-        low, high = model.predict_interval(hidden)
-        assert 0.86 < np.mean((low <= wanted) & (wanted <= high)) < 0.94
-
-
 def test_probabilities_are_calibrated():
     X, y = table(2100)
     rows, wanted = table(600, seed=1, missing=0.3)

@@ -8,13 +8,11 @@ from scipy.special import expit
 from sklearn.datasets import load_iris
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import log_loss
-from sklearn.metrics.pairwise import rbf_kernel
 
 import expectedkernels as ek
 from assertions import assert_raises
 from completions import mean_and_deviation
 from expectedkernels.estimators import kernel_models
-from expectedkernels.estimators.base import leave_one_out
 from expectedkernels.estimators.kernel_models import (
     as_probabilities,
     coupled,
@@ -171,19 +169,6 @@ def test_spreads_of_votes_are_those_over_all_completions(holed, monkeypatch):
         exact = mean_and_deviation(model.decision_function, model, row)[1]
         np.testing.assert_allclose(found, exact, rtol=0.06, atol=1e-6)
     assert (std[3] == 0).all()
-
-
-def test_leaving_out_is_fitting_to_the_others():
-    rng = np.random.default_rng(0)
-    X, targets = rng.normal(size=(15, 2)), rng.normal(size=(15, 2))
-    weights, alphas = rng.uniform(0.5, 2.0, size=15), [0.01, 1.0]
-    found = leave_one_out(rbf_kernel(X, gamma=0.5), targets, alphas, weights)
-    for alpha, answers in zip(alphas, found, strict=True):
-        for i in range(15):
-            rest = np.arange(15) != i
-            model = KernelRidge(alpha=alpha, kernel="rbf", gamma=0.5)
-            model.fit(X[rest], targets[rest], sample_weight=weights[rest])
-            np.testing.assert_allclose(answers[i], model.predict(X[[i]])[0], rtol=1e-9)
 
 
 @pytest.mark.parametrize("holes", [False, True])

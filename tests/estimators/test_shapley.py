@@ -13,19 +13,16 @@ import expectedkernels as ek
 from assertions import assert_raises
 from normal_densities import products_of_normals
 from oracles import values_at, worlds
+from strategies import points
 
 NAN = np.nan
 CARDS = [2, 3, 2, 3]
 
 
-def states(n, rng):
-    return np.stack([rng.integers(c, size=n) for c in CARDS], axis=1).astype(float)
-
-
-def fitted(rng, circuit, make=ek.ExpectedKernelRidge, **options):
-    X = states(40, rng)
+def fitted(rng, circuit, **options):
+    X = points(rng, CARDS, 40)
     y = np.sin(X @ [1.0, 0.7, -1.1, 0.4]) + X[:, 0] * X[:, 1]
-    return make(density=circuit, **options).fit(X, y)
+    return ek.ExpectedKernelRidge(density=circuit, **options).fit(X, y)
 
 
 def dependent(seed, units=3):
@@ -48,7 +45,7 @@ def worth_of(circuit, f, row, players, known=()):
 
 
 def with_gaps(rng, n, share=0.2):
-    X = states(n, rng)
+    X = points(rng, CARDS, n)
     return np.where(rng.random(X.shape) < share, NAN, X)
 
 
@@ -163,7 +160,7 @@ def test_independent_values_of_normal_densities_are_those_of_their_marginals(den
 def test_permutations_are_unbiased_and_know_their_errors():
     rng, circuit = dependent(5)
     model = fitted(rng, circuit, alpha=0.1)
-    X = states(2, rng)
+    X = points(rng, CARDS, 2)
     exact = ek.shapley_values(model, X).values
     runs = [
         ek.shapley_values(model, X, method="permutations", n_permutations=32, rng=seed)
@@ -181,7 +178,7 @@ def test_permutations_are_unbiased_and_know_their_errors():
 def test_all_orders_in_permutations_give_the_exact_values():
     rng, circuit = dependent(6)
     model = fitted(rng, circuit, alpha=0.1)
-    X = states(2, rng)
+    X = points(rng, CARDS, 2)
     exact = ek.shapley_values(model, X)
     # so many that rows are worked on one by one
     many = ek.shapley_values(model, X, method="permutations", n_permutations=10_000, rng=0)
