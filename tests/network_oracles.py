@@ -7,7 +7,7 @@ import numpy as np
 
 import expectedkernels as ek
 from factor_graphs import scores as joint
-from oracles import worlds
+from oracles import with_holes, worlds
 
 
 def random_tables(rng, parents, cards, zeros=0.2):
@@ -32,6 +32,11 @@ def random_network(rng, n=None, least=1, zeros=0.2):
     shuffled = [[place[u] for u in parents[v]] for v in order]
     cards = [cards[v] for v in order]
     return ek.BayesianNetwork(shuffled, random_tables(rng, shuffled, cards, zeros))
+
+
+def incomplete(network, n, share, seed=0):
+    """Samples with a share of their values missing."""
+    return with_holes(network.sample(n, rng=seed), share, seed)
 
 
 def natural(network, actions):

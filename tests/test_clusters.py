@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
+from learning_searches import pieces, table
 
 distributed = pytest.importorskip("distributed")
 dask = pytest.importorskip("dask")
@@ -26,18 +27,6 @@ def cluster():
         yield local, client
 
 
-def table(n=240):
-    """Rows of four variables that depend on each other, with gaps."""
-    rng = np.random.default_rng(0)
-    X = rng.integers(3, size=(n, 4)).astype(float)
-    X[:, 1] = np.where(rng.random(n) < 0.8, X[:, 0], X[:, 1])
-    return np.where(rng.random(X.shape) < 0.1, np.nan, X)
-
-
-def pieces(X, size=40):
-    return [X[i : i + size] for i in range(0, len(X), size)]
-
-
 def numbers(data):
     """All weights of a tree, and of a circuit that is fitted by EM."""
     start = ek.random_circuit(4, 2, 0, cardinalities=3)
@@ -47,7 +36,7 @@ def numbers(data):
 
 
 def machine():
-    X = table(60)
+    X = table(60, 0.1)
     return ek.ExpectedKernelRidge(density="chow_liu").fit(X, np.nansum(X, axis=1))
 
 
@@ -65,13 +54,13 @@ def doomed(lazy, marker):
 
 def test_joblib_with_a_worker_that_is_killed(cluster):
     _, client = cluster
-    X, model = table(), machine()
-    alone = numbers(lambda: pieces(X)), list(model.predict_chunks(pieces(X)))
+    X, model = table(240, 0.1), machine()
+    alone = numbers(lambda: pieces(X, 40)), list(model.predict_chunks(pieces(X, 40)))
     with client.as_current(), joblib.parallel_config(backend="dask", n_jobs=2):
         targets = list(client.run(os.getpid).values())[:1]
 
         def chunks():
-            for i, chunk in enumerate(pieces(X)):
+            for i, chunk in enumerate(pieces(X, 40)):
                 if i == 4 and targets:
                     os.kill(targets.pop(), signal.SIGKILL)
                 yield chunk
@@ -85,11 +74,11 @@ def test_joblib_with_a_worker_that_is_killed(cluster):
 
 def test_arrays_with_one_worker_two_or_one_killed(cluster, tmp_path):
     local, client = cluster
-    lazy, model = arrays.from_array(table(), chunks=(40, 4)), machine()
+    lazy, model = arrays.from_array(table(240, 0.1), chunks=(40, 4)), machine()
     with dask.config.set(scheduler="synchronous"):
         wanted = numbers(lazy), model.predict_chunks(lazy).compute()
     np.testing.assert_array_equal(
-        wanted[1], np.concatenate(list(model.predict_chunks(pieces(table()))))
+        wanted[1], np.concatenate(list(model.predict_chunks(pieces(table(240, 0.1), 40))))
     )
     with client.as_current():
         found = model.predict_chunks(doomed(lazy, tmp_path / "killed")).compute()

@@ -119,72 +119,63 @@ def test_unstructured_circuits_are_converted_or_refused(seed):
         assert_same_function(root, cards, *found)
 
 
-def test_wide_products():
-    def part(a, b):
-        return ek.Product([pair(a, b), *(x(v) for v in range(4) if v not in (a, b))])
-
-    assert circuit_blocks(mix(part(0, 1), part(2, 3)))[0] == ek.Vtree.balanced(4)
-    message = r"#9 splits into \{0, 1\} \| \{2\}, but product unit #19 .* \{0\} \| \{1, 2\}"
-    with pytest.raises(
-        ek.PropertyError, match=r"over variables \{0, 1, 2\}, product unit " + message
-    ):
-        circuit_blocks(mix(part(0, 1), part(1, 2)))
-    message = r"over variables \{0, 1, 2, 3\}, product unit #9 splits into .* unit #19 splits into"
-    with pytest.raises(ek.PropertyError, match=message):
-        circuit_blocks(mix(part(0, 1), part(1, 2), part(2, 3)))
-    vtree, blocks = circuit_blocks(ek.Product([x(v) for v in (3, 1, 0, 2, 4)]))
-    assert vtree == ek.Vtree.balanced(5)
-    assert all(block.n_units == 1 for block in blocks)
-    narrow = ek.Product([pair(0, 3), ek.Product([x(1), x(2)])])
-    wide = ek.Product([x(v, 1) for v in range(4)])
-    root = mix(wide, narrow)
-    vtree, blocks = circuit_blocks(root)
-    assert vtree.align(ek.Vtree.from_nested(((0, 3), (1, 2)))) is not None
-    assert_same_function(root, (2,) * 4, vtree, blocks)
+def part(a, b):
+    return ek.Product([pair(a, b), *(x(v) for v in range(4) if v not in (a, b))])
 
 
-def test_nested_products_and_sums():
-    right = ek.Product([x(0), ek.Product([x(1), ek.Product([x(2), x(3)])])])
-    left = ek.Product([ek.Product([ek.Product([x(0), x(1)]), x(2)]), x(3)])
-    assert circuit_blocks(right)[0] == ek.Vtree.right_linear(4)
-    root = mix(right, left)
-    assert_same_function(root, (2,) * 4, *circuit_blocks(root))
-    scaled = ek.Sum([ek.Product([x(0), x(2)])], [0.5])
-    root = mix(ek.Product([scaled, x(1)]), ek.Product([x(0, 0), x(1, 0), x(2, 0)]))
-    vtree = ek.Vtree.from_nested(((0, 1), 2))
-    assert_same_function(root, (2,) * 3, *circuit_blocks(root, vtree=vtree))
-    unit = mix(ek.Product([x(0), x(1)]), ek.Product([x(0, 1), x(1, 1)]))
-    for _ in range(60):  # 2**60 paths
-        unit = ek.Sum([unit, unit], [0.5, 0.5])
-    vtree, blocks = circuit_blocks(unit)
-    assert blocks[-1].n_products == 2
-    assert_same_function(unit, (2, 2), vtree, blocks)
+def inner_vtree(nested):
+    return {"vtree": ek.Vtree.from_nested(nested)}
+
+
+RIGHT = ek.Product([x(0), ek.Product([x(1), ek.Product([x(2), x(3)])])])
+LEFT = ek.Product([ek.Product([ek.Product([x(0), x(1)]), x(2)]), x(3)])
+SCALED = ek.Product([ek.Sum([ek.Product([x(0), x(2)])], [0.5]), x(1)])
+NARROW = ek.Product([pair(0, 3), ek.Product([x(1), x(2)])])
+TWICE = mix(ek.Product([x(0), x(1)]), ek.Product([x(0, 1), x(1, 1)]))
+for _ in range(60):  # 2**60 paths
+    TWICE = ek.Sum([TWICE, TWICE], [0.5, 0.5])
+HALF = ek.Categorical(0, [0.5, 0.5])
+FUNCTIONS = {
+    "wide": (mix(part(0, 1), part(2, 3)), {}, ((0, 1), (2, 3))),
+    "flat": (ek.Product([x(v) for v in (3, 1, 0, 2, 4)]), {}, ((0, 1), (2, (3, 4)))),
+    "wide and narrow": (mix(ek.Product([x(v, 1) for v in range(4)]), NARROW), {}, ((0, 3), (1, 2))),
+    "nested": (RIGHT, {}, (0, (1, (2, 3)))),
+    "nested in two ways": (mix(RIGHT, LEFT), {}, None),
+    "scaled": (
+        mix(SCALED, ek.Product([x(v, 0) for v in range(3)])),
+        inner_vtree(((0, 1), 2)),
+        None,
+    ),
+    "many paths": (TWICE, {}, (0, 1)),
+    "table": (mix(x(0, 0), ek.Sum([x(0, 1), HALF], [1, 2]), ek.Product([x(0)])), {}, 0),
+    "weight of zero": (ek.Sum([ek.Product([x(0), x(1)])], [0.0]), {}, (0, 1)),
+    # {1, 2} must be cut to agree with {0, 1} | {2}, and the constant in 0 goes to the left
+    "cut": (mix(pair(1, 2), ek.Product([pair(0, 1), x(2)])), {"smooth": True}, ((0, 1), 2)),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_and_vtrees_of_graphs(name):
+    root, options, nested = FUNCTIONS[name]
+    vtree, blocks = circuit_blocks(root, **options)
+    assert nested is None or vtree == ek.Vtree.from_nested(nested)
+    assert_same_function(root, (2,) * vtree.n_variables, vtree, blocks)
+    if name == "flat":
+        assert all(block.n_units == 1 for block in blocks)
+    if name == "many paths":
+        assert blocks[-1].n_products == 2
 
 
 def test_univariate_sums_become_tables_and_mixtures():
-    table = mix(
-        x(0, 0), ek.Sum([x(0, 1), ek.Categorical(0, [0.5, 0.5])], [1.0, 2.0]), ek.Product([x(0)])
-    )
-    vtree, blocks = circuit_blocks(table)
-    assert vtree == ek.Vtree.from_nested(0)
-    assert isinstance(blocks[0], Table)
-    np.testing.assert_allclose(blocks[0].table[0], values(table, (2,)))
+    assert isinstance(circuit_blocks(FUNCTIONS["table"][0])[1][0], Table)
     g = [ek.Gaussian(0, m, 1.0) for m in (0.0, 1.0, 0.0)]
     (block,) = circuit_blocks(ek.Sum([g[0], ek.Sum(g[1:], [0.5, 0.5])], [0.2, 0.8]))[1]
     assert isinstance(block, Real)
     mixture = dict(zip(block.mean.tolist(), block.weights[0].tolist(), strict=True))
     assert mixture == pytest.approx({0.0: 0.6, 1.0: 0.4})
-    root = mix(ek.Product([g[0], x(1, 0)]), ek.Product([g[1], x(1, 1)]))
-    circuit = ek.Circuit.from_units(root)
+    circuit = ek.Circuit.from_units(mix(ek.Product([g[0], x(1, 0)]), ek.Product([g[1], x(1, 1)])))
     assert circuit.cardinalities == (None, 2)
     assert circuit.n_parameters > 0
-    root = ek.Sum([ek.Product([x(0), x(1)])], [0.0])
-    assert_same_function(root, (2, 2), *circuit_blocks(root))
-    # {1, 2} must be cut to agree with {0, 1} | {2}, and the constant in 0 goes to the left
-    root = mix(pair(1, 2), ek.Product([pair(0, 1), x(2)]))
-    vtree, blocks = circuit_blocks(root, smooth=True)
-    assert vtree == ek.Vtree.from_nested(((0, 1), 2))
-    assert_same_function(root, (2,) * 3, vtree, blocks)
 
 
 ONE = x(0)
@@ -193,6 +184,11 @@ ONE = x(0)
 @pytest.mark.parametrize(
     ("root", "options", "error", "message"),
     [
+        (mix(part(0, 1), part(1, 2)), {}, ek.PropertyError,
+         r"over variables \{0, 1, 2\}, product unit #9 splits into \{0, 1\} \| \{2\}, but product "
+         r"unit #19 .* \{0\} \| \{1, 2\}"),
+        (mix(part(0, 1), part(1, 2), part(2, 3)), {}, ek.PropertyError,
+         r"over variables \{0, 1, 2, 3\}, product unit #9 splits into .* unit #19 splits into"),
         (
             mix(ek.Product([x(0), pair(1, 2)]), ek.Product([pair(0, 1), x(2)])),
             {},

@@ -4,7 +4,7 @@ import pytest
 
 import expectedkernels as ek
 from assertions import assert_close, assert_raises
-from oracles import distribution, worlds
+from oracles import distribution, with_holes, worlds
 from stein_oracles import conditionals_given
 
 K = ek.ExpHamming(0.7)
@@ -30,14 +30,10 @@ def test_the_statistic_and_its_error_are_those_of_the_definition():
     assert 0 <= low <= test.statistic <= high
 
 
-def with_gaps(X, seed, share=0.3):
-    return np.where(np.random.default_rng(seed).random(X.shape) < share, np.nan, X)
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_incomplete_samples_are_completed_exactly(seed):
     p, q = pair()
-    X, every = with_gaps(q.sample(12, rng=seed), seed), worlds(p.cardinalities)
+    X, every = with_holes(q.sample(12, rng=seed), 0.3, seed), worlds(p.cardinalities)
     X[0] = np.nan  # nothing observed
     joint = distribution(p)
     centred = conditionals_given(X, joint, p.cardinalities) - joint
@@ -62,7 +58,7 @@ def test_incomplete_samples_and_several_kernels_keep_the_level_and_have_power(k,
     for source, times, low, high in ((p, repeats, 0.0, ABOVE), (q, 10, 0.8, 1.0)):
 
         def sample(seed, source=source):
-            return with_gaps(source.sample(60, rng), seed, gaps)
+            return with_holes(source.sample(60, rng), gaps, seed)
 
         assert low <= share_rejected(sample, times, rng, model=p, k=k) <= high
     assert ek.mmd_test(np.full((10, 4), np.nan), p, n_null=19).p_value == 1.0

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 
 import expectedkernels as ek
 from assertions import assert_raises
-from network_oracles import joint, natural, random_network, random_tables, shapley
+from network_oracles import incomplete, joint, natural, random_network, random_tables, shapley
 from networks import bif_of_pgmpy
 from oracles import worlds
 from strategies import rngs
@@ -246,12 +246,6 @@ def moved(network, share, seed, names):
         other = rng.dirichlet(np.ones(tables[v].shape[-1]), size=tables[v].shape[:-1])
         tables[v] = (1 - share) * tables[v] / tables[v].sum(axis=-1, keepdims=True) + share * other
     return ek.BayesianNetwork(network.parents, tables, network.names, network.states)
-
-
-def incomplete(network, n, share, seed):
-    X = np.asarray(network.sample(n, rng=seed), dtype=float)
-    X[np.random.default_rng(seed).random(X.shape) < share] = np.nan
-    return X
 
 
 def test_changed_tables_of_alarm_are_found_from_incomplete_rows():

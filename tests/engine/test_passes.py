@@ -10,6 +10,7 @@ from circuit_oracles import (
     joint,
     marginal,
     posterior,
+    rows_of,
     sparsified,
 )
 from expectedkernels import Circuit, Vtree, factorized, mixture, random_circuit
@@ -21,13 +22,6 @@ from expectedkernels.engine.passes import COUNTS, backward, forward, forward_ove
 from oracles import Inner, Table, evidence_as_weights
 
 SEEDS = range(12)
-
-
-def random_rows(circuit, n, seed, missing=0.5):
-    rng = np.random.default_rng(seed)
-    X = circuit.sample(n, rng=rng)
-    X[rng.random(X.shape) < missing] = np.nan
-    return X
 
 
 def passed(circuit, evidence):
@@ -44,7 +38,7 @@ def log_marginals(circuit, X):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_marginals_of_rows_with_missing_values(seed, form):
     p = form(drawn_distribution(seed))
-    X = random_rows(p, 5, seed)
+    X = rows_of(p, 5, seed, 0.5)
     table = posterior(p, evidence_as_weights(X, p.cardinalities))
     many, single, logs = p.marginals(X), p.marginals(X[0]), log_marginals(p, X)
     for v in range(p.n_variables):
@@ -108,7 +102,7 @@ def test_ten_thousand_variables_stay_plain_numbers():
 
 def test_chunks_and_the_order_of_rows_change_nothing(monkeypatch):
     p = drawn_distribution(3)
-    X = random_rows(p, 70, 0)
+    X = rows_of(p, 70)
     whole = p.marginals(X)
     turned = p.marginals(X[::-1])
     one_by_one = [p.marginals(x) for x in X]
@@ -128,7 +122,7 @@ def test_large_matrices_are_not_copied():
         for stack in layer.stacks:
             assert len(stack.weights) == 1
             assert any(np.shares_memory(stack.weights, m) for m in p.layers.matrices)
-    X = random_rows(p, 5, 0)
+    X = rows_of(p, 5)
     table = posterior(p, evidence_as_weights(X, p.cardinalities))
     for v, found in enumerate(p.marginals(X)):
         assert_close(found, marginal(table, v))

@@ -20,6 +20,7 @@ from expectedkernels.estimators.calibration import (
     part_of,
     weighted_quantiles,
 )
+from oracles import with_holes
 
 NAN = np.nan
 PROCESS = ek.ExpectedGaussianProcessRegressor(RBF(2.0) + WhiteKernel(0.1), optimizer=None)
@@ -38,10 +39,6 @@ def line(n=80, seed=0, noise=0.2):
     return X, X[:, 0] + np.sin(X[:, 1]) + 0.5 * X[:, 2] + noise * rng.normal(size=n)
 
 
-def holes(X, share, seed=0):
-    return np.where(np.random.default_rng(seed).random(X.shape) < share, NAN, X)
-
-
 @pytest.mark.parametrize(("n", "n_landmarks", "alpha"), [(80, None, 1e-8), (400, 400, 1e-4)])
 def test_rows_that_are_held_out_are_not_known(n, n_landmarks, alpha):
     X, y = line(n, noise=0.3)
@@ -58,11 +55,11 @@ def test_coverage_with_more_and_more_missing(n, fitted_to):
     order = np.random.default_rng(1).permutation(len(X))
     X, y = X[order[:350], :6], y[order[:350]]
     model = ek.ExpectedKernelRidge(alpha=0.3, density="chow_liu", n_bins=5)
-    model.fit(holes(X[:n], fitted_to), y[:n])
+    model.fit(with_holes(X[:n], fitted_to), y[:n])
     for share in (0.0, 0.3, 0.6, 0.9):
-        low, high = model.predict_interval(holes(X[150:], share))
+        low, high = model.predict_interval(with_holes(X[150:], share))
         assert 0.8 < ((low <= y[150:]) & (y[150:] <= high)).mean() < 0.98
-        found = model.predict_quantiles(holes(X[150:], share), [0.1, 0.5, 0.9])
+        found = model.predict_quantiles(with_holes(X[150:], share), [0.1, 0.5, 0.9])
         assert (np.diff(found, axis=1) > 0).all()
         below = (y[150:, None] <= found).mean(axis=0)
         assert (np.abs(below - [0.1, 0.5, 0.9]) < 15.0 / n).all()
@@ -177,7 +174,7 @@ def test_weights_of_scores_are_shares_of_a_distribution():
 def test_spreads_are_those_of_predictions(machine, share, monkeypatch):
     monkeypatch.setattr(calibration, "DRAWS", 2000)
     X, y = line(50)
-    model = clone(machine).fit(holes(X, share), y)
+    model = clone(machine).fit(with_holes(X, share), y)
     rows = np.array([[1.0, NAN, 0.0], [NAN, NAN, 1.0], [0.5, 0.5, 0.5], [NAN, NAN, NAN]])
     mean, spread = moments(model, model._read(rows), np.random.default_rng(0))
     expected, std = model.predict(rows, return_std=True)

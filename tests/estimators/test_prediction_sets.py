@@ -9,8 +9,8 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 
 import expectedkernels as ek
+from oracles import with_holes
 
-NAN = np.nan
 MODELS = [ek.ExpectedKernelClassifier(density="gaussian"), ek.ExpectedSVC(density="gaussian")]
 
 
@@ -23,10 +23,6 @@ def classes(n, shares, seed=0, spread=1.0):
     return X, np.array(["common", "other", "rare"])[y]
 
 
-def hidden(X, share, seed=0):
-    return np.where(np.random.default_rng(seed).random(X.shape) < share, NAN, X)
-
-
 def covered(model, found, y):
     return found[np.arange(len(y)), np.searchsorted(model.classes_, y)]
 
@@ -35,7 +31,7 @@ def covered(model, found, y):
 def test_sets_are_never_empty_and_grow_with_coverage(model):
     X, y = load_iris(return_X_y=True)
     model = clone(model).fit(X[::2], y[::2])
-    rows = hidden(X[1::2], 0.3)
+    rows = with_holes(X[1::2], 0.3)
     found = [model.predict_set(rows, coverage) for coverage in (0.5, 0.9, 0.95)]
     for one, other in pairwise(found):
         assert (one <= other).all()
@@ -60,12 +56,12 @@ def test_every_class_is_covered(model, n_landmarks):
     model = clone(model).set_params(n_landmarks=n_landmarks).fit(*classes(1000, shares))
     rows, y = classes(2000, shares, seed=1)
     for share in (0.0, 0.3):
-        found = model.predict_set(hidden(rows, share))
+        found = model.predict_set(with_holes(rows, share))
         inside = covered(model, found, y)
         for label in model.classes_:
             assert inside[y == label].mean() > 0.75
         assert 0.87 < inside.mean() < 0.98
-        one = model.predict_set(hidden(rows, share), by_class=False)
+        one = model.predict_set(with_holes(rows, share), by_class=False)
         assert one.sum() < found.sum()
         assert 0.86 < covered(model, one, y).mean() < 0.97
 

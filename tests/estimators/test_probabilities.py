@@ -19,12 +19,9 @@ from expectedkernels.estimators.kernel_models import (
     learn_sigmoid,
     logits,
 )
+from oracles import with_holes
 
 NAN = np.nan
-
-
-def holes(X, share, seed=0):
-    return np.where(np.random.default_rng(seed).random(X.shape) < share, NAN, X)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -35,7 +32,7 @@ def test_probabilities_with_holes(n_classes):
     model = ek.ExpectedSVC(density="chow_liu").fit(X[train], y[train])
     losses = []
     for share in (0.0, 0.5, 0.9):
-        p = model.predict_proba(holes(X[~train], share))
+        p = model.predict_proba(with_holes(X[~train], share))
         assert p.shape == (sum(~train), n_classes)
         np.testing.assert_allclose(p.sum(axis=1), 1.0)
         losses.append(log_loss(y[~train], p))

@@ -11,6 +11,7 @@ from sklearn.svm import SVR
 
 import expectedkernels as ek
 from assertions import assert_raises
+from network_oracles import shapley
 from normal_densities import products_of_normals
 from oracles import values_at, worlds
 from strategies import points
@@ -49,16 +50,6 @@ def with_gaps(rng, n, share=0.2):
     return np.where(rng.random(X.shape) < share, NAN, X)
 
 
-def over_orders(v, players):
-    """What every player adds on average over all orders; v takes a frozenset of players."""
-    orders = list(permutations(players))
-    total = dict.fromkeys(players, 0.0)
-    for order in orders:
-        for i, player in enumerate(order):
-            total[player] = total[player] + v(frozenset(order[: i + 1])) - v(frozenset(order[:i]))
-    return {player: x / len(orders) for player, x in total.items()}
-
-
 def over_subsets_of_others(v, players, i, j):
     """The Shapley interaction index by definition: over the orders of the others and the pair."""
     others = [k for k in players if k not in (i, j)]
@@ -86,7 +77,7 @@ def test_values_are_means_over_all_orders_of_expectations_over_all_worlds(seed, 
     for i, row in enumerate(X):
         v, n = worth_of(circuit, model.predict, row, columns, known), range(len(columns))
         values, pairs = found.values[i], found.interactions[i]
-        np.testing.assert_allclose(values, list(over_orders(v, n).values()), atol=1e-12)
+        np.testing.assert_allclose(values, list(shapley(v, n).values()), atol=1e-12)
         for a, b in combinations(n, 2):
             index = over_subsets_of_others(v, n, a, b)
             np.testing.assert_allclose([pairs[a, b], pairs[b, a]], index, atol=1e-12)
@@ -125,7 +116,7 @@ def test_densities_of_other_kinds(density):
     for row, values in zip(X, found.values, strict=False):
         hidden = lambda S, row=row: np.where(np.isin(range(3), list(S)), row, NAN)  # noqa: E731
         v = lambda S, hidden=hidden: model.predict(hidden(S)[None])[0]  # noqa: E731
-        np.testing.assert_allclose(values, list(over_orders(v, range(3)).values()), atol=1e-12)
+        np.testing.assert_allclose(values, list(shapley(v, range(3)).values()), atol=1e-12)
 
 
 @pytest.mark.parametrize("density", ["gaussian", "kernel", "auto"])

@@ -2,6 +2,7 @@
 
 import sys
 from math import inf
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -353,29 +354,12 @@ def test_values_out_of_range_make_no_difference(monkeypatch, density, always_gat
     same_parameters(fit(p, X, 2), plain)
 
 
-class Bar:
-    """Records what a bar on a terminal would show."""
-
-    disable = False
-
-    def __init__(self, total, name, quiet, unit):
-        self.desc, self.shown, self.updates = name, [], 0
-        Bar.last = self
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self.closed = True
-
-    def set_postfix_str(self, text, refresh):
-        self.shown.append(text)
-
-    def write(self, text, file):
-        self.shown.append(text)
-
-    def update(self, n):
-        self.updates += n
+def watched(monkeypatch):
+    """What stands for a bar on a terminal, and records what it would show."""
+    bar = MagicMock(disable=False)
+    bar.__enter__.return_value, bar.__exit__.return_value = bar, None
+    monkeypatch.setattr(module.checks, "progress_bar", lambda *given, **more: bar)
+    return bar
 
 
 def test_an_interrupt_returns_the_last_circuit(monkeypatch):
@@ -391,25 +375,25 @@ def test_an_interrupt_returns_the_last_circuit(monkeypatch):
         return step(*arguments)
 
     monkeypatch.setattr(module, "maximized", interrupted)
-    monkeypatch.setattr(module.checks, "progress_bar", Bar)
+    bar = watched(monkeypatch)
     same_parameters(em(p, X, 10), expected)
-    assert "interrupted" in Bar.last.shown[-1]
-    assert Bar.last.closed
+    assert "interrupted" in bar.write.call_args.args[0]
+    assert bar.__exit__.called
 
 
 def test_the_bar_shows_the_likelihood(monkeypatch, capsys):
     p = ek.factorized([[0.5, 0.5]])
     em(p, [[0], [1]], 3)
     assert capsys.readouterr() == ("", "")
-    monkeypatch.setattr(module.checks, "progress_bar", Bar)
+    bar = watched(monkeypatch)
     em(p, [[0], [1]], 3)
-    for shown in Bar.last.shown:
-        likelihood, rows = shown.rsplit(", ", 1)
+    for shown in bar.set_postfix_str.call_args_list:
+        likelihood, rows = shown.args[0].rsplit(", ", 1)
         assert likelihood == "log-likelihood -0.6931, 1.0000 bits per variable"
         assert rows.endswith(" rows/s")
         assert float(rows.split()[0]) > 0
-    assert len(Bar.last.shown) == 3
-    assert Bar.last.updates == 3
+    assert bar.set_postfix_str.call_count == 3
+    assert sum(call.args[0] for call in bar.update.call_args_list) == 3
 
 
 def rows_of(p, n, seed):

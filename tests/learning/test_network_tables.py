@@ -11,7 +11,7 @@ from scipy.special import xlogy
 import expectedkernels as ek
 from assertions import assert_raises
 from factor_graphs import factor_graphs, grid_scopes
-from network_oracles import enumerated_counts, evidence_like, joint, random_network
+from network_oracles import enumerated_counts, evidence_like, incomplete, joint, random_network
 from networks import bif_of_pgmpy
 from oracles import evidence_as_weights
 from strategies import rngs
@@ -21,12 +21,6 @@ MODULE = "expectedkernels.learning.network_tables"
 
 def learn(network, X, iterations=200, **options):
     return ek.learn_tables(network, X, iterations, progress=False, **options)
-
-
-def incomplete(network, n, share, seed=0):
-    X = np.asarray(network.sample(n, rng=seed), dtype=float)
-    X[np.random.default_rng(seed).random(X.shape) < share] = np.nan
-    return X
 
 
 def conditionals(counts, old):
