@@ -1,4 +1,3 @@
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -134,7 +133,6 @@ def test_pictures():
     ax = ek.mmd_test(p.sample(10, rng=0), p, rng=0).plot()
     shown = [text.get_text() for text in ax.get_legend().get_texts()]
     assert sorted(shown) == ["observed", "under the hypothesis"]
-    plt.close(ax.figure)
 
 
 def test_samples_that_are_all_alike_do_not_make_an_interval_of_one_point():

@@ -1,7 +1,6 @@
 import copy
 import pickle
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -128,7 +127,6 @@ def test_alarms_are_the_first_row_at_the_threshold_and_reset_forgets():
         "threshold",
         "alarm",
     ]
-    plt.close(ax.figure)
     test.reset()
     assert (test.alarm, test.n_rows, test.log_e, len(test.window)) == (None, 0, -np.inf, 0)
     np.testing.assert_array_equal(test.update(q.sample(200, rng=0)), logs)

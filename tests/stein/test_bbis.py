@@ -1,5 +1,4 @@
 import tracemalloc
-import warnings
 
 import numpy as np
 import pytest
@@ -229,9 +228,7 @@ def test_mistakes():
     flat = ek.TableKernel([np.ones((2, 2))] * 4)
     with pytest.warns(UserWarning, match="may not be strictly positive definite"):
         ek.bbis(model, X, flat)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        ek.bbis(model, X, ek.Delta())
+    ek.bbis(model, X, ek.Delta())  # without a warning
     zero = ek.FactorGraph([2, 2], [((0, 1), [[0.0, 1.0], [1.0, 1.0]])])
     with pytest.raises(
         ek.DataError, match=r"The target is zero at row \d of the samples, \[0, 0\]"
@@ -267,12 +264,10 @@ def test_zeros_that_no_sample_is_next_to():
     with pytest.warns(UserWarning, match="smooth the tables") as caught:
         ek.collapsed_bbis(model, [[2], [2]], [], zeros="raise")
     assert caught[0].filename == __file__
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        ek.bbis(model, [[2], [2]])
-        ek.bbis(model, [[2], [2]], zeros="restrict")
-        ek.bbis(model, [[2], [2]], zeros="smooth")
-        ek.bbis(model, [[2], [2]], zeros="collapse")
+    ek.bbis(model, [[2], [2]])  # without a warning
+    ek.bbis(model, [[2], [2]], zeros="restrict")
+    ek.bbis(model, [[2], [2]], zeros="smooth")
+    ek.bbis(model, [[2], [2]], zeros="collapse")
 
 
 @pytest.mark.parametrize("gap", [300.0, 355.0, 360.0, 365.0, 370.0, 372.0, 380.0])
@@ -335,13 +330,11 @@ def test_gibbs_operators_may_meet_zeros():
     table = np.array([[0.5, 0.0, 0.2], [0.1, 0.3, 0.4]])
     model = ek.FactorGraph([2, 3], [((0, 1), table)])
     X = np.argwhere(table > 0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for rule in RULES:
-            samples = ek.bbis(model, X, weights=rule, operator="gibbs")
-            assert samples.gram is None
-            w, gram = samples.weights, samples.updates_gram
-            assert_close(samples.discrepancy, max(0.0, w @ gram @ w), np.abs(gram).max())
+    for rule in RULES:
+        samples = ek.bbis(model, X, weights=rule, operator="gibbs")
+        assert samples.gram is None
+        w, gram = samples.weights, samples.updates_gram
+        assert_close(samples.discrepancy, max(0.0, w @ gram @ w), np.abs(gram).max())
     grown = ek.bbis(model, X[:3], weights="raw", operator="gibbs").extended(X[3:])
     np.testing.assert_allclose(grown.weights, table[table > 0] / table.sum(), atol=1e-6)
 

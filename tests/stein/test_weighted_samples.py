@@ -1,4 +1,3 @@
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -196,7 +195,6 @@ def test_plot_draws_weights_and_marginals():
     np.testing.assert_allclose(left.get_lines()[1].get_ydata(), 0.5)
     assert len(right.get_lines()[1].get_xdata()) == 8
     assert "1.6 of 2" in left.get_title()
-    plt.close("all")
 
 
 GRID = ek.ising_grid(2, 2, rng=0)

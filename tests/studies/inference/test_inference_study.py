@@ -2,7 +2,6 @@
 
 from itertools import product
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -361,6 +360,5 @@ def test_the_figure_has_five_methods_and_says_what_does_not_hold(made_up):
     labels = [text.get_text() for text in axes[0].figure.legends[0].get_texts()]
     assert labels == ["CBBIS", "CVS", "VS", "BBIS", "CIS"]
     np.testing.assert_allclose(axes[0].get_lines()[0].get_ydata(), -3.0)
-    plt.close(axes[0].figure)
     values = study.report(made_up)[1]
     assert (values["won"], values["compared"], values["lost"]) == (6, 16, 8)

@@ -1,4 +1,3 @@
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -145,7 +144,6 @@ def test_the_page_names_all_methods_and_the_figure_all_settings(finished):
     axes = draw()
     assert [label.get_text() for label in axes[0].get_xticklabels()] == ["MCAR 0.5"]
     assert len(axes) == 4
-    plt.close(axes[0].figure)
 
 
 def test_means_ranks_and_wins_are_those_of_the_results():

@@ -5,7 +5,6 @@ import warnings
 from itertools import product
 from types import SimpleNamespace
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -313,10 +312,8 @@ def test_the_figure_has_a_panel_per_data_set_with_the_published_curves_beside_ou
     labels = [text.get_text() for text in axes[0].figure.legends[0].get_texts()]
     shown = list(study.SHOWN.values())
     assert labels == ["nothing missing", *shown, *(f"{name} (published)" for name in shown)]
-    plt.close(axes[0].figure)
     axes = study.figure(records[0], comparable=False)
     assert len(axes[0].get_lines()) == 1 + len(study.SHOWN)
-    plt.close(axes[0].figure)
 
 
 def test_the_words_beside_the_figure_say_where_it_does_not_hold():
@@ -354,7 +351,6 @@ def test_a_figure_of_rates_that_were_not_published():
     labels = [line.get_label() for line in axes[0].lines]
     assert "MAP" in labels
     assert "MAP (published)" not in labels
-    plt.close(axes[0].figure)
 
 
 SIZES = {
