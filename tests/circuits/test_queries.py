@@ -5,6 +5,7 @@ Fast paths are compared with sums over components and with sweeps by patterns of
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 from scipy.stats import norm
 
@@ -72,7 +73,7 @@ def test_rows_are_split_when_memory_is_short(monkeypatch):
     assert_logs_close(log_values(p, read)[0], whole)
     parts, again = log_values(signed, read)
     assert_logs_close(parts, logs)
-    np.testing.assert_array_equal(again, signs)
+    assert_array_equal(again, signs)
 
 
 def parameters(n=6, d=4, seed=0):
@@ -99,10 +100,10 @@ def test_log_densities_are_those_of_sums_over_components(vtree, holes, monkeypat
     X = 3.0 * rng.normal(size=(50, 4))
     X[rng.random(X.shape) < holes] = np.nan
     found = circuit.log_likelihood(X)
-    np.testing.assert_array_equal(found, quick(circuit, X))
-    np.testing.assert_allclose(found, naive(*given, X), rtol=1e-12, atol=1e-12)
+    assert_array_equal(found, quick(circuit, X))
+    assert_allclose(found, naive(*given, X), rtol=1e-12, atol=1e-12)
     swept = _swept_logs(circuit, as_evidence(X, circuit.schema))[0][:, 0]
-    np.testing.assert_allclose(found, swept, rtol=1e-12, atol=1e-12)
+    assert_allclose(found, swept, rtol=1e-12, atol=1e-12)
 
 
 def test_units_may_be_shared_and_weighted():
@@ -112,9 +113,7 @@ def test_units_may_be_shared_and_weighted():
     circuit = mixture([ek.gaussian_mixture(weights, means, variances)] * 2, [0.3, 0.7])
     X = np.random.default_rng(1).normal(size=(20, 4))
     for one in (circuit, ek.gaussian_mixture(weights, means, variances)):
-        np.testing.assert_allclose(
-            one.log_likelihood(X), naive(weights, means, variances, X), rtol=1e-12
-        )
+        assert_allclose(one.log_likelihood(X), naive(weights, means, variances, X), rtol=1e-12)
 
 
 def test_remote_rows_and_narrow_components_keep_their_digits():
@@ -122,12 +121,10 @@ def test_remote_rows_and_narrow_components_keep_their_digits():
     means, variances = means + 1e6, variances * 1e-12
     circuit = ek.gaussian_mixture(weights, means, variances)
     X = means[:3] + 1e-6
-    np.testing.assert_allclose(
-        circuit.log_likelihood(X), naive(weights, means, variances, X), rtol=1e-12
-    )
+    assert_allclose(circuit.log_likelihood(X), naive(weights, means, variances, X), rtol=1e-12)
     X[0, 1], X[1] = 1e300, np.nan
     assert circuit.log_likelihood(X)[0] == -np.inf
-    np.testing.assert_allclose(circuit.log_likelihood(X)[1], 0.0, atol=1e-12)
+    assert_allclose(circuit.log_likelihood(X)[1], 0.0, atol=1e-12)
 
 
 def test_other_circuits_are_not_taken_for_mixtures():

@@ -7,6 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from hypothesis import given, settings, strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 
 import expectedkernels as ek
 from assertions import assert_close, assert_raises
@@ -74,7 +75,7 @@ def test_answers_do_not_depend_on_the_order_of_variables_and_states(drawn):
     for table in (mixed, mixed.astype(str), pl.DataFrame(mixed.astype(str).to_dict("list"))):
         assert_close(other.log_likelihood(table), wanted)
         assert_close(q.log_likelihood(table), wanted)
-    np.testing.assert_allclose(ek.mmd(other, mixed), ek.mmd(q, frame), rtol=1e-9, atol=1e-9)
+    assert_allclose(ek.mmd(other, mixed), ek.mmd(q, frame), rtol=1e-9, atol=1e-9)
     marginals = other.marginals()
     for v, name in enumerate(q.names):
         by_label = dict(zip(other.states[other.names.index(name)], marginals[name], strict=True))
@@ -175,17 +176,13 @@ FRAMES = {
 
 @pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
 def test_frames_are_read_by_name_with_what_is_missing(frame):
-    np.testing.assert_array_equal(
-        WEATHER.schema.read_frame(frame), [[1.0, 2.0, 1.5], [np.nan, 0.0, np.nan]]
-    )
+    assert_array_equal(WEATHER.schema.read_frame(frame), [[1.0, 2.0, 1.5], [np.nan, 0.0, np.nan]])
 
 
 def test_numbers_in_frames_are_labels_if_labels_are_numbers():
     schema = named([3, 2], ["cylinders", "on"], [[4, 6, 8], [False, True]]).schema
     frame = pd.DataFrame({"on": [True, None, False], "cylinders": [8, 4, None]})
-    np.testing.assert_array_equal(
-        schema.read_frame(frame), [[2.0, 1.0], [0.0, np.nan], [np.nan, 0.0]]
-    )
+    assert_array_equal(schema.read_frame(frame), [[2.0, 1.0], [0.0, np.nan], [np.nan, 0.0]])
     assert schema.state(0, 6) == 1
     with pytest.raises(ek.DataError, match=r"'cylinders' must hold one of 4, 6, 8, .* Got 5"):
         schema.read_frame(pd.DataFrame({"on": [True], "cylinders": [5]}))

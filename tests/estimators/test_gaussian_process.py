@@ -2,16 +2,14 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import expectedkernels as ek
 from expectedkernels import ExpectedGaussianProcessRegressor
-from expectedkernels.estimators.kernel_models import (
-    log_marginal_likelihood,
-    most_likely_kernel,
-)
+from expectedkernels.estimators.kernel_models import log_marginal_likelihood, most_likely_kernel
 
 KERNEL = ConstantKernel(1.0) * RBF(1.0) + WhiteKernel(0.1)
 
@@ -30,7 +28,7 @@ def test_likelihoods_are_those_of_normal_densities():
     root = rng.normal(size=(4, 4))
     matrix, targets = root @ root.T + np.eye(4), rng.normal(size=(4, 2))
     expected = sum(multivariate_normal(cov=matrix).logpdf(t) for t in targets.T)
-    np.testing.assert_allclose(log_marginal_likelihood(matrix, targets), expected)
+    assert_allclose(log_marginal_likelihood(matrix, targets), expected)
     assert log_marginal_likelihood(-np.eye(2), np.ones((2, 1))) == -np.inf
 
 
@@ -39,12 +37,10 @@ def test_complete_rows_have_scikit_learns_covariances_and_kernel():
     theirs = GaussianProcessRegressor(KERNEL, alpha=1e-6).fit(X, y)
     model = ExpectedGaussianProcessRegressor(alpha=1e-6, standardize=False).fit(X, y)
     covariances = model._covariances(model._read(X))
-    np.testing.assert_allclose(
-        covariances(KERNEL), KERNEL(X) + 1e-6 * np.eye(len(X)), rtol=1e-9, atol=1e-12
-    )
+    assert_allclose(covariances(KERNEL), KERNEL(X) + 1e-6 * np.eye(len(X)), rtol=1e-9, atol=1e-12)
     found = most_likely_kernel(KERNEL, covariances, y[:, None])
     likelihood = log_marginal_likelihood(covariances(found), y[:, None])
-    np.testing.assert_allclose(likelihood, theirs.log_marginal_likelihood_value_, atol=0.01)
+    assert_allclose(likelihood, theirs.log_marginal_likelihood_value_, atol=0.01)
 
 
 def test_covariances_of_incomplete_rows_are_those_of_samples():
@@ -53,11 +49,11 @@ def test_covariances_of_incomplete_rows_are_those_of_samples():
         RBF(1.0, "fixed"), alpha=0.2, n_bins=4, density="chow_liu", standardize=False
     ).fit(X, y)
     got = model._covariances(model._read(X))(model.kernel_)
-    np.testing.assert_array_equal(np.diag(got), np.full(30, 1.2))
+    assert_array_equal(np.diag(got), np.full(30, 1.2))
     imputer = ek.CircuitImputer("sample", n_bins=4, random_state=0).fit(X)
     draws = np.mean([model.kernel_(Z) for Z in imputer.sample(X, 3000)], axis=0)
     others = ~np.eye(30, dtype=bool)
-    np.testing.assert_allclose(got[others], draws[others], atol=0.04)
+    assert_allclose(got[others], draws[others], atol=0.04)
 
 
 @pytest.mark.parametrize("n_complete", [0, 4])
@@ -75,7 +71,7 @@ def test_kernels_are_fitted_with_few_or_no_complete_rows(n_complete):
     assert 0.2 < np.mean(((y[90:] - mean) / std) ** 2) < 3.0
     fixed = ExpectedGaussianProcessRegressor(KERNEL, optimizer=None, **options)
     fixed.fit(train, y[:90])
-    np.testing.assert_array_equal(fixed.kernel_.theta, KERNEL.theta)
+    assert_array_equal(fixed.kernel_.theta, KERNEL.theta)
     assert fixed.score(test, y[90:]) < model.score(test, y[90:])
 
 
@@ -95,7 +91,7 @@ def test_deviations_of_complete_rows_are_the_limit_of_incomplete_ones():
     _, std = model.predict(row, return_std=True)
     expansion, prior = model._machine.expansion, model._machine.prior
     gram = expansion.at(model.density_, model._read(row), model._resources)
-    np.testing.assert_allclose(gram[0, 0], model.predict(row)[0])
+    assert_allclose(gram[0, 0], model.predict(row)[0])
     mixed = np.vstack([row, [[np.nan, 0.0]]])
-    np.testing.assert_allclose(model.predict(mixed, return_std=True)[1][0], std[0], rtol=1e-12)
+    assert_allclose(model.predict(mixed, return_std=True)[1][0], std[0], rtol=1e-12)
     assert 0 < std[0] ** 2 < prior.total

@@ -103,8 +103,10 @@ def grid_with_states():
     return FactorGraph(cards, [(s, rng.random([cards[v] for v in s])) for s in scopes])
 
 
+@pytest.mark.parametrize("small", [0, 4096])
 @pytest.mark.parametrize("place", [2, 4, 5, 7])
-def test_information_variance_and_entropy_are_those_of_the_definitions(place):
+def test_information_variance_and_entropy_are_those_of_the_definitions(place, small, monkeypatch):
+    monkeypatch.setattr(sys.modules[CollapsedSampler.__module__], "SMALL_JOINT", small)
     now = Situation(grid_with_states(), place, query=0, protected=[0])
     joint = by_enumeration(now)
     information, entropy = [], []

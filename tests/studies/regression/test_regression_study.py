@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn.datasets
+from numpy.testing import assert_allclose, assert_array_equal
 
 from assertions import assert_raises
 from expectedkernels import DataError
@@ -86,7 +87,7 @@ def test_the_regressors_are_those_of_the_paper(data_dir, name, vectors, distinct
     assert len(machine.points) == distinct
     for split, error in ((dataset.valid, valid), (dataset.test, test)):
         found = np.sqrt(np.mean((machine.predict(split.bits) - split.y) ** 2))
-        np.testing.assert_allclose(found, error, rtol=4e-6)
+        assert_allclose(found, error, rtol=4e-6)
 
 
 @pytest.mark.parametrize(
@@ -97,10 +98,10 @@ def test_densities_fit_as_well_as_is_known(data_dir, name, bits, categories):
     dataset = load(name, data_dir)
     known = (dataset.valid.codes >= 0).all(axis=1)
     found = study.BitDensity(dataset, splits=0).circuit.log_likelihood(dataset.valid.bits).mean()
-    np.testing.assert_allclose(found, bits, atol=0.06)
+    assert_allclose(found, bits, atol=0.06)
     codes = dataset.valid.codes[known]
     found = study.CategoryDensity(dataset).circuit.log_likelihood(codes).mean()
-    np.testing.assert_allclose(found, categories, atol=0.08)
+    assert_allclose(found, categories, atol=0.08)
 
 
 def test_predictions_are_those_of_scikit_learn(fitted):
@@ -108,7 +109,7 @@ def test_predictions_are_those_of_scikit_learn(fitted):
     mixed = 0.3 * bits + 0.1
     for rows in (bits, mixed):
         wanted = fitted.machine.svr.predict(rows)
-        np.testing.assert_allclose(fitted.machine.predict(rows), wanted, rtol=1e-10)
+        assert_allclose(fitted.machine.predict(rows), wanted, rtol=1e-10)
 
 
 def completions(density, row):
@@ -140,21 +141,19 @@ def test_expected_predictions_are_those_of_enumeration(fitted, name):
     found = density.expected(machine, rows)
     for row, prediction in zip(rows, found, strict=True):
         bits, share = completions(density, row)
-        np.testing.assert_allclose(prediction, share @ machine.svr.predict(bits), rtol=1e-9)
+        assert_allclose(prediction, share @ machine.svr.predict(bits), rtol=1e-9)
 
 
 def test_a_category_that_training_did_not_know_is_treated_exactly(fitted):
     density, machine = fitted.categories, fitted.machine
     rows = fitted.dataset.valid.bits[:3].copy()
     rows[:, density.groups[2]] = 0.0
-    np.testing.assert_allclose(
-        density.expected(machine, rows), machine.svr.predict(rows), rtol=1e-9
-    )
-    np.testing.assert_array_equal(density.most_probable(rows), rows)
+    assert_allclose(density.expected(machine, rows), machine.svr.predict(rows), rtol=1e-9)
+    assert_array_equal(density.most_probable(rows), rows)
     rows[:, density.groups[4]] = np.nan
     for row, prediction in zip(rows, density.expected(machine, rows), strict=True):
         bits, share = completions(density, row)
-        np.testing.assert_allclose(prediction, share @ machine.svr.predict(bits), rtol=1e-9)
+        assert_allclose(prediction, share @ machine.svr.predict(bits), rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["bits", "categories"])
@@ -166,10 +165,10 @@ def test_completions_agree_with_what_is_observed(fitted, name):
         study.draw_mask(rng, len(rows), fitted.dataset.sizes, "bits", 0.6), np.nan, rows
     )
     for bits in (density.most_probable(rows), *density.samples(rows, 3, 0)):
-        np.testing.assert_array_equal(np.where(np.isnan(rows), np.nan, bits), rows)
+        assert_array_equal(np.where(np.isnan(rows), np.nan, bits), rows)
     if name == "categories":
         groups = [density.most_probable(rows)[:, g].sum(axis=1) for g in density.groups]
-        np.testing.assert_array_equal(groups, np.ones_like(groups))
+        assert_array_equal(groups, np.ones_like(groups))
 
 
 def test_imputers_fill_in_statistics(fitted):
@@ -180,7 +179,7 @@ def test_imputers_fill_in_statistics(fitted):
         ("median", np.median(train.bits, axis=0)),
         ("mode", train.bits.mean(axis=0) > 0.5),
     ):
-        np.testing.assert_allclose(fitted.impute(how, rows)[0], wanted)
+        assert_allclose(fitted.impute(how, rows)[0], wanted)
     median, mode = (fitted.impute(how, rows, "features")[0] for how in ("median", "mode"))
     for filled in (median, mode):
         assert [filled[g].sum() for g in dataset.groups] == [1.0] * len(dataset.sizes)
@@ -189,7 +188,7 @@ def test_imputers_fill_in_statistics(fitted):
         assert filled[dataset.groups[3]].argmax() == np.bincount(train.codes[:, 3]).argmax()
     rows = np.array([[1.0, np.nan, 0.0], [1.0, 1.0, np.nan], [np.nan, np.nan, np.nan]])
     filled = fitted.impute("masked mode", rows)
-    np.testing.assert_array_equal(filled, np.where(np.isnan(rows), [1.0, 1.0, 0.0], rows))
+    assert_array_equal(filled, np.where(np.isnan(rows), [1.0, 1.0, 0.0], rows))
 
 
 @pytest.mark.parametrize("missing", ["bits", "features"])
@@ -199,15 +198,15 @@ def test_fitted_imputers_leave_observed_values_and_fill_all(fitted, missing):
     for how in ("k-NN", "iterative"):
         filled = fitted.impute(how, np.where(mask, np.nan, bits), missing, 0.9)
         assert np.isfinite(filled).all()
-        np.testing.assert_array_equal(filled[~mask], bits[~mask])
+        assert_array_equal(filled[~mask], bits[~mask])
 
 
 def test_masks_are_the_same_for_all_methods_and_runs(fitted):
     cell, dataset = study.Cell("insurance", "valid", "features", 0.5, 1), fitted.dataset
     mask = study.cell_mask(dataset, cell, fitted.settings)
-    np.testing.assert_array_equal(mask, study.cell_mask(dataset, cell, fitted.settings))
+    assert_array_equal(mask, study.cell_mask(dataset, cell, fitted.settings))
     fewer = study.cell_mask(dataset, cell, study.Settings(rows=5))
-    np.testing.assert_array_equal(fewer, mask[: len(fewer)])
+    assert_array_equal(fewer, mask[: len(fewer)])
     assert len(fewer) == len(study.evaluation_rows(dataset, "valid", study.Settings(rows=5)).y)
     for group in dataset.groups:
         assert (mask[:, group] == mask[:, [group.start]]).all()
@@ -222,7 +221,7 @@ def test_masks_are_the_same_for_all_methods_and_runs(fitted):
 def test_the_first_validation_row_is_left_out_as_in_the_paper(fitted):
     for split, first in (("valid", 1), ("test", 0)):
         found = study.evaluation_rows(fitted.dataset, split, study.Settings())
-        np.testing.assert_array_equal(found.y, getattr(fitted.dataset, split).y[first:])
+        assert_array_equal(found.y, getattr(fitted.dataset, split).y[first:])
 
 
 def test_the_command_writes_results_and_a_page(raw_data, tmp_path, capsys):
@@ -269,12 +268,10 @@ def test_comparisons_with_what_was_published(records):
     )
     assert len(same) == len(better) == 36
     assert (same["change"].abs() < 0.01).all()
-    np.testing.assert_allclose(better["change"], -0.1, atol=0.01)
+    assert_allclose(better["change"], -0.1, atol=0.01)
     rows = found.query("dataset == 'abalone' and missing == 'bits' and rate == 0.1")
     spread = rows.set_index("method")["error"]["expected, bits"].std(ddof=1)
-    np.testing.assert_allclose(
-        same["standard_error"]["abalone", 0.1], spread * np.sqrt(1 / 2 + 1 / 5)
-    )
+    assert_allclose(same["standard_error"]["abalone", 0.1], spread * np.sqrt(1 / 2 + 1 / 5))
 
 
 def test_ranks_are_one_for_the_smallest_errors(records):
@@ -308,7 +305,7 @@ def test_the_figure_has_a_panel_per_data_set_with_the_published_curves_beside_ou
         assert [line.get_color() for line in ours] == [line.get_color() for line in theirs]
         for method, line in zip(("expected", "map", "masked mode"), theirs, strict=True):
             wanted = [study.PUBLISHED[name, method, rate] for rate in study.RATES]
-            np.testing.assert_allclose(line.get_ydata(), wanted)
+            assert_allclose(line.get_ydata(), wanted)
     labels = [text.get_text() for text in axes[0].figure.legends[0].get_texts()]
     shown = list(study.SHOWN.values())
     assert labels == ["nothing missing", *shown, *(f"{name} (published)" for name in shown)]
@@ -379,9 +376,9 @@ def test_codes_and_bits_say_the_same(published_data):
     dataset = published_data
     for name in SPLITS:
         split = getattr(dataset, name)
-        np.testing.assert_array_equal(one_hot(split.codes, dataset.sizes), split.bits)
+        assert_array_equal(one_hot(split.codes, dataset.sizes), split.bits)
         known = np.stack([split.bits[:, g].sum(axis=1) for g in dataset.groups], axis=1)
-        np.testing.assert_array_equal(known == 0, split.codes < 0)
+        assert_array_equal(known == 0, split.codes < 0)
     assert (dataset.train.codes >= 0).all()
 
 
@@ -391,7 +388,7 @@ def test_other_rows_are_refused_unless_they_may_be_others(raw_data):
     dataset = load("insurance", raw_data, check=False)
     assert not dataset.verified
     assert len(dataset.train.y) == 84
-    np.testing.assert_array_equal(dataset.train.y, np.trunc(dataset.train.y))
+    assert_array_equal(dataset.train.y, np.trunc(dataset.train.y))
 
 
 def columns_of(column, discrete=()):
@@ -414,7 +411,7 @@ def test_categories_outside_of_training_are_all_zeros():
     assert age[0] == dataset.sizes[4] - 1
     assert age[1] == -1
     assert dataset.test.codes[0, 3] == -1
-    np.testing.assert_array_equal(dataset.valid.bits[1, dataset.groups[4]], 0)
+    assert_array_equal(dataset.valid.bits[1, dataset.groups[4]], 0)
 
 
 def test_the_folder_comes_from_the_argument_or_the_environment(tmp_path, monkeypatch):
