@@ -1,19 +1,10 @@
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import strategies as st
 
 from assertions import assert_close, assert_raises
 from expectedkernels import DataError, EvidenceError, Vtree
-from expectedkernels.data.evidence import (
-    FEW_ROWS,
-    Evidence,
-    as_evidence,
-    as_points,
-    is_batch,
-    patterns,
-    uniform,
-)
-from unit_graphs import random_nested
+from expectedkernels.data.evidence import FEW_ROWS, Evidence, as_evidence, as_points, is_batch
 
 seeds = st.integers(0, 2**32 - 1)
 nan = np.nan
@@ -77,44 +68,6 @@ def test_mappings(evidence, expected):
     assert not is_batch(evidence)
 
 
-@given(seeds)
-def test_rows_and_weights_say_the_same(seed):
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(1, 50))
-    domains = (2, 4, 3)
-    rows = np.stack([rng.integers(card, size=n) for card in domains], axis=1).astype(float)
-    rows[rng.random(rows.shape) < 0.4] = nan
-    weights = [
-        ((np.arange(card) == rows[:, [v]]) | np.isnan(rows[:, [v]])).astype(float)
-        for v, card in enumerate(domains)
-    ]
-    chosen = slice(n // 4, n // 4 + 3)
-    for form in (rows, weights):
-        evidence = as_evidence(form, domains)
-        for variable, expected in enumerate(weights):
-            column = evidence.column(variable)
-            assert column.n_statements == len(np.unique(expected, axis=0))
-            np.testing.assert_array_equal(column.weights[column.codes], expected)
-            np.testing.assert_array_equal(evidence.state_weights([variable])[0], expected)
-            part = evidence.rows(chosen)
-            assert part.n_rows == len(expected[chosen])
-            np.testing.assert_array_equal(statements(part, variable), expected[chosen])
-
-
-@given(seeds)
-def test_real_columns(seed):
-    rng = np.random.default_rng(seed)
-    x = rng.choice([-1.5, 0.0, 2.5, nan], size=(int(rng.integers(1, 40)), 1))
-    for form in (x, [x], [x[:, 0], None]):
-        domains = (None,) * (2 if isinstance(form, list) and len(form) == 2 else 1)
-        evidence = as_evidence(form, domains)
-        column = evidence.column(0)
-        np.testing.assert_array_equal(column.values[column.codes], x[:, 0])
-        assert column.n_statements == len(np.unique(x))
-        assert np.isnan(column.values).sum() <= 1
-        np.testing.assert_array_equal(statements(evidence.rows(slice(0, 2)), 0), x[:2, 0])
-
-
 def test_few_rows_are_taken_as_they_are_and_many_by_pattern():
     vtree = Vtree.balanced(2)
     few = as_evidence(np.zeros((FEW_ROWS, 2)), (2, 2)).patterns(vtree)
@@ -169,69 +122,3 @@ def test_points():
         ((0, 0, -np.inf),): "Y on variable 2 must be finite. Got -inf",
     }.items():
         assert_raises(DataError, message, as_points, X, DOMAINS, what="Y")
-
-
-def drawn_rows(seed):
-    """A vtree, codes of rows for every variable (all used), and how many codes there are."""
-    rng = np.random.default_rng(seed)
-    n, n_rows = int(rng.integers(1, 8)), int(rng.integers(1, 60))
-    vtree = Vtree.from_nested(random_nested(rng, rng.permutation(n)))
-    raw = rng.integers(int(rng.integers(1, 40)), size=(n, n_rows))
-    if rng.random() < 0.2:
-        raw[int(rng.integers(n))] = rng.permutation(n_rows)
-    codes = [np.unique(x, return_inverse=True)[1].reshape(-1) for x in raw]
-    return vtree, codes, [int(x.max()) + 1 for x in codes], n_rows
-
-
-def rows_from(found, vtree, n_rows):
-    """The codes of all rows, read from the root's patterns down to the leaves."""
-    at = {vtree.root: np.arange(n_rows) if found.rows is None else found.rows}
-    codes = {}
-    for node in range(vtree.root, -1, -1):
-        pattern = at.pop(node)
-        assert pattern.max() < found.count[node]
-        if vtree.is_leaf(node):
-            codes[int(vtree.variable[node])] = pattern
-            continue
-        for side in ("left", "right"):
-            step = getattr(found, side)[node]
-            child = int(getattr(vtree, side)[node])
-            at[child] = pattern if step is None else step[pattern]
-            assert step is None or len(step) == found.count[node]
-    return [codes[v] for v in range(vtree.n_variables)]
-
-
-@given(seeds)
-def test_patterns(seed):
-    vtree, codes, counts, n_rows = drawn_rows(seed)
-    found = patterns(vtree, codes, counts)
-    for actual, expected in zip(rows_from(found, vtree, n_rows), codes, strict=True):
-        np.testing.assert_array_equal(actual, expected)
-    if found.is_uniform:
-        assert set(found.count) == {n_rows}
-        assert all((x == np.arange(n_rows)).all() for x in codes)
-    first = found.first_rows(vtree)
-    assert first.shape == (vtree.n_nodes, n_rows)
-    for node in range(vtree.n_nodes):
-        below = np.stack([codes[v] for v in vtree.scope(node)], axis=1).tolist()
-        assert first[node].tolist() == [below.index(row) for row in below]
-        assert found.count[node] == len(set(map(tuple, below)))
-
-
-def test_uniform_and_many_patterns():
-    vtree = Vtree.balanced(3)
-    found = uniform(vtree, 4)
-    assert found.is_uniform
-    assert found.count == [4] * 5
-    for codes in rows_from(found, vtree, 4):
-        assert codes.tolist() == [0, 1, 2, 3]
-    codes = [np.arange(4)] * 3
-    assert patterns(vtree, codes, [4] * 3).is_uniform
-    assert not patterns(vtree, [codes[0], codes[0], codes[0][::-1]], [4] * 3).is_uniform
-    # the number of pairs of codes is far beyond the number of rows
-    rng = np.random.default_rng(0)
-    codes = [rng.permutation(5000) // 2 for _ in range(4)]
-    vtree = Vtree.balanced(4)
-    found = patterns(vtree, codes, [2500] * 4)
-    for actual, expected in zip(rows_from(found, vtree, 5000), codes, strict=True):
-        np.testing.assert_array_equal(actual, expected)

@@ -13,7 +13,7 @@ from circuit_oracles import (
     rows_of,
     sparsified,
 )
-from expectedkernels import Circuit, Vtree, factorized, mixture, random_circuit
+from expectedkernels import Circuit, Vtree, random_circuit
 from expectedkernels.circuits import queries as posteriors
 from expectedkernels.circuits.conditioning import chunks, observed
 from expectedkernels.data.evidence import as_evidence
@@ -45,30 +45,6 @@ def test_marginals_of_rows_with_missing_values(seed, form):
         assert_close(many[v], marginal(table, v))
         assert_close(logs[v], marginal(table, v))
         assert_close(single[v], marginal(table, v)[0])
-
-
-def crossing(n, step):
-    """Two components: the first is ahead in the left half by e^step, the second in the right."""
-    tables = np.exp([[0.0, -step], [-step, 0.0]])
-    tables /= tables.sum(axis=1, keepdims=True)
-    one, other = [tables[0]] * (n // 2), [tables[1]] * (n // 2)
-    return mixture([factorized(one + other), factorized(other + one)])
-
-
-def test_crossing_mixtures_are_done_again_in_logs():
-    p = crossing(400, 5.0)  # e^-1000 behind after 200 variables
-    zeros = np.zeros((2, 400))
-    zeros[:, 0] = np.nan
-    zeros[1, 1:11] = np.nan
-    found = passed(p, as_evidence(zeros, p.schema))
-    assert found.clamped_mark
-    assert not backward(found).reliable.any()
-    # each zero of the right half costs the first component e^-5, of the left half the second
-    tables = np.exp([0.0, -5.0]) / (1 + np.exp(-5.0))
-    missing = np.isnan(zeros[:, :200]).sum(axis=1)
-    logs = np.stack([np.zeros(2), 5.0 * missing])
-    share = np.exp(logs - np.logaddexp(*logs))
-    assert_close(p.marginals(zeros)[0].T, np.stack([tables, tables[::-1]]).T @ share)
 
 
 def test_ten_thousand_variables_stay_plain_numbers():

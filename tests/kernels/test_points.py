@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
 
 from assertions import assert_close
 from expectedkernels.kernels.factors import Factor
@@ -61,23 +60,6 @@ def points(rng, values, n, d):
     if values == "mixed":
         X[:, ::2] = rng.integers(0, 3, X[:, ::2].shape)
     return X
-
-
-@given(seed=st.integers(0, 2**32 - 1), d=st.integers(1, 5))
-@settings(max_examples=60, deadline=None)
-def test_products_of_all_kinds_of_factors_equal_their_definition(seed, d):
-    rng = np.random.default_rng(seed)
-    X, Y = rng.integers(0, 4, (9, d)).astype(float), rng.integers(0, 4, (6, d)).astype(float)
-    factors = []
-    for _ in range(d):
-        table = None
-        if rng.random() < 0.5:
-            table = rng.normal(size=(4, 4)) * 10.0 ** rng.integers(-9, 9)
-            table[rng.random((4, 4)) < 0.2] = 0.0
-        rates = rng.random(3) * (rng.random(3) < 0.5)
-        never = np.inf if rng.random() < 0.2 else rates[2]
-        factors.append(Factor(float(rates[0]), float(rates[1]), float(never), table))
-    assert_as_defined(factors, X, Y)
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e3, 1e8])
