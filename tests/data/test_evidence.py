@@ -1,12 +1,10 @@
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
 from assertions import assert_close, assert_raises
 from expectedkernels import DataError, EvidenceError, Vtree
 from expectedkernels.data.evidence import FEW_ROWS, Evidence, as_evidence, as_points, is_batch
 
-seeds = st.integers(0, 2**32 - 1)
 nan = np.nan
 DOMAINS = (2, 3, None)
 
