@@ -40,6 +40,7 @@ def test_columns_multiply():
     rates = np.array([0.3, 0.7])
     np.testing.assert_allclose(on_atoms(rates, a, b)[:, 0], np.exp([-0.3, -0.3 - 0.7 * 4]))
     np.testing.assert_allclose(on_atoms(rates, a, b, b)[:, 0, 0], np.exp([-0.6, -0.6 - 1.4 * 4]))
+    np.testing.assert_array_equal(on_atoms(np.zeros(2), a, b, b), np.ones((2, 1, 1)))
 
 
 def test_wide_intervals():
