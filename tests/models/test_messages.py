@@ -4,7 +4,7 @@ from math import log
 from unittest.mock import patch
 
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import given
 
 import expectedkernels as ek
 from expectedkernels.models import messages
@@ -32,22 +32,6 @@ def test_tables_are_cut_down_to_what_is_observed(model, rng):
             np.testing.assert_allclose(
                 model.log_partition(evidence), expected[1], rtol=1e-12, atol=1e-13
             )
-
-
-@given(factor_graphs(), rngs)
-def test_single_rows_are_answered_as_by_messages(model, rng):
-    plan = model.compile()[0].shortcuts.plan
-    assume(plan.is_small)
-    points = worlds(model.cardinalities)
-    row = points[rng.choice(np.flatnonzero(scores(model) > 0))]
-    states = np.where(rng.random(len(row)) < 0.5, row, -1).astype(int).tolist()
-    weights = {v: np.eye(card)[states[v]] for v, card in enumerate(model.cardinalities)}
-    weights = {v: given for v, given in weights.items() if states[v] >= 0}
-    found, expected = messages.solve_states(plan, states), messages.solve(plan, weights, True)
-    np.testing.assert_allclose(found.log_z, expected.log_z, atol=1e-12)
-    shares = map(messages.solution_marginals, (found, expected))
-    for one, other in zip(*shares, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
 
 
 def test_single_rows_of_tiny_probabilities():
