@@ -14,7 +14,6 @@ import expectedkernels as ek
 import learning_oracles
 from assertions import assert_close, assert_raises
 from expectedkernels import learn_chow_liu, learn_strudel
-from expectedkernels.arrays import canonical_order
 from expectedkernels.data.schema import Schema
 from expectedkernels.learning.training_data import (
     Data,
@@ -95,25 +94,6 @@ def test_mutual_information_comes_in_parts_for_many_states(monkeypatch):
     parts = mutual_information(PairCounts(X, cardinalities, np.ones(50)))
     np.testing.assert_allclose(parts, whole, atol=1e-15)
     np.testing.assert_allclose(whole[1], 0.0, atol=1e-15)
-
-
-@given(st.integers(0, 2**31), st.integers(1, 3))
-def test_own_orders_tell_rows_and_columns_apart(seed, states):
-    rng = np.random.default_rng(seed)
-    Z = rng.integers(states, size=rng.integers(1, 8, size=2)).astype(float)
-    Z[rng.random(Z.shape) < 0.2] = np.nan
-    rows, columns = canonical_order(Z)
-    assert sorted(rows) == list(range(len(Z)))
-    assert sorted(columns) == list(range(Z.shape[1]))
-    turned = Z[rng.permutation(len(Z))][:, rng.permutation(Z.shape[1])]
-    again, others = canonical_order(turned)
-    alike = np.sort(Z[rows][:, columns], axis=None), np.sort(turned[again][:, others], axis=None)
-    np.testing.assert_array_equal(*alike)
-    x = rng.normal(size=(30, Z.shape[1]))  # of which ranks tell all rows and columns apart
-    rows, columns = canonical_order(x)
-    turned = 3.0 * x[::-1, ::-1] + 7.0
-    again, others = canonical_order(turned)
-    np.testing.assert_allclose(3.0 * x[rows][:, columns] + 7.0, turned[again][:, others])
 
 
 @pytest.mark.parametrize(
