@@ -678,8 +678,7 @@ def linear_combination(circuits: Sequence[Circuit], coefficients: ArrayLike) -> 
             "Circuits with several roots are combined root by root, so they need as many roots, "
             f"or a single one. Got {[circuit.n_roots for circuit in circuits]} roots."
         )
-    parts = [
-        factor * (np.eye(n_roots) if circuit.n_roots == n_roots else np.ones((n_roots, 1)))
-        for circuit, factor in zip(circuits, factors, strict=True)
-    ]
+    each, every = np.eye(n_roots), np.ones((n_roots, 1))
+    pairs = zip(circuits, factors, strict=True)
+    parts = [x * (each if circuit.n_roots == n_roots else every) for circuit, x in pairs]
     return with_root_weights(stack(circuits), np.hstack(parts), "The linear combination")

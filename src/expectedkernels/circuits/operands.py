@@ -371,10 +371,8 @@ def axis_size(axis: AxisSize | Operand | Side, found: Patterns | None = None) ->
 
 
 def _operand_size(operand: Operand) -> AxisSize:
-    gathers = [
-        variable < 0 and (block.left is not None) + (block.right is not None)
-        for block, variable in zip(operand.blocks, operand.vtree.variable, strict=True)
-    ]
+    pairs = zip(operand.blocks, operand.vtree.variable.tolist(), strict=True)
+    gathers = [v < 0 and (x.left is not None) + (x.right is not None) for x, v in pairs]
     every = operand.units, operand.widths, operand.terms, gathers
     units, products, terms, taken = np.array(every, dtype=np.float64)
     return AxisSize(units, products, terms, taken, int(operand.vtree.height.max()) + 1)
@@ -462,11 +460,8 @@ def choose(axes: tuple[AxisSize | Side, AxisSize | Side], width: int = 1) -> Str
     known: list[dict[str | None, AxisSize]] = [
         {} if i in sides else {None: axis_size(x)} for i, x in enumerate(axes)
     ]
-    least = {
-        "rows": 0.0,
-        "patterns": SMALL + n_nodes * (NODE_COST + PATTERN_COST),
-        "conditionals": max(SMALL, n_nodes * CONDITION_COST),
-    }
+    found, made = SMALL + n_nodes * (NODE_COST + PATTERN_COST), n_nodes * CONDITION_COST
+    least = {"rows": 0.0, "patterns": found, "conditionals": max(SMALL, made)}
     costs: dict[tuple[str | None, ...], float] = {}
     for form, worth in least.items():
         for i, side in sides.items():
@@ -691,7 +686,7 @@ class JointPass:
             scale = None if scale is None else scale[..., None]
             if isinstance(side, PointOperand):
                 index = side.index(variables, uniform)
-                data = _chosen(data, index, at)
+                data = xp.moveaxis(_repeated(data, index, at), at, 0)[:, 0]
                 axis = [x - (x > at) for x in axis]
                 continue
             index, found, small = side.likelihoods(variables, uniform, mode)
@@ -726,12 +721,9 @@ class JointPass:
 
     def values(self) -> Scaled | None:
         """The values of all roots and rows; None if those of a few rows are out of range."""
-        arrays.require_memory(
-            self.n_bytes,
-            "A pass over all pairs of units of the circuits",
-            arrays.SMALLER_CIRCUITS,
-            total_bytes(self.like) if is_on_gpu(self.like) else None,
-        )
+        what = "A pass over all pairs of units of the circuits"
+        limit = total_bytes(self.like) if is_on_gpu(self.like) else None
+        arrays.require_memory(self.n_bytes, what, arrays.SMALLER_CIRCUITS, limit)
         if self.margin < LEAST_MARGIN:
             return self._logs()
         value, clamped = self._plain("floor")
@@ -861,11 +853,6 @@ def _repeated(data: Any, index: Any, axis: int) -> Any:
     chosen = take(data, as_like(index.reshape(-1), data), axis)
     split = chosen.reshape(*data.shape[:axis], *index.shape, *data.shape[axis + 1 :])
     return namespace(data).moveaxis(split, axis + 1, -1)
-
-
-def _chosen(data: Any, index: Any, axis: int) -> Any:
-    """Entries along an axis, (variables, patterns) of them, in the first and the last axis."""
-    return namespace(data).moveaxis(_repeated(data, index, axis), axis, 0)[:, 0]
 
 
 def _scaled(root: NodeValues) -> Scaled:

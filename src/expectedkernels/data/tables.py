@@ -328,10 +328,7 @@ def ranked_frame(names: Sequence[Any], order: Any, **columns: Any) -> Any:
 
 
 ARRAYS = "Points and evidence must be arrays"
-FRAMES = (
-    "Labels are read from data frames: pandas.DataFrame(X, columns=...), with the names of the "
-    "variables."
-)
+FRAMES = "Labels are read from data frames: pandas.DataFrame(X, columns=names of the variables)."
 LIKE_NUMBER = re.compile(r"[^\w\s]{0,2}\s*\d[\d.,'\s]*(e[+-]?\d+|[^\d\s]{0,8})", re.IGNORECASE)
 """What people take for a number: it may have separators, a currency and a unit."""
 
