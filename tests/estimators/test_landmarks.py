@@ -363,6 +363,16 @@ def test_chunks_of_categories_alone():
         model.fit(words(True, False), "y")
 
 
+@pytest.mark.parametrize("kind", ["pandas", "polars", "array"])
+def test_chunks_of_other_columns(kind):
+    rows = np.column_stack(table(40))
+    make = {"pandas": pd.DataFrame, "polars": pytest.importorskip("polars").DataFrame}
+    frames = [make.get(kind, np.asarray)(x) for x in (rows, rows[:, :4])]
+    y = frames[0].columns[3] if kind != "array" else 3
+    with pytest.raises(ek.DataError, match="All chunks must have the same columns, in one order"):
+        ek.ExpectedKernelRidge(n_landmarks=5).fit(lambda: frames, y)
+
+
 def test_landmarks_of_raw_columns_that_lie_far_from_zero():
     X, y = table(300)
     model = ek.ExpectedKernelRidge(n_landmarks=30, alpha=0.1, gamma=0.3, standardize=False)

@@ -254,8 +254,14 @@ class Draw:
         join: Any = nw.concat if isinstance(self.rows, nw.DataFrame) else np.concatenate
         labels = {x: set().union(*(draw.labels.get(x, ()) for draw in both)) for x in names}
         every = zip(self.beside, other.beside, strict=True)
-        rows, beside = join([x.rows for x in both]), map(np.concatenate, every)
-        return Draw.of(self.n_rows + other.n_rows, rows, labels, *beside)
+        try:
+            rows = join([x.rows for x in both])
+        except Exception as error:  # libraries of frames have their own
+            raise DataError(
+                "All chunks must have the same columns, in one order and of the same types: "
+                f"{str(error).strip()}. Select and cast them in every chunk."
+            ) from error
+        return Draw.of(self.n_rows + other.n_rows, rows, labels, *map(np.concatenate, every))
 
 
 def draw_rows(estimator: Any, data: Any, target: Any, weight: Any) -> tuple[Draw, Any]:
