@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import rbf_kernel
@@ -281,6 +282,17 @@ def test_landmarks_of_expected_kernels_and_of_circuits():
     error, other = (np.mean((m.predict(rows) - wanted) ** 2) for m in (model, full))
     assert error < 1.1 * other
     assert (np.diff(model.predict_interval(rows), axis=0) > 0).all()
+
+
+@pytest.mark.parametrize("name", ["svr", "svc"])
+def test_support_vector_machines_that_do_not_converge(name, monkeypatch):
+    models = "expectedkernels.estimators.kernel_models"
+    monkeypatch.setattr(f"{models}.LIBLINEAR", {"dual": True, "max_iter": 3})
+    X, y = table(200)
+    model = clone(MACHINES[name]).set_params(n_landmarks=20, density="gaussian")
+    with pytest.warns(ConvergenceWarning, match=r"after 3 passes over the rows, with C=1\. Set a"):
+        model.fit(X, target(model, y, (0.0,)))
+    model.calibrate()  # says it once
 
 
 def test_support_vector_machines_that_take_too_much_memory(monkeypatch):

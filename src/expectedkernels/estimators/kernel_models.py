@@ -323,7 +323,11 @@ class SupportVectors(base.KernelMachine):
     def _refitted(self, training: calibration.LandmarkTraining, rest: Any) -> Self:
         """The model with a linear part that is fitted to some drawn rows only."""
         F, found = self._features(training.nystrom, training.Z[rest]), copy(self)
-        coef, intercept = self._fit_linear(F, training.targets[rest], training.sample_weight[rest])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what the whole model has warned of
+            coef, intercept = self._fit_linear(
+                F, training.targets[rest], training.sample_weight[rest]
+            )
         f = self._expansion(training.nystrom.points, training.nystrom.root @ coef, intercept)
         found._machine = replace(self._machine, expansion=f)
         return found
@@ -332,6 +336,21 @@ class SupportVectors(base.KernelMachine):
 NODE_BYTES = 24
 """What liblinear takes for every feature of every row, with the feature itself."""
 LIBLINEAR = {"dual": True, "max_iter": 3000}
+
+
+def fit_linear(model: Any, F: Any, y: Any, weights: Any) -> Any:
+    """The coefficients of a linear model of liblinear, and its constant after them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # whose advice is not for our users
+        model.fit(F, y, weights)
+    if np.max(model.n_iter_) >= model.max_iter:
+        warnings.warn(
+            f"The landmark model has not reached its tolerance after {model.max_iter} passes over "
+            f"the rows, with C={model.C:g}. Set a smaller 'C' or a larger 'tol'.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return np.append(model.coef_, model.intercept_)
 
 
 @base.estimator()
@@ -427,8 +446,8 @@ class ExpectedSVR(Regressor, SupportVectors):
 
     def _fit_linear(self, F: Any, y: Any, weights: Any) -> tuple[Any, Any]:
         options = {"C": self.C, "tol": self.tol, "random_state": self._seed(), **LIBLINEAR}
-        model = LinearSVR(epsilon=self.epsilon, **options).fit(F, y, weights)
-        return model.coef_[:, None], model.intercept_
+        found = fit_linear(LinearSVR(epsilon=self.epsilon, **options), F, y, weights)
+        return found[:-1, None], found[-1:]
 
 
 @base.estimator()
@@ -770,9 +789,8 @@ class ExpectedSVC(ClassifierMixin, PredictionSets, SupportVectors):  # type: ign
             rows = (label == i) | (label == j)
             # as in scikit-learn's SVC, a single function is positive for the second class
             positive = label[rows] == (j if len(self.classes_) == 2 else i)
-            model = LinearSVC(loss="hinge", **options)
-            model.fit(F[rows], positive, (weights * shares[label])[rows])
-            found.append(np.append(model.coef_, model.intercept_))
+            model, used = LinearSVC(loss="hinge", **options), (weights * shares[label])[rows]
+            found.append(fit_linear(model, F[rows], positive, used))
         return np.array(found)[:, :-1].T, np.array(found)[:, -1]
 
 
