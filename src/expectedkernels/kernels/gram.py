@@ -127,16 +127,8 @@ def parallel_operand(vtree: Vtree, terms: int) -> Operand:
     return Operand(vtree, [Inner(terms, terms, None, None, None)] * vtree.n_nodes)
 
 
-def product_form(vtree: Vtree, factors: Sequence[Factor]) -> KernelBlocks:
-    """The product of one factor per variable, split along the vtree."""
-    first = factors[0]
-    if first.table is None and not first.tensors and factors.count(first) == len(factors):
-        return _uniform_product(vtree, first.square, first.absolute, first.unequal)
-    return KernelBlocks(parallel_operand(vtree, 1), [(f,) for f in factors], np.ones(1))
-
-
 @lru_cache(maxsize=16)
-def _uniform_product(vtree: Vtree, square: float, absolute: float, unequal: float) -> KernelBlocks:
+def uniform_product(vtree: Vtree, square: float, absolute: float, unequal: float) -> KernelBlocks:
     """The product of one factor for all variables, with what passes keep of it."""
     factors = [(Factor(square, absolute, unequal),)] * vtree.n_variables
     return KernelBlocks(parallel_operand(vtree, 1), factors, np.ones(1))

@@ -530,10 +530,13 @@ class FactorKernel(Kernel):
     def blocks(self, vtree: Vtree, domains: Domains) -> KernelBlocks:
         """The kernel as a circuit on a vtree."""
         factors = self.factors(vtree.n_variables)
-        if factors.count(factors[0]) < len(factors) or factors[0].table is not None:
-            for variable, (factor, cardinality) in enumerate(zip(factors, domains, strict=True)):
-                factor.check(cardinality, variable)
-        return gram.product_form(vtree, factors)
+        first = factors[0]
+        if first.table is None and not first.tensors and factors.count(first) == len(factors):
+            return gram.uniform_product(vtree, first.square, first.absolute, first.unequal)
+        for variable, (factor, cardinality) in enumerate(zip(factors, domains, strict=True)):
+            factor.check(cardinality, variable)
+        operand = gram.parallel_operand(vtree, 1)
+        return KernelBlocks(operand, [(factor,) for factor in factors], np.ones(1))
 
     def pairs(self, X: Array, Y: Array) -> Array:
         """The values k(x_i, y_i)."""
