@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf, pi, prod
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -100,7 +99,7 @@ def added(total: Scaled, more: Scaled) -> Scaled:
     scales = total.scale, xp.zeros_like(more.data) if more.scale is None else more.scale
     parts = (xp.stack(x) for x in ((total.data, more.data), scales))
     ones = as_like(np.ones(2), total.data)
-    return contracted(Scaled(*parts), ones, 0).mapped(itemgetter(0))
+    return contracted(Scaled(*parts), ones, 0).mapped(lambda x: x[0, ...])
 
 
 def divided(values: Scaled, logs: Sequence[Any], at: Place) -> Scaled:

@@ -546,7 +546,7 @@ def _contracted(values: scaled.Scaled, weights: Any) -> scaled.Scaled:
     else:  # products with the largest may be too large
         top = weights.max()
         weights = as_like(weights / top, values.data)
-    found = scaled.contracted(values, weights, 0).mapped(itemgetter(0))
+    found = scaled.contracted(values, weights, 0).mapped(lambda x: x[0, ...])
     if top == 1.0:
         return found
     zero = namespace(found.data).zeros_like(found.data)
