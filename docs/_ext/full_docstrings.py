@@ -56,8 +56,8 @@ def entries(value, owner=None, title: str = "Parameters") -> list[tuple[list[str
             elif not seen >= set(names):
                 found.append((names, kind, body))
             seen |= set(names)
-    if title != "Parameters":
-        return found
+    if title != "Parameters" or inspect.isclass(value):
+        return found  # of a class: its own parameters first
     wanted = list(signature(value))
     found = [entry for entry in found if set(entry[0]) & set(wanted)]
     return sorted(found, key=lambda entry: min(wanted.index(n) for n in entry[0] if n in wanted))

@@ -138,39 +138,40 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     density : str, pair, Circuit, or object with `fit` and `circuit_`
-        The density of the columns, by name: "gaussian" (one normal distribution with all
-        covariances), "kernel" (such a one, narrower, around every training row), "gaussian_mixture"
-        (up to eight), "chow_liu", "strudel" or "mixture" (circuits over bins); mixtures with a
-        given number of components as pairs, such as ("gaussian_mixture", 3); or "auto": the average
-        of expectations under the first two, or under "gaussian" and "chow_liu" if all columns are
-        categorical. "gaussian" alone is faster, and its predictions are about as good. An object is
-        cloned and fitted to the states of all variables, integers with NaN. A circuit says itself
-        what numeric columns hold: its states, or real values.
+        The joint density of the columns, over which predictions for incomplete rows average:
+        "gaussian" (a normal distribution with full covariance), "kernel" (a kernel density
+        estimate: a narrower normal around every training row), "gaussian_mixture" (up to eight
+        components), "chow_liu", "strudel" or "mixture" (circuits over binned columns). A pair such
+        as ("gaussian_mixture", 3) sets the number of components. "auto" averages the expectations
+        under "gaussian" and "kernel", or under "gaussian" and "chow_liu" if all columns are
+        categorical. "gaussian" alone is faster and about as accurate. An object is cloned and
+        fitted to the states of all variables, integers with NaN. A circuit determines what numeric
+        columns hold: its states, or real values.
     n_bins : int
-        About how many states a numeric column has for densities over bins, which hold equally many
-        rows each. Columns of few distinct values keep these.
+        The number of quantile bins of a numeric column, for densities over bins. Columns with
+        fewer distinct values keep these.
     categorical_features : {"from_dtype"}, array-like or None
-        Categorical columns: those of a data frame (of pandas or polars) that hold categories, text
-        or bool; or a mask, numbers or names. Each is one-hot encoded for the kernel; a category
-        that was not seen in fit counts as missing.
+        Categorical columns: with "from_dtype" those of a data frame (pandas or polars) that hold
+        categories, text or bools; or a boolean mask, column numbers or names. Each is one-hot
+        encoded for the kernel. A category that did not occur in fit counts as missing.
     groups : list of lists of columns, optional
-        Columns that are the one-hot bits of one categorical variable, or single columns of codes.
-        A row where the category is missing has NaN in all its bits. scikit-learn's OneHotEncoder
-        gives missing values a bit of their own instead, as if they were one more category: better
-        give the text column itself, which needs no encoder.
+        Columns that are the one-hot encoding of one categorical variable, or single columns of
+        codes. A row whose category is missing has NaN in all of them. scikit-learn's OneHotEncoder
+        encodes missing values as one more category instead: pass the text column itself, which
+        needs no encoder.
     standardize : bool
-        Whether the kernel sees numeric columns, and regressors fit the target, with mean zero and
-        variance one (by the observed values in fit; see the notes of `ExpectedSVR`). False: both as
-        they are, as in scikit-learn.
+        Whether to scale numeric columns, and the target of regressors, to mean zero and variance
+        one (of the observed values in fit; see the notes of `ExpectedSVR`). Set it to False to use
+        both unscaled, as scikit-learn does.
     n_jobs : int, optional
-        Number of threads for expected kernels. `joblib.parallel_config` may name another backend:
-        processes, or a cluster; answers are the same.
+        Number of threads for expected kernels. `joblib.parallel_config` selects another backend,
+        such as processes or a cluster; the results are the same.
     max_bytes : int
-        Memory for intermediate values. A kernel matrix of all training rows may take four times as
-        much, and at least 4 GiB; more rows raise DataError.
+        Memory limit for intermediate values. A kernel matrix of all training rows may take four
+        times as much, and at least 4 GiB; more rows raise DataError.
     random_state : int, RandomState or None
-        For densities with random starts, and for rows drawn where there are many; None is the same
-        start always.
+        Seed of densities with random initialisation, and of random subsets of many rows. None
+        always uses the same seed.
 
     Attributes
     ----------
@@ -340,29 +341,29 @@ class KernelMachine(DensityEstimator):
     Parameters
     ----------
     fit_missing : {"auto", "mean", "expected", "drop", "raise"}
-        What to do with incomplete rows in fit. The density learns from them too, and the model
-        is fitted to their conditional means, or to expected kernels between rows (which are
-        positive semidefinite); "auto" is "expected" for single circuits and "mean" for all other
-        densities, of which "kernel" and "auto" take long for expected kernels: in every pair of
-        incomplete rows, all pairs of up to 500 components meet (15 seconds for 400 rows of five
-        columns). "drop" leaves them out, "raise" raises.
+        How incomplete rows enter the fit. The density is learned from them in any case. "mean"
+        fits the model to their conditional means, "expected" to expected kernels between rows
+        (which are positive semidefinite). "auto" is "expected" for single circuits and "mean" for
+        all other densities: under "kernel" and "auto", expected kernels take long, as every pair
+        of incomplete rows sums over all pairs of up to 500 components (15 seconds for 400 rows of
+        five columns). "drop" leaves incomplete rows out, "raise" raises an error.
     mask_kernel : None, float or "auto"
-        Whether it matters that a value is missing, as it may if being missing depends on the value
-        or on the target. The gamma of masks: the kernel between two rows is multiplied with
-        exp(-gamma * number of variables that are missing in one of both only). "auto" takes 0,
-        gamma or 4 gamma (as if columns were standardised, if they are not), by the squared
-        leave-one-out errors of kernel ridge regression (with alpha = 1 / 2C for a support vector
-        machine), and 0 unless these fall by 5 %. See the notes.
+        The gamma of a kernel on missingness indicators, for informative missingness (values whose
+        absence depends on the value or on the target): the kernel between two rows is multiplied
+        by exp(-gamma * number of variables that are missing in exactly one of them). "auto"
+        chooses among 0, gamma and 4 gamma (as if columns were standardised, if they are not) by
+        the squared leave-one-out errors of kernel ridge regression (with alpha = 1 / 2C for a
+        support vector machine), and takes 0 unless these fall by 5 %. See the notes.
     n_landmarks : int, None or "auto"
-        The number of landmarks (Nyström method): the function is a sum of kernels with so many of
-        the training rows, in place of all, so that time and memory grow with the number of rows
-        and not with its square. "auto" is all rows up to 2000, and else 500; None is always all
-        rows. 500 landmarks cost about 1 % in accuracy; more cost time, with the square of their
-        number. The density "auto" of a landmark model is "gaussian".
+        The number of landmarks (Nyström method): the model is a sum of kernels with this many of
+        the training rows instead of all, so that time and memory grow linearly with the number of
+        rows. "auto" uses all rows up to 2000, and 500 landmarks beyond; None always uses all rows.
+        500 landmarks cost about 1 % in accuracy; the time grows with the square of their number.
+        The density "auto" of a landmark model is "gaussian".
     memory : path, joblib.Memory or None
-        Where densities, means of incomplete rows and expected kernels between rows are kept, so
-        that a search over C, epsilon or alpha makes them once for every fold. Not those of
-        objects that learn a circuit.
+        A cache for densities, means of incomplete rows and expected kernels between rows, so that
+        a search over C, epsilon or alpha computes them once for every fold. Objects that learn a
+        circuit are not cached.
 
     Attributes
     ----------

@@ -355,7 +355,7 @@ def fit_linear(model: Any, F: Any, y: Any, weights: Any) -> Any:
 
 @base.estimator()
 class ExpectedSVR(Regressor, SupportVectors):
-    r"""Support vector regression that expects its prediction over missing values, exactly.
+    r"""Support vector regression with exact expected predictions for incomplete rows.
 
     The model to start with is `ExpectedKernelRidge`, which chooses its parameters itself; this one
     gives less weight to outliers. The prediction for a row with missing values (NaN) is
@@ -452,11 +452,11 @@ class ExpectedSVR(Regressor, SupportVectors):
 
 @base.estimator()
 class ExpectedKernelRidge(Regressor, LeastSquares):
-    """Kernel ridge regression that expects its prediction over missing values, exactly.
+    """Kernel ridge regression with exact expected predictions for incomplete rows.
 
-    The model to start with for numbers: it estimates means, so that the average of its predictions
-    over missing values is itself a prediction of the mean, and by default it chooses its
-    parameters by leave-one-out errors in closed form.
+    The model to start with for regression: it estimates conditional means, so the expectation of
+    its predictions over missing values is a conditional mean again. By default it chooses its
+    hyperparameters by leave-one-out errors in closed form.
 
     Parameters
     ----------
@@ -844,7 +844,7 @@ KERNEL_ROWS = 500
 
 @base.estimator(n_restarts_optimizer="give a 'kernel' with other parameters to start elsewhere")
 class ExpectedGaussianProcessRegressor(Regressor, base.KernelMachine):
-    """Gaussian process regression that expects its prediction over missing values, exactly.
+    """Gaussian process regression with exact expected predictions for incomplete rows.
 
     The mean is the expectation of the posterior mean over what missing values could be, and the
     variance follows from the law of total variance: the expected posterior variance plus the
