@@ -14,6 +14,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -136,18 +137,14 @@ def tables() -> None:
 
 def line(method: Any, table: Any, n: int, missing: float) -> str:
     """A line of seconds, memory and errors, measured in a fresh process."""
-    context = multiprocessing.get_context("spawn")
-    queue = context.Queue()
-    worker = context.Process(target=measure, args=(queue, method, table, n, missing))
-    worker.start()
-    taken, asked, peak, found = queue.get()
-    worker.join()
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        taken, asked, peak, found = pool.submit(measure, method, table, n, missing).result()
     shown = " ".join(f"{x:.3f}" for x in found)
     times = f"fit {taken:6.1f} s, predict {asked:5.1f} s, peak {peak:.2f} GiB"
     return f"  {method.__name__:10} {times}; errors at 0, 30, 50 % missing: {shown}"
 
 
-def measure(queue: Any, method: Any, table: Any, n: int, missing: float) -> None:
+def measure(method: Any, table: Any, n: int, missing: float) -> tuple[float, float, float, Any]:
     warnings.simplefilter("ignore")
     X, y, *test = divided(*table(), n, 10_000)
     X = hidden(X, missing, seed=2)
@@ -159,7 +156,7 @@ def measure(queue: Any, method: Any, table: Any, n: int, missing: float) -> None
     taken, begin = time.perf_counter() - begin, time.perf_counter()
     found = errors(model, *test)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    queue.put((taken, (time.perf_counter() - begin) / 3, peak, found))
+    return taken, (time.perf_counter() - begin) / 3, peak, found
 
 
 ALL = (loss, rows, tables)
