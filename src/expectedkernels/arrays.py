@@ -524,16 +524,18 @@ def distinct_sparse_rows(starts: Any, columns: Any, numbers: Any) -> tuple[Any, 
     >>> kept.tolist(), place.tolist()
     ([0, 3], [0, -1, 0, 1])
     """
-    filled = np.flatnonzero(np.diff(starts))
+    filled, place = np.flatnonzero(np.diff(starts)), np.full(len(starts) - 1, -1, dtype=np.intp)
     first = None if len(filled) <= FEW else _first_by_hash(starts, columns, numbers, filled)
     if first is None:
-        known: dict[Any, int] = {}
-        ends = zip(
+        known: dict[Any, Any] = {}
+        rows = zip(
             filled.tolist(), starts[filled].tolist(), starts[filled + 1].tolist(), strict=True
         )
-        keys = ((row, (columns[a:b].tobytes(), numbers[a:b].tobytes())) for row, a, b in ends)
-        first = np.asarray([known.setdefault(key, row) for row, key in keys], dtype=np.intp)
-    kept, place = np.unique(first), np.full(len(starts) - 1, -1, dtype=np.intp)
+        for row, a, b in rows:
+            key = columns[a:b].tobytes(), numbers[a:b].tobytes()
+            place[row], _ = known.setdefault(key, (len(known), row))
+        return np.asarray([row for _, row in known.values()], dtype=np.intp), place
+    kept = np.unique(first)
     place[filled] = np.searchsorted(kept, first)
     return kept, place
 

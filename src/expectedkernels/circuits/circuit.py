@@ -873,13 +873,16 @@ def merge_equal(vtree: Vtree, blocks: Sequence[Any]) -> list[Block]:
 
 def _merge_columns(weights: Any, alive: Any, column: Any, n: int) -> Any:
     """Add up the columns of products that became one, and drop those that became zero."""
-    places = np.flatnonzero(alive)
-    entries = np.ones(len(places)), column, np.arange(len(places) + 1)
+    merged: Any = np.zeros((weights.shape[0], n))
+    some = weights[:, np.flatnonzero(alive)]
     with np.errstate(over="ignore", invalid="ignore"):  # refused below, with words
-        merged = weights[:, places] @ sparse.csr_array(entries, (len(places), n))
-    if sparse.issparse(merged):
-        merged.sum_duplicates()
-        merged.eliminate_zeros()
+        if sparse.issparse(weights):
+            entries = np.ones(len(column)), column, np.arange(len(column) + 1)
+            merged = some @ sparse.csr_array(entries, (len(column), n))
+            merged.sum_duplicates()
+            merged.eliminate_zeros()
+        else:
+            np.add.at(merged.T, column, some.T)
     if not np.isfinite(merged.data if sparse.issparse(merged) else merged).all():
         raise checks.CircuitError(
             "Weights of equal products of a sum unit add up to a number that is too large for a "

@@ -243,8 +243,10 @@ def inner(left: Array, right: Array, weights: Array | None, n_left: int, n_right
     left, right = np.asarray(left, dtype=np.intp), np.asarray(right, dtype=np.intp)
     if weights is None or not sparse.issparse(weights):
         return _stored(left, right, weights, n_left, n_right)
-    own = sparse.csr_array(weights).tocoo()
-    return inner_of_edges(left, right, (own.row, own.col, own.data), own.shape[0], n_left, n_right)
+    own = sparse.csr_array(weights)
+    units = np.repeat(np.arange(own.shape[0]), np.diff(own.indptr))
+    edges = units, own.indices, own.data
+    return inner_of_edges(left, right, edges, own.shape[0], n_left, n_right)
 
 
 def inner_of_edges(
