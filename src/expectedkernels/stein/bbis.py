@@ -141,7 +141,9 @@ def stein_kernels(
         try:
             circuit = target
             if not isinstance(target, Circuit):
-                circuit, _ = target.compile(kernel.vtree, max_bytes=max_bytes)
+                kept = kernel.vtree is None and max_bytes >= DEFAULT_MAX_BYTES
+                compiled = partial(target.compile, kernel.vtree, max_bytes=max_bytes)
+                circuit = target.circuit() if kept else compiled()[0]
                 _ = circuit.blocks  # tables may fit where units do not
             positive, known["circuit"] = has_no_zeros(target) or None, circuit
             settings = circuit, kernel, zeros, max_bytes
