@@ -21,7 +21,7 @@ from expectedkernels.checks import CircuitError, DataError, PropertyError, SizeE
 from expectedkernels.circuits import operands
 from expectedkernels.circuits.circuit import Circuit, align, vtree_for
 from expectedkernels.circuits.graph import Sum, Unit
-from expectedkernels.circuits.operands import JointPass, array_in
+from expectedkernels.circuits.operands import JointPass
 from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import TOLERANCE, require_normalized, require_possible
 from expectedkernels.data import evidence as rows_of
@@ -115,7 +115,7 @@ def expected_kernel(
     [0.4, 0.1]
     """
     found = prepared(p, q, k, evidence_p, evidence_q, max_bytes)
-    like = np.empty(0) if found.circuit is None else array_in(found.circuit)
+    like = np.empty(0) if found.circuit is None else found.circuit.blocks[0].numbers
     if out is not None:
         kernel.refuse_gradients("The 'out' parameter", k)
         if not isinstance(like, np.ndarray):
@@ -275,7 +275,7 @@ def prepared(
         require_compatible(first, other)
         pair[1] = other.aligned_to(first.vtree)
     # what is in NumPy goes where the other circuit is, or the parameters of the kernel
-    given = [*map(array_in, circuits), *k.tensors]
+    given = [*(x.blocks[0].numbers for x in circuits), *k.tensors]
     if len({*map(place_of, given)}) > 1:
         place = next(place_of(array) for array in given if not isinstance(array, np.ndarray))
         same = pair[1] is pair[0]
@@ -309,7 +309,8 @@ def prepared(
     for i, form in enumerate(strategy.forms):
         if form is not None:
             alike = i == 1 and same and form == strategy.forms[0]
-            sides[i] = sides[0] if alike else sides[i].in_form(form)
+            made = operands.CircuitOperand(sides[i].model, sides[i].given, form)
+            sides[i] = sides[0] if alike else made
             logs[i] = None if form == "conditionals" else logs[i]
     return Prepared(circuit, blocks, (sides[0], sides[1]), strategy, logs, weights)
 

@@ -154,10 +154,6 @@ class CircuitOperand:
     def __reduce__(self) -> tuple[Any, ...]:
         return CircuitOperand, (self.model, self.given, self.form)
 
-    def in_form(self, form: str | None) -> CircuitOperand:
-        """The side in another form."""
-        return CircuitOperand(self.model, self.given, form)
-
     @cached_property
     def _evaluated(self) -> tuple[Circuit, Evidence | None, Any, Any]:
         """The circuit and evidence of passes, the root of every row, and logs to divide by."""
@@ -272,6 +268,7 @@ class PointOperand:
 
     max_rows: int | None = None
     is_signed = False
+    row_index: Any = property(lambda self: self.batch.rows)
 
     def __init__(
         self, points: Any, vtree: Vtree, domains: Any, places: Any = None, active: Any = None
@@ -298,11 +295,6 @@ class PointOperand:
             return present.astype(x.dtype), codes
         values, codes = np.unique(x, axis=None if x.ndim == 1 else 0, return_inverse=True)
         return values, codes.reshape(-1)
-
-    @property
-    def row_index(self) -> Any:
-        """The pattern at the root of every point; None: point i has pattern i."""
-        return self.batch.rows
 
     def rows(self, chosen: slice) -> PointOperand:
         """The side with some of its points."""
@@ -454,14 +446,16 @@ def choose(axes: tuple[AxisSize | Side, AxisSize | Side], width: int = 1) -> Str
     if not sides:
         return Strategy()
     first = next(iter(sides.values())).model
-    if not arrays.is_numpy(first.xp):  # elsewhere launches cost more than repeated rows
+    if not isinstance(
+        first.blocks[0].numbers, np.ndarray
+    ):  # elsewhere launches cost more than repeated rows
         return Strategy(tuple("rows" if i in sides else None for i in range(2)))
     n_nodes = first.vtree.n_nodes
     known: list[dict[str | None, AxisSize]] = [
         {} if i in sides else {None: axis_size(x)} for i, x in enumerate(axes)
     ]
     found, made = SMALL + n_nodes * (NODE_COST + PATTERN_COST), n_nodes * CONDITION_COST
-    least = {"rows": 0.0, "patterns": found, "conditionals": max(SMALL, made)}
+    least = {"rows": 0.0, "patterns": found, "conditionals": max(SMALL, 2 * made)}
     costs: dict[tuple[str | None, ...], float] = {}
     for form, worth in least.items():
         for i, side in sides.items():
@@ -500,7 +494,7 @@ def evidence_operand(circuit: Circuit, evidence: Evidence, n_other: int) -> Circ
     """The cheapest side for a circuit given evidence, against `n_other` rows."""
     other = distinct_rows_size(circuit.vtree.n_nodes, n_other)
     own = CircuitOperand(circuit, evidence)
-    return own.in_form(choose((own, other)).forms[0])
+    return CircuitOperand(circuit, evidence, choose((own, other)).forms[0])
 
 
 LARGE_NODE = 2**14
@@ -549,11 +543,6 @@ LIKELIHOODS = Tables(lambda _, atoms: np.ones(atoms[0].n), is_uniform=True)
 """The kernel of a pass over one circuit."""
 
 
-def array_in(circuit: Circuit) -> Any:
-    """One of the circuit's arrays."""
-    return circuit.blocks[0].numbers
-
-
 class JointPass:
     """One pass over the units of all axes and of the kernel.
 
@@ -579,7 +568,7 @@ class JointPass:
         rows = [i for i, side in enumerate(axes) if side not in circuits or side.evidence]
         self.batched = sorted(rows, key=lambda i: axes[i] in circuits)
         self.shape = tuple(axes[i].n_rows for i in self.batched)
-        self.array = like = array_in(circuits[0].circuit)
+        self.array = like = circuits[0].circuit.blocks[0].numbers
         self.like: Any = np.empty(0)
         if is_torch_array(like):
             self.like = like.detach().new_empty(0, dtype=namespace(like).float64)

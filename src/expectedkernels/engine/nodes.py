@@ -18,7 +18,6 @@ from expectedkernels.arrays import as_like, detach, namespace, spans, take
 from expectedkernels.data.evidence import Patterns
 from expectedkernels.engine.joint import Operand, applied
 from expectedkernels.engine.layers import log_headroom
-from expectedkernels.engine.operations import Workspace
 from expectedkernels.engine.scaled import NodeValues, signed_logs
 
 CACHED_BYTES = 2**20
@@ -75,11 +74,11 @@ class NodePass:
         self.vtree, self.signed = operands[0].vtree, signed
         self.bounds: Any = sum(op.bounds for op in operands)
         self.margin, self.clamped = log_headroom(*self.bounds[:2]), False
-        self._work: Workspace | None = None
+        self._keeps = True
 
     def root(self) -> NodeValues:
         """The values of the roots, with axes as they are counted."""
-        self._work = Workspace(np.empty(0))  # products are not kept: their memory is used again
+        self._keeps = False
         value = deque(self, maxlen=1).pop()[2]
         value.data = namespace(value.data).permute_dims(value.data, tuple(self.axis))
         return value
@@ -161,26 +160,20 @@ class NodePass:
         index += [getattr(batch, side)[node] for batch in self.batches]
         if some is not None:
             index[n + cut] = some if index[n + cut] is None else index[n + cut][some]
-        data, scale = self._taken(value.data, [index[i] for i in self.order], side), value.scale
+        data, scale = self._taken(value.data, [index[i] for i in self.order]), value.scale
         if scale is not None:
             scale = self._taken(scale, index[n:])
         return NodeValues(data, scale, value.low, value.high)
 
-    def _taken(self, array: Any, places: list[Any], side: str = "") -> Any:
-        """Entries along axes; of a side, in memory that is used again if products are not kept."""
+    def _taken(self, array: Any, places: list[Any]) -> Any:
+        """Entries along axes."""
         for axis, chosen in enumerate(places):
             if isinstance(chosen, slice):
                 array = array[(slice(None),) * axis + (chosen,)]
         takes = [i for i, x in enumerate(places) if not isinstance(x, slice | None)]
         # what leaves fewest entries first
         for axis in sorted(takes, key=lambda i: len(places[i]) / array.shape[i]):
-            index = places[axis]
-            if side and self._work is not None and array.dtype == np.float64:
-                shape = (*array.shape[:axis], len(index), *array.shape[axis + 1 :])
-                out = self._work.array((side, axis), shape)
-                array = np.take(array, index, axis=axis, out=out, mode="clip")
-            else:
-                array = take(array, as_like(index, array), axis)
+            array = take(array, as_like(places[axis], array), axis)
         return array
 
     def _sums(self, node: int, products: NodeValues) -> NodeValues:
@@ -191,8 +184,6 @@ class NodePass:
             if op.matrices[node] is not None
         ]
         data = products.data
-        if self._work is not None and not weighted and isinstance(data, np.ndarray):
-            data = data.copy()
         for _, axis, matrix in sorted(weighted, key=lambda entry: entry[:2]):
             shape = data.shape
             split = (1, prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :]))
@@ -221,7 +212,7 @@ class NodePass:
             low = float(np.where(sizes > 0, sizes, inf).min())
         low, high = (log(low), log(high)) if high > 0 else (0.0, 0.0)
         value.low, value.high = low, high
-        passed_on = self._work is not None and node < self.vtree.n_nodes - 1  # others read sizes
+        passed_on = not self._keeps and node < self.vtree.n_nodes - 1  # others read sizes
         if passed_on and low >= -self.margin and high <= self.margin:
             return value
         axes = tuple(self.axis[: len(self.operands)])

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from expectedkernels import arrays, checks
 from expectedkernels.circuits.circuit import Circuit, renumbered
-from expectedkernels.circuits.operands import CircuitOperand, PointOperand, array_in
+from expectedkernels.circuits.operands import CircuitOperand, PointOperand
 from expectedkernels.data.evidence import as_points
 from expectedkernels.engine.replay import steady_step
 from expectedkernels.engine.scaled import Scaled, contracted
@@ -159,7 +159,7 @@ def fit_mmd(
     kernel = default_kernel(start, rows.X) if kernel is None else kernel
     require_kernel(kernel)
     if device is None:
-        device = "torch" if circuit.is_on_host else arrays.place_of(array_in(circuit))
+        device = "torch" if circuit.is_on_host else arrays.place_of(circuit.blocks[0].numbers)
     refuse_gradients("fit_mmd", kernel)
     blocks = kernel.blocks(start.vtree, start.cardinalities)
     fitted = _fitted(start.to(device, dtype), blocks, max_bytes)
@@ -214,7 +214,7 @@ def _fitted(circuit: Circuit, kernel: KernelBlocks, max_bytes: int) -> Fitted:
 
 def _groups(fitted: Fitted, rows: Empirical) -> Points:
     """The rows in groups that fit into memory."""
-    circuit, like = fitted.circuit, array_in(fitted.circuit)
+    circuit, like = fitted.circuit, fitted.circuit.blocks[0].numbers
     side = PointOperand(rows.X, circuit.vtree, circuit.cardinalities)
     found = []
     axes = (CircuitOperand(circuit), side)
