@@ -38,15 +38,12 @@ def test_demo_without_matplotlib_says_what_to_install(tmp_path, monkeypatch):
     assert not out.exists()
 
 
-@pytest.mark.parametrize(
-    ("call", "instead"),
-    [
-        (["reproduce", "regression", "--quick"], "python -m studies NAME"),
-        (["reproduce", "--help"], "python -m studies NAME"),
-        (["bench", "learned_circuits"], "python -m benchmarks NAME"),
-        (["schema", "test"], "docs/schemas.json"),
-    ],
-)
+@pytest.mark.parametrize(("call", "instead"), [
+    (["reproduce", "regression", "--quick"], "python -m studies NAME"),
+    (["reproduce", "--help"], "python -m studies NAME"),
+    (["bench", "learned_circuits"], "python -m benchmarks NAME"),
+    (["schema", "test"], "docs/schemas.json"),
+])  # fmt: skip
 def test_removed_commands_name_what_to_use_instead(call, instead):
     done = invoke(*call)
     assert done.exit_code == 2
@@ -175,24 +172,20 @@ def test_info_of_a_circuit_that_is_not_structured(tmp_path):
     assert "structured_decomposable: no: over variables {0, 1, 2}" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["learn", "absent.csv", "-o", "c.npz"], "absent.csv: No such file or directory"),
-        (["learn", "ragged.csv", "-o", "c.npz"], "ragged.csv, line 2: expected 2 cells, found 3"),
-        (["learn", "good.csv", "-o", "folder.npz"], "Is a folder"),
-        (["learn", "good.csv", "-o", "c.npz", "--valid", "wide.csv"],
-         "wide.csv must have the same columns as good.csv. Got '0', '1', '2' and '0', '1'."),
-        (["learn", "twice.csv", "-o", "c.npz"],
-         "names of columns must be distinct, found 'a' twice"),
-        (["learn", "empty.csv", "-o", "c.npz"], "Column 1 of empty.csv has no values"),
-        (["compile", "words.csv", "-o", "c.npz"], "words.csv, line 1: expected"),
-        (["compile", "cut.uai", "-o", "c.npz"], "cut.uai"),
-        (["info", "words.csv"], "expected a file that ends in .npz, .psdd, .jpc or .spn"),
-        (["info", "words.npz"], "words.npz: expected a circuit written by save()"),
-        (["info", "words.psdd"], "words.psdd, line 1: expected the header line 'psdd ...'"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["learn", "absent.csv", "-o", "c.npz"], "absent.csv: No such file or directory"),
+    (["learn", "ragged.csv", "-o", "c.npz"], "ragged.csv, line 2: expected 2 cells, found 3"),
+    (["learn", "good.csv", "-o", "folder.npz"], "Is a folder"),
+    (["learn", "good.csv", "-o", "c.npz", "--valid", "wide.csv"],
+     "wide.csv must have the same columns as good.csv. Got '0', '1', '2' and '0', '1'."),
+    (["learn", "twice.csv", "-o", "c.npz"], "names of columns must be distinct, found 'a' twice"),
+    (["learn", "empty.csv", "-o", "c.npz"], "Column 1 of empty.csv has no values"),
+    (["compile", "words.csv", "-o", "c.npz"], "words.csv, line 1: expected"),
+    (["compile", "cut.uai", "-o", "c.npz"], "cut.uai"),
+    (["info", "words.csv"], "expected a file that ends in .npz, .psdd, .jpc or .spn"),
+    (["info", "words.npz"], "words.npz: expected a circuit written by save()"),
+    (["info", "words.psdd"], "words.psdd, line 1: expected the header line 'psdd ...'"),
+])  # fmt: skip
 def test_bad_files_give_a_message_and_no_traceback(tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     for name in ("words.csv", "words.npz", "words.psdd"):

@@ -307,14 +307,11 @@ def test_pictures_and_reports_are_written(folder, name):
     assert f"<th>expectedkernels<td>{ek.__version__}<" in report
 
 
-@pytest.mark.parametrize(
-    ("option", "path", "code", "message"),
-    [
-        ("--report", "page.txt", 2, "must end in .html"),
-        ("--plot", "page.html", 2, "must end in .png, .svg, .pdf"),
-        ("--report", "absent/page.html", 1, "The folder to write to does not exist"),
-    ],
-)
+@pytest.mark.parametrize(("option", "path", "code", "message"), [
+    ("--report", "page.txt", 2, "must end in .html"),
+    ("--plot", "page.html", 2, "must end in .png, .svg, .pdf"),
+    ("--report", "absent/page.html", 1, "The folder to write to does not exist"),
+])  # fmt: skip
 def test_places_of_reports_are_checked_before_the_work(folder, option, path, code, message):
     done = invoke("test", "c.npz", "absent.csv", option, path)
     assert done.exit_code == code
@@ -350,23 +347,20 @@ def test_tables_are_compressed_by_their_name(folder, name):
     assert (folder / f"again-{name}").read_bytes() == raw
 
 
-@pytest.mark.parametrize(
-    ("call", "code", "message"),
-    [
-        ("sample c.npz -o rows.xls", 2, "must end in .csv, .csv.gz, .tsv"),
-        ("sample c.npz -o absent/rows.csv", 1, "The folder to write to does not exist"),
-        ("impute patients.csv -o rows.json", 2, "must end in .csv"),
-        ("plot c.npz -o a.bmp", 2, "must end in .png, .svg, .pdf"),
-        ("learn patients.csv -o c", 2, "must end in .npz. Got c instead."),
-        ("compile rain.uai -o c.jpc", 2, "must end in .npz. Got c.jpc instead."),
-        ("sample -", 1, "-: expected a table: circuits and models are read from files"),
-        ("info rain.uai", 1, "found a model: `compile` makes a circuit of it"),
-        ("learn patients.csv -o l.npz", 1, "leave it out: --without id."),
-        ("audit patients.csv", 1, "leave it out: --without id."),
-        ("drift rows.csv later.csv", 1, "must have the same columns as rows.csv. Got 'id'"),
-        ("test c.npz wide.csv", 1, "Leave them out: --without id --without 'a b'"),
-    ],
-)
+@pytest.mark.parametrize(("call", "code", "message"), [
+    ("sample c.npz -o rows.xls", 2, "must end in .csv, .csv.gz, .tsv"),
+    ("sample c.npz -o absent/rows.csv", 1, "The folder to write to does not exist"),
+    ("impute patients.csv -o rows.json", 2, "must end in .csv"),
+    ("plot c.npz -o a.bmp", 2, "must end in .png, .svg, .pdf"),
+    ("learn patients.csv -o c", 2, "must end in .npz. Got c instead."),
+    ("compile rain.uai -o c.jpc", 2, "must end in .npz. Got c.jpc instead."),
+    ("sample -", 1, "-: expected a table: circuits and models are read from files"),
+    ("info rain.uai", 1, "found a model: `compile` makes a circuit of it"),
+    ("learn patients.csv -o l.npz", 1, "leave it out: --without id."),
+    ("audit patients.csv", 1, "leave it out: --without id."),
+    ("drift rows.csv later.csv", 1, "must have the same columns as rows.csv. Got 'id'"),
+    ("test c.npz wide.csv", 1, "Leave them out: --without id --without 'a b'"),
+])  # fmt: skip
 def test_strangers_are_told_what_to_do(folder, call, code, message):
     write_csv(folder / "wide.csv", {"id": [1], "sex": ["f"], "smoker": ["no"], "a b": [2]})
     done = invoke(*shlex.split(call))

@@ -156,15 +156,12 @@ def test_models_in_files_are_not_fitted_again(monkeypatch):
         assert done.exit_code == 0, done.exception
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ([], "either --model, or --train and --target"),
-        (["--train", "patients.csv"], "either --model, or --train and --target"),
-        ([*MODEL, *TRAIN], "either --model, or --train and --target"),
-        ([*MODEL, "--classify"], "--classify is for --train"),
-    ],
-)
+@pytest.mark.parametrize(("options", "message"), [
+    ([], "either --model, or --train and --target"),
+    (["--train", "patients.csv"], "either --model, or --train and --target"),
+    ([*MODEL, *TRAIN], "either --model, or --train and --target"),
+    ([*MODEL, "--classify"], "--classify is for --train"),
+])  # fmt: skip
 def test_models_are_given_or_fitted(options, message):
     for command in ("predict", "explain"):
         done = invoke(command, "new.csv", *options)
@@ -174,19 +171,16 @@ def test_models_are_given_or_fitted(options, message):
     assert invoke("impute", "new.csv", *MODEL, "--train", "patients.csv").exit_code == 2
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        "fit absent.csv --target y -o m.skops",
-        "predict absent.csv --train patients.csv --target age",
-        "predict new.csv --train absent.csv --target age",
-        "predict new.csv --model absent.skops",
-        "explain absent.csv --model pressure.skops",
-        "impute absent.csv",
-        "drift patients.csv absent.csv",
-        "learn absent.csv -o c.npz",
-    ],
-)
+@pytest.mark.parametrize("call", [
+    "fit absent.csv --target y -o m.skops",
+    "predict absent.csv --train patients.csv --target age",
+    "predict new.csv --train absent.csv --target age",
+    "predict new.csv --model absent.skops",
+    "explain absent.csv --model pressure.skops",
+    "impute absent.csv",
+    "drift patients.csv absent.csv",
+    "learn absent.csv -o c.npz",
+])  # fmt: skip
 def test_missing_files_are_told_without_importing_scikit_learn(call):
     code = (
         "import sys; from importlib.metadata import entry_points; "

@@ -61,13 +61,10 @@ def test_values_are_filled_in_with_the_decimal_comma_of_their_column(folder):
 
 
 @pytest.mark.parametrize("few", [False, True], ids=["many values", "three values"])
-@pytest.mark.parametrize(
-    "form",
-    [
-        *("{:.2f} kg", "$ {:.2f}", "{:.0f},{:03.0f}", "{:.0f} {:03.0f}", "{:.0f} g", "{:.1f}%"),
-        *("~{:.0f}", "({:.0f})", ".{:.0f} g", "US$ {:.0f}"),
-    ],
-)
+@pytest.mark.parametrize("form", [
+    *("{:.2f} kg", "$ {:.2f}", "{:.0f},{:03.0f}", "{:.0f} {:03.0f}", "{:.0f} g", "{:.1f}%"),
+    *("~{:.0f}", "({:.0f})", ".{:.0f} g", "US$ {:.0f}"),
+])  # fmt: skip
 def test_targets_of_numbers_written_as_text_are_refused(form, few):
     y = numbers()[1]
     words = [form.format(v, 999.0 - 10.0 * i) for i, v in enumerate(y)]
@@ -161,16 +158,12 @@ WITH_IDENTIFIERS = "id,x,y\n" + "".join(
 )
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["impute", "t.csv", "--without", "id"],
-        ["impute", "t.csv", "--without", "id", "--train", "t.csv"],
-        ["predict", "t.csv", "--without", "id", "--train", "t.csv", "--target", "y"],
-        ["convert", "t.csv", "out.csv"],
-    ],
-    ids=lambda command: f"{command[0]} {len(command)}",
-)
+@pytest.mark.parametrize("command", [
+    ["impute", "t.csv", "--without", "id"],
+    ["impute", "t.csv", "--without", "id", "--train", "t.csv"],
+    ["predict", "t.csv", "--without", "id", "--train", "t.csv", "--target", "y"],
+    ["convert", "t.csv", "out.csv"],
+], ids=lambda command: f"{command[0]} {len(command)}")  # fmt: skip
 def test_columns_that_are_copied_stay_as_they_are_written(command, folder):
     (folder / "t.csv").write_text(WITH_IDENTIFIERS)
     found = invoke(*command, *([] if command[0] == "convert" else ["-o", "out.csv"]))

@@ -123,18 +123,12 @@ def test_words_that_were_not_learned_are_missing_and_said(folder):
     assert one == other
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--target", "mass"], "patients.csv has no column 'mass' to predict. It has 'sex'"),
-        (["--target", "ill", "--std"], "--std and --interval are for numbers, and 'ill'"),
-        (
-            ["--target", "age", "--proba"],
-            "--proba and --set are for classes, and 'age' holds numbers",
-        ),
-        (["--target", "age"], "lacks columns of patients.csv: 'pressure'"),
-    ],
-)
+@pytest.mark.parametrize(("options", "message"), [
+    (["--target", "mass"], "patients.csv has no column 'mass' to predict. It has 'sex'"),
+    (["--target", "ill", "--std"], "--std and --interval are for numbers, and 'ill'"),
+    (["--target", "age", "--proba"], "--proba and --set are for classes, and 'age' holds numbers"),
+    (["--target", "age"], "lacks columns of patients.csv: 'pressure'"),
+])  # fmt: skip
 def test_wrong_questions_get_a_line(folder, options, message):
     done = invoke("predict", "new.csv", *FIT, *options)
     assert done.exit_code == 1

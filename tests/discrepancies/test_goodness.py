@@ -212,22 +212,19 @@ def test_signs_keep_the_level_of_a_target_with_rare_states():
 OTHER_NAN = np.where(np.arange(30).reshape(5, 6) == 2, np.nan, 0.0)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"samples": [[0] * 6]}, "at least two samples"),
-        ({"samples": OTHER_NAN}, r"NaN in row 0, column 2 \(in 1 of 5 rows\)"),
-        ({"n_null": 0}, "'n_null' parameter"),
-        ({"n_null": True}, "'n_null' parameter"),
-        ({"change": 0.7}, "'change' parameter"),
-        ({"change": "seldom"}, "'change' parameter"),
-        ({"change": 0.01}, r"at least 50 steps apart\. Got 5 samples"),
-        ({"null": "model", "change": 0.1}, "'change' is for the random signs of dependent"),
-        ({"null": "normal"}, "'null' parameter of kdsd_test must be 'auto'"),
-        ({"refit": GRID}, "'refit' parameter of a test must be a function"),
-        ({"refit": ek.learn_chow_liu, "null": "signs"}, "fitted anew to simulations of the model"),
-    ],
-)
+@pytest.mark.parametrize(("options", "message"), [
+    ({"samples": [[0] * 6]}, "at least two samples"),
+    ({"samples": OTHER_NAN}, r"NaN in row 0, column 2 \(in 1 of 5 rows\)"),
+    ({"n_null": 0}, "'n_null' parameter"),
+    ({"n_null": True}, "'n_null' parameter"),
+    ({"change": 0.7}, "'change' parameter"),
+    ({"change": "seldom"}, "'change' parameter"),
+    ({"change": 0.01}, r"at least 50 steps apart\. Got 5 samples"),
+    ({"null": "model", "change": 0.1}, "'change' is for the random signs of dependent"),
+    ({"null": "normal"}, "'null' parameter of kdsd_test must be 'auto'"),
+    ({"refit": GRID}, "'refit' parameter of a test must be a function"),
+    ({"refit": ek.learn_chow_liu, "null": "signs"}, "fitted anew to simulations of the model"),
+])  # fmt: skip
 def test_mistakes(options, message):
     asked = {"samples": GRID.sample(5, rng=0), "target": GRID} | options
     assert_raises(ek.DataError, message, ek.kdsd_test, **asked)

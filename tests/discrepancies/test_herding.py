@@ -76,15 +76,12 @@ def test_real_variables():
         assert points.mmd < ek.mmd(p, p.sample(20, rng=0), k) / 3
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "match"),
-    [
-        ({"n": 0}, ek.DataError, "'n' parameter of herd"),
-        ({"weights": "best"}, ek.DataError, "'weights' parameter of herd must be"),
-        ({"candidates": [[0, 0, 0, np.nan]]}, ek.DataError, "Candidates must be complete"),
-        ({"k": ek.Delta(), "candidates": [[0, 0, 1, 0]]}, ek.DataError, "No candidate is near"),
-    ],
-)
+@pytest.mark.parametrize(("options", "error", "match"), [
+    ({"n": 0}, ek.DataError, "'n' parameter of herd"),
+    ({"weights": "best"}, ek.DataError, "'weights' parameter of herd must be"),
+    ({"candidates": [[0, 0, 0, np.nan]]}, ek.DataError, "Candidates must be complete"),
+    ({"k": ek.Delta(), "candidates": [[0, 0, 1, 0]]}, ek.DataError, "No candidate is near"),
+])  # fmt: skip
 def test_mistakes_are_told(options, error, match):
     p = model().condition({2: 0})
     assert_raises(error, match, ek.herd, p, **{"n": 3, "weights": "quadrature", **options})

@@ -159,23 +159,19 @@ def test_equal_conditionals_of_two_samples():
     assert (test.p_value, test.n) == (0.025, 350)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"given": ["a", "x"]}, "Column 'x' is named twice"),
-        ({"y": "x"}, "Column 'x' is named twice"),
-        ({"given": ["a", "c"]},
-         r"'given' names column 'c', which 'data' does not have. It has 'x'"),
-        ({"density": "chow_liu"}, "'density' parameter"),
-        ({"density": ("tree", 2)}, "'density' parameter"),
-        ({"density": lambda X, cards: 3}, "must return a Circuit over 3 variables.* Got 3"),
-        ({"density": lambda X, cards: ek.factorized([[0.5, 0.5]])},
-         r"over 3 variables, the tested column first. Got <Circuit of 1"),
-        ({"x": []}, "'x' names no column"),
-        ({"n_null": 0}, "'n_null' parameter"),
-        ({"n_bins": 1}, "'n_bins' parameter"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("change", "message"), [
+    ({"given": ["a", "x"]}, "Column 'x' is named twice"),
+    ({"y": "x"}, "Column 'x' is named twice"),
+    ({"given": ["a", "c"]}, r"'given' names column 'c', which 'data' does not have. It has 'x'"),
+    ({"density": "chow_liu"}, "'density' parameter"),
+    ({"density": ("tree", 2)}, "'density' parameter"),
+    ({"density": lambda X, cards: 3}, "must return a Circuit over 3 variables.* Got 3"),
+    ({"density": lambda X, cards: ek.factorized([[0.5, 0.5]])},
+     r"over 3 variables, the tested column first. Got <Circuit of 1"),
+    ({"x": []}, "'x' names no column"),
+    ({"n_null": 0}, "'n_null' parameter"),
+    ({"n_bins": 1}, "'n_bins' parameter"),
+])  # fmt: skip
 def test_mistakes(change, message):
     options = {"x": "x", "y": "y", "given": ["a", "b"], "data": table(40)} | change
     assert_raises(ek.DataError, message, ek.independence_test, **options)

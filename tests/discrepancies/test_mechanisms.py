@@ -97,34 +97,28 @@ def test_outcomes_with_numbers_for_labels_count_these():
     assert ek.effect(network, "a", ["b"], (1, 0), values=[[0, 1, 0]]).difference == -0.5
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "match"),
-    [
-        (
-            {"evidence": {"xray": "yes"}},
-            ek.EvidenceError,
-            r"'xray' comes after 'lung', so knowing it is no property of those treated. Ask "
-            r"network.do\({'lung': ...}\).marginals\(evidence\) for what is seen after the action",
-        ),
-        ({"of": "yes"}, ek.CircuitError,
-         "'of' parameter of effect must be two states of variable 3"),
-        ({"of": ("no", "maybe")}, ek.EvidenceError, "A state of variable 3"),
-        ({"of": (["no"], "yes")}, ek.EvidenceError, "A state of variable 3"),
-        ({"values": ["a", "b"]}, ek.DataError, "'values' must be an array of numbers"),
-        ({"values": [[1], [1, 2]]}, ek.DataError, "'values' must be an array of numbers"),
-        ({"outcome": ["dysp", "xray"], "values": 3}, ek.DataError,
-         "'values' parameter of effect must be one array per outcome"),
-        ({"values": [1.0]}, ek.DataError,
-         "'values' must be 2 finite numbers, one per state of var"),
-        ({"network": ek.asia().circuit()}, ek.CircuitError,
-         "'network' parameter of effect must be"),
-        ({"evidence": {"tub": "yes", "asia": {0: 0}}}, ek.EvidenceError, "asia"),
-        ({"outcome": []}, ek.CircuitError, "'outcome' parameter of effect must be one or several"),
-        ({"outcome": ["dysp", 7]}, ek.CircuitError, "variables, each once"),
-        ({"outcome": ["dysp", "xray"], "values": [[0, 1]]}, ek.DataError,
-         "'values' parameter of effect must be one array per outcome"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("options", "error", "match"), [
+    (
+        {"evidence": {"xray": "yes"}},
+        ek.EvidenceError,
+        r"'xray' comes after 'lung', so knowing it is no property of those treated. Ask "
+        r"network.do\({'lung': ...}\).marginals\(evidence\) for what is seen after the action",
+    ),
+    ({"of": "yes"}, ek.CircuitError, "'of' parameter of effect must be two states of variable 3"),
+    ({"of": ("no", "maybe")}, ek.EvidenceError, "A state of variable 3"),
+    ({"of": (["no"], "yes")}, ek.EvidenceError, "A state of variable 3"),
+    ({"values": ["a", "b"]}, ek.DataError, "'values' must be an array of numbers"),
+    ({"values": [[1], [1, 2]]}, ek.DataError, "'values' must be an array of numbers"),
+    ({"outcome": ["dysp", "xray"], "values": 3}, ek.DataError,
+     "'values' parameter of effect must be one array per outcome"),
+    ({"values": [1.0]}, ek.DataError, "'values' must be 2 finite numbers, one per state of var"),
+    ({"network": ek.asia().circuit()}, ek.CircuitError, "'network' parameter of effect must be"),
+    ({"evidence": {"tub": "yes", "asia": {0: 0}}}, ek.EvidenceError, "asia"),
+    ({"outcome": []}, ek.CircuitError, "'outcome' parameter of effect must be one or several"),
+    ({"outcome": ["dysp", 7]}, ek.CircuitError, "variables, each once"),
+    ({"outcome": ["dysp", "xray"], "values": [[0, 1]]}, ek.DataError,
+     "'values' parameter of effect must be one array per outcome"),
+])  # fmt: skip
 def test_wrong_questions_are_refused(options, error, match):
     asked = {"network": ek.asia(), "treatment": "lung", "outcome": "dysp", "of": ("no", "yes")}
     assert_raises(error, match, ek.effect, **asked | options)
@@ -295,25 +289,19 @@ OTHER_PARENTS = r"with the same parents. 'dysp' has \('bronc', 'either'\) before
 NEGATIVE = ek.TableKernel([[[1, -0.5], [-0.5, 1]]] * 8)
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "match"),
-    [
-        ({"before": [[0]], "after": [[1]]}, ek.DataError, ROWS_ALONE),
-        ({"after": [[1]]}, ek.DataError, ROWS_ALONE),
-        ({"after": ASIA.do({"dysp": "yes"})}, ek.CircuitError, OTHER_PARENTS),
-        ({"k": NEGATIVE}, ek.KernelError, "that are not negative. Got TableKernel"),
-        ({"n_permutations": -1}, ek.CircuitError, "'n_permutations' parameter"),
-        ({"n_permutations": 9}, ek.CircuitError, "of mechanism_change must be 0 for networks"),
-        ({"values": [0, 1]}, ek.CircuitError, "None without a target"),
-        ({"target": "dysp", "k": ek.Delta()}, ek.CircuitError, "'k' .* must be None with a target"),
-        (
-            {"before": [np.ones((1, 2))] * 8, "after": [[0.0] * 8], "network": ASIA},
-            ek.DataError,
-            "takes rows with states. Got weights of states",
-        ),
-        ({"network": 3}, ek.CircuitError, "'network' parameter of mechanism_ch"),
-    ],
-)
+@pytest.mark.parametrize(("options", "error", "match"), [
+    ({"before": [[0]], "after": [[1]]}, ek.DataError, ROWS_ALONE),
+    ({"after": [[1]]}, ek.DataError, ROWS_ALONE),
+    ({"after": ASIA.do({"dysp": "yes"})}, ek.CircuitError, OTHER_PARENTS),
+    ({"k": NEGATIVE}, ek.KernelError, "that are not negative. Got TableKernel"),
+    ({"n_permutations": -1}, ek.CircuitError, "'n_permutations' parameter"),
+    ({"n_permutations": 9}, ek.CircuitError, "of mechanism_change must be 0 for networks"),
+    ({"values": [0, 1]}, ek.CircuitError, "None without a target"),
+    ({"target": "dysp", "k": ek.Delta()}, ek.CircuitError, "'k' .* must be None with a target"),
+    ({"before": [np.ones((1, 2))] * 8, "after": [[0.0] * 8], "network": ASIA}, ek.DataError,
+     "takes rows with states. Got weights of states"),
+    ({"network": 3}, ek.CircuitError, "'network' parameter of mechanism_ch"),
+])  # fmt: skip
 def test_wrong_comparisons_are_refused(options, error, match):
     assert_raises(error, match, ek.mechanism_change, **{"before": ASIA, "after": ASIA} | options)
 

@@ -15,17 +15,14 @@ SUMS = r"must sum to one.*\(its log_partition\(\)\) is 0\.693147; normalize\(\)"
 WEIGHTS = r"weights of points must sum to one.* These sum to 0\.75: divide"
 
 
-@pytest.mark.parametrize(
-    "ask",
-    [
-        lambda x: ek.mmd(P, x, K),
-        lambda x: ek.mmd(x, P, K),
-        lambda x: ek.mmd2(x, [[0, 1]], K),
-        lambda x: ek.witness(x, P, K, [[0, 1]]),
-        lambda x: ek.witness(P, x, K, [[0, 1]]),
-        lambda x: ek.kdsd(x, P, K),
-    ],
-)
+@pytest.mark.parametrize("ask", [
+    lambda x: ek.mmd(P, x, K),
+    lambda x: ek.mmd(x, P, K),
+    lambda x: ek.mmd2(x, [[0, 1]], K),
+    lambda x: ek.witness(x, P, K, [[0, 1]]),
+    lambda x: ek.witness(P, x, K, [[0, 1]]),
+    lambda x: ek.kdsd(x, P, K),
+])  # fmt: skip
 def test_what_does_not_sum_to_one_is_refused(ask):
     for x in (HEAVY, UNIT):
         assert_raises(ek.PropertyError, SUMS, ask, x)

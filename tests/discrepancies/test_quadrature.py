@@ -106,19 +106,15 @@ def _mean_cosine():
     return 0.4 * np.exp(-0.5) + 0.6 * np.exp(-0.25) * np.cos(3.0)
 
 
-@pytest.mark.parametrize(
-    ("make", "error", "match"),
-    [
-        (lambda: ek.quadrature(model(), [[0, 0, np.nan, 0]]), ek.DataError,
-         "NaN in row 0, col.* 2"),
-        (lambda: ek.quadrature(K, [[0]]), ek.DataError, "is of a model. Got a kernel"),
-        (lambda: ek.quadrature([[0, 1]], [[0, 1]]), ek.DataError, "must be a Circuit, a Factor"),
-        (lambda: ek.quadrature(model(), [[0, 0]]), ek.DataError, r"shape \(samples, 4\)"),
-        (lambda: ek.quadrature(model(), [[0] * 4], jitter=-1), ek.DataError, "'jitter'"),
-        (lambda: ek.quadrature(model(), [[0] * 4], ek.TableKernel([-np.eye(c) for c in CARDS])),
-         ek.KernelError, "Quadrature needs a positive definite kernel"),
-        (lambda: ek.quadrature(model(), [[0] * 4], evidence={0: 5}), ek.CircuitError, "5"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("make", "error", "match"), [
+    (lambda: ek.quadrature(model(), [[0, 0, np.nan, 0]]), ek.DataError, "NaN in row 0, col.* 2"),
+    (lambda: ek.quadrature(K, [[0]]), ek.DataError, "is of a model. Got a kernel"),
+    (lambda: ek.quadrature([[0, 1]], [[0, 1]]), ek.DataError, "must be a Circuit, a Factor"),
+    (lambda: ek.quadrature(model(), [[0, 0]]), ek.DataError, r"shape \(samples, 4\)"),
+    (lambda: ek.quadrature(model(), [[0] * 4], jitter=-1), ek.DataError, "'jitter'"),
+    (lambda: ek.quadrature(model(), [[0] * 4], ek.TableKernel([-np.eye(c) for c in CARDS])),
+     ek.KernelError, "Quadrature needs a positive definite kernel"),
+    (lambda: ek.quadrature(model(), [[0] * 4], evidence={0: 5}), ek.CircuitError, "5"),
+])  # fmt: skip
 def test_mistakes_are_told(make, error, match):
     assert_raises(error, match, make)

@@ -207,20 +207,17 @@ def test_observed_values_of_probability_zero_refute_the_hypothesis():
     assert (tolerant.n_rows, tolerant.log_e) == (2, before[-1])
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"alpha": 0.01, "arl": 100}, "Got alpha=0.01 and arl=100: give one"),
-        ({"alpha": 1.0}, "'alpha' parameter"),
-        ({"arl": 1.0}, "'arl' parameter"),
-        ({"tolerance": 1.3}, r"With tolerance 1.3 nothing can alarm: .* at most 1\.15"),
-        ({"tolerance": "auto"}, "resamples a sample, and this is a model"),
-        ({"tolerance": -0.1}, "'tolerance' parameter"),
-        ({"windows": ()}, "'windows' parameter"),
-        ({"windows": 5}, "'windows' parameter"),
-        ({"largest": 0.0}, "'largest' parameter"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"alpha": 0.01, "arl": 100}, "Got alpha=0.01 and arl=100: give one"),
+    ({"alpha": 1.0}, "'alpha' parameter"),
+    ({"arl": 1.0}, "'arl' parameter"),
+    ({"tolerance": 1.3}, r"With tolerance 1.3 nothing can alarm: .* at most 1\.15"),
+    ({"tolerance": "auto"}, "resamples a sample, and this is a model"),
+    ({"tolerance": -0.1}, "'tolerance' parameter"),
+    ({"windows": ()}, "'windows' parameter"),
+    ({"windows": 5}, "'windows' parameter"),
+    ({"largest": 0.0}, "'largest' parameter"),
+])  # fmt: skip
 def test_mistakes_in_settings(settings, message):
     with pytest.raises(ek.DataError, match=message):
         ek.monitoring.SequentialTest(pair()[0], ek.ExpHamming(1.0), **settings)

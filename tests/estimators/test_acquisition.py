@@ -236,21 +236,18 @@ def test_the_picture_shows_gains_of_what_is_missing():
     assert_raises(ek.DataError, r"There were 1 queries. Got number 1", history.plot, 1)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"model": 3}, "'model' parameter of acquire must be a fitted estimator.*Got int"),
-        ({"ask": 3}, "'ask' parameter of acquire must be a function. Got 3"),
-        ({"budget": -1}, r"'budget' parameter of acquire .* \[0, inf\]. Got -1"),
-        ({"costs": [1.0]}, r"one positive number for every one of 4 columns. Got \[1.0\]"),
-        ({"costs": {0: -1.0}}, r"'costs' parameter of acquire .* \(0, inf\). Got -1.0"),
-        ({"costs": {"x": 1.0}}, "'costs' parameter must name columns.*Got 'x'"),
-        ({"row": {"x": 1.0}}, "'row' parameter must name columns.*Got 'x'"),
-        ({"row": {0: "many"}}, "Column 0 holds text, 'many' in row 0, where numbers"),
-        ({"row": np.full((2, 4), NAN)}, "must be a single row. Got 2 rows"),
-        ({"ask": lambda column: "many"}, "holds text, 'many' in row 0, where numbers"),
-    ],
-)
+@pytest.mark.parametrize(("change", "message"), [
+    ({"model": 3}, "'model' parameter of acquire must be a fitted estimator.*Got int"),
+    ({"ask": 3}, "'ask' parameter of acquire must be a function. Got 3"),
+    ({"budget": -1}, r"'budget' parameter of acquire .* \[0, inf\]. Got -1"),
+    ({"costs": [1.0]}, r"one positive number for every one of 4 columns. Got \[1.0\]"),
+    ({"costs": {0: -1.0}}, r"'costs' parameter of acquire .* \(0, inf\). Got -1.0"),
+    ({"costs": {"x": 1.0}}, "'costs' parameter must name columns.*Got 'x'"),
+    ({"row": {"x": 1.0}}, "'row' parameter must name columns.*Got 'x'"),
+    ({"row": {0: "many"}}, "Column 0 holds text, 'many' in row 0, where numbers"),
+    ({"row": np.full((2, 4), NAN)}, "must be a single row. Got 2 rows"),
+    ({"ask": lambda column: "many"}, "holds text, 'many' in row 0, where numbers"),
+])  # fmt: skip
 def test_mistakes_are_named(change, message):
     model = fitted(0)[2]
     arguments = {"model": model, "row": {}, "ask": lambda column: 0, "budget": 1, **change}
@@ -259,16 +256,13 @@ def test_mistakes_are_named(change, message):
         ek.acquisition_gain(lambda Z: Z, [[1.0]])
 
 
-@pytest.mark.parametrize(
-    ("density", "rough"),
-    [
-        ("auto", 0.1),
-        ("gaussian", 0.1),
-        ("kernel", 0.1),
-        ("chow_liu", 0.01),
-        (products_of_normals(reals()[0]), 0.15),
-    ],
-)
+@pytest.mark.parametrize(("density", "rough"), [
+    ("auto", 0.1),
+    ("gaussian", 0.1),
+    ("kernel", 0.1),
+    ("chow_liu", 0.01),
+    (products_of_normals(reals()[0]), 0.15),
+])  # fmt: skip
 def test_a_single_hole_explains_all_the_variance(density, rough, monkeypatch):
     X, y = reals()
     model = ek.ExpectedSVR(C=2.0, n_bins=5, density=density).fit(X, y)

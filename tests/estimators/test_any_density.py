@@ -171,20 +171,17 @@ COIN = ek.factorized([[0.5, 0.5]])
 TWO_ROOTS = ek.Circuit(ek.Vtree.balanced(1), (Table(np.eye(2)),))
 
 
-@pytest.mark.parametrize(
-    ("density", "message"),
-    [
-        *((pair, r"such as \('gaussian_mixture', 3\); names are .* Got") for pair in NO_PAIRS),
-        ("diagonal_mixture", "which was removed: use 'gaussian_mixture'"),
-        (("diagonal_mixture", 3), "which was removed: use 'gaussian_mixture'"),
-        ("tree", "The 'density' parameter of ExpectedSVR must be"),
-        (Learner(), r"must have a Circuit as 'circuit_'.*from Learner"),
-        (TWO_ROOTS, r"density must have one root. Got 2 roots"),
-        (ek.factorized([[0.5, 0.5]] * 3), r"density must be over 1 variables.*over 3"),
-        (COIN, r"column 0 .* states 0\.\.1 .* Got 2.0 in row 2"),
-        (Learner(COIN), r"its variable 0 must have at least 3 states.*\[0\].*Got 2 states"),
-    ],
-)
+@pytest.mark.parametrize(("density", "message"), [
+    *((pair, r"such as \('gaussian_mixture', 3\); names are .* Got") for pair in NO_PAIRS),
+    ("diagonal_mixture", "which was removed: use 'gaussian_mixture'"),
+    (("diagonal_mixture", 3), "which was removed: use 'gaussian_mixture'"),
+    ("tree", "The 'density' parameter of ExpectedSVR must be"),
+    (Learner(), r"must have a Circuit as 'circuit_'.*from Learner"),
+    (TWO_ROOTS, r"density must have one root. Got 2 roots"),
+    (ek.factorized([[0.5, 0.5]] * 3), r"density must be over 1 variables.*over 3"),
+    (COIN, r"column 0 .* states 0\.\.1 .* Got 2.0 in row 2"),
+    (Learner(COIN), r"its variable 0 must have at least 3 states.*\[0\].*Got 2 states"),
+])  # fmt: skip
 def test_other_densities_are_refused(density, message):
     with pytest.raises(ek.DataError, match=message):
         ek.ExpectedSVR(density=density).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])

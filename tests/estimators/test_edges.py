@@ -111,13 +111,10 @@ def test_a_last_bit_follows_from_zeros():
     np.testing.assert_allclose(share, (np.bincount(kind) + 1 / 3) / 61, atol=0.02)
 
 
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ([0.5, NAN, 0.0, 1.0], r"must hold 0 or 1\. Got 0\.5 in row 0, column 0"),
-        ([1.0, 1.0, NAN, NAN], r"At most one column .* Row 0 has several, of columns \[0, 1, 2\]"),
-    ],
-)
+@pytest.mark.parametrize(("row", "message"), [
+    ([0.5, NAN, 0.0, 1.0], r"must hold 0 or 1\. Got 0\.5 in row 0, column 0"),
+    ([1.0, 1.0, NAN, NAN], r"At most one column .* Row 0 has several, of columns \[0, 1, 2\]"),
+])  # fmt: skip
 def test_bits_are_checked_in_predictions_too(row, message):
     X, kind = one_hot_rows()
     model = ek.ExpectedSVR(groups=[[0, 1, 2]], density="chow_liu").fit(X, kind)

@@ -110,14 +110,10 @@ def holed(n=40, seed=0):
 
 
 @pytest.mark.parametrize("real", [False, True])
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda **options: ek.ExpectedKernelRidge(alpha=0.1, **options),
-        lambda **options: ek.ExpectedGaussianProcessRegressor(alpha=0.1, optimizer=None, **options),
-    ],
-    ids=["ridge", "process"],
-)
+@pytest.mark.parametrize("make", [
+    lambda **options: ek.ExpectedKernelRidge(alpha=0.1, **options),
+    lambda **options: ek.ExpectedGaussianProcessRegressor(alpha=0.1, optimizer=None, **options),
+], ids=["ridge", "process"])  # fmt: skip
 def test_blocks_of_incomplete_rows_do_not_change_answers(monkeypatch, make, real):
     X, y = holed()
     new = np.vstack([X[:9], [[0.3, -0.2, 1.0], [NAN, 0.1, NAN]]])
@@ -338,14 +334,10 @@ def test_imputers_complete_few_rows_at_once_with_little_memory(monkeypatch):
         assert max(sizes) <= most < sum(sizes) or len(sizes) == 1
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        *(ek.CircuitImputer(how) for how in ("map", "mean", "sample")),
-        *(ek.ExpectedKernelFeatures(normalize=normalize) for normalize in (False, True)),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("model", [
+    *(ek.CircuitImputer(how) for how in ("map", "mean", "sample")),
+    *(ek.ExpectedKernelFeatures(normalize=normalize) for normalize in (False, True)),
+], ids=str)  # fmt: skip
 def test_rows_of_probability_zero_are_refused(model):
     model.set_params(density=FIRST_IS_ZERO)
     good = np.array([[0.0, 1.0], [0.0, 0.0], [0.0, NAN]])

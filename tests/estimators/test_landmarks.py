@@ -215,16 +215,13 @@ def test_data_in_chunks_that_do_not_fit():
         model.set_params(n_landmarks=None).fit(lambda: [X], 0)
 
 
-@pytest.mark.parametrize(
-    ("at", "value", "message"),
-    [
-        *(
-            ((slice(5, None, 7), 5), weight, f"Sample weights must .* Got {weight:g} in row 1")
-            for weight in (-1.0, np.nan, np.inf)
-        ),
-        ((200, 1), np.inf, r".*infinity.* is in row 196, column 1\."),
-    ],
-)
+@pytest.mark.parametrize(("at", "value", "message"), [
+    *(
+        ((slice(5, None, 7), 5), weight, f"Sample weights must .* Got {weight:g} in row 1")
+        for weight in (-1.0, np.nan, np.inf)
+    ),
+    ((200, 1), np.inf, r".*infinity.* is in row 196, column 1\."),
+])  # fmt: skip
 def test_rows_that_are_not_drawn_are_checked(at, value, message, monkeypatch):
     monkeypatch.setattr(f"{MODULE}.DRAWN", 50)
     X, y = table(300)

@@ -157,40 +157,34 @@ MODEL = SVR(gamma=0.5).fit([[0.0, 1.0], [1.0, 0.0]], [0.0, 1.0])
 PAIR = ek.factorized([[0.5, 0.5], [0.2, 0.8]])
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        SVR(kernel="poly").fit([[0.0, 1.0], [1.0, 1.0]], [1.0, 2.0]),
-        KernelRidge().fit([[0.0, 1.0]], [1.0]),
-        GaussianProcessRegressor(Matern(), optimizer=None).fit([[0.0, 1.0]], [1.0]),
-        GaussianProcessRegressor(RBF(1.0) + RBF(2.0), optimizer=None).fit([[0.0, 1.0]], [1.0]),
-    ],
-)
+@pytest.mark.parametrize("model", [
+    SVR(kernel="poly").fit([[0.0, 1.0], [1.0, 1.0]], [1.0, 2.0]),
+    KernelRidge().fit([[0.0, 1.0]], [1.0]),
+    GaussianProcessRegressor(Matern(), optimizer=None).fit([[0.0, 1.0]], [1.0]),
+    GaussianProcessRegressor(RBF(1.0) + RBF(2.0), optimizer=None).fit([[0.0, 1.0]], [1.0]),
+])  # fmt: skip
 def test_machines_with_other_kernels_are_asked_at_completions(model):
     wanted = np.array([0.2, 0.8]) @ model.predict([[0.0, 0.0], [0.0, 1.0]])
     np.testing.assert_allclose(expected_prediction(model, PAIR, [[0.0, np.nan]]), wanted)
 
 
-@pytest.mark.parametrize(
-    ("circuit", "X", "options", "error", "message"),
-    [
-        (ek.factorized([[0.5, 0.5]] * 3), [[0, 1]], {}, ek.DataError, "over 2 variables.*over 3"),
-        ("p", [[0, 1]], {}, ek.DataError, "must be a Circuit. Got str"),
-        (PAIR, [[0, 1, 0]], {}, ek.DataError, "X must have 2 columns.*Got 3"),
-        (PAIR, [[np.nan, 2]], {}, ek.DataError, "states 0..1 of variable 1.*Got 2.0 in row 0"),
-        (PAIR, [[np.nan, 0.5]], {}, ek.DataError, "Got 0.5 in row 0"),
-        (PAIR, [[np.inf, 0]], {}, ValueError, "contains infinity"),
-        (PAIR, [["a", 0]], {}, ek.DataError, "Column 0 holds text, 'a' in row 0.*as for the model"),
-        (PAIR, [[0, 1]], {"n_completions": 0}, ek.DataError, "'n_completions' parameter"),
-        (PAIR, [[0, 1]], {"std_tol": -1.0}, ek.DataError, "'std_tol' parameter"),
-        (PAIR, [[0, 1]], {"groups": [0]}, ek.DataError, "one entry per variable.*Got 1"),
-        (PAIR, [[0, 1]], {"groups": [0, 0]}, ek.DataError, "every column in 0..1 once"),
-        (ek.factorized([[0.2, 0.3, 0.5]]), [[0, 1]], {"groups": [[0, 1]]}, ek.DataError,
-         "2 one-hot columns.*Got 3"),
-        (ek.factorized([[1.0, 0.0], [0.5, 0.5]]), [[0, 1], [1, np.nan]], {}, ek.EvidenceError,
-         "observed in row 1 has probability zero"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("circuit", "X", "options", "error", "message"), [
+    (ek.factorized([[0.5, 0.5]] * 3), [[0, 1]], {}, ek.DataError, "over 2 variables.*over 3"),
+    ("p", [[0, 1]], {}, ek.DataError, "must be a Circuit. Got str"),
+    (PAIR, [[0, 1, 0]], {}, ek.DataError, "X must have 2 columns.*Got 3"),
+    (PAIR, [[np.nan, 2]], {}, ek.DataError, "states 0..1 of variable 1.*Got 2.0 in row 0"),
+    (PAIR, [[np.nan, 0.5]], {}, ek.DataError, "Got 0.5 in row 0"),
+    (PAIR, [[np.inf, 0]], {}, ValueError, "contains infinity"),
+    (PAIR, [["a", 0]], {}, ek.DataError, "Column 0 holds text, 'a' in row 0.*as for the model"),
+    (PAIR, [[0, 1]], {"n_completions": 0}, ek.DataError, "'n_completions' parameter"),
+    (PAIR, [[0, 1]], {"std_tol": -1.0}, ek.DataError, "'std_tol' parameter"),
+    (PAIR, [[0, 1]], {"groups": [0]}, ek.DataError, "one entry per variable.*Got 1"),
+    (PAIR, [[0, 1]], {"groups": [0, 0]}, ek.DataError, "every column in 0..1 once"),
+    (ek.factorized([[0.2, 0.3, 0.5]]), [[0, 1]], {"groups": [[0, 1]]}, ek.DataError,
+     "2 one-hot columns.*Got 3"),
+    (ek.factorized([[1.0, 0.0], [0.5, 0.5]]), [[0, 1], [1, np.nan]], {}, ek.EvidenceError,
+     "observed in row 1 has probability zero"),
+])  # fmt: skip
 def test_bad_arguments(circuit, X, options, error, message):
     assert_raises(error, message, expected_prediction, MODEL, circuit, X, **options)
 
@@ -219,20 +213,14 @@ FOREST = RandomForestRegressor(10, random_state=0).fit(X, Y)
 FRAME = partial(pd.DataFrame, columns=list("abcdefgh"))
 
 
-@pytest.mark.parametrize(
-    ("model", "method"),
-    [
-        (FOREST, "predict"),
-        (HistGradientBoostingClassifier(max_iter=5).fit(X, X[:, 0] + X[:, 1]), "predict_proba"),
-        (
-            make_pipeline(StandardScaler(), LogisticRegression()).fit(X, X[:, 0] + X[:, 1]),
-            "predict_proba",
-        ),
-        (RidgeClassifier().fit(FRAME(X), X[:, 0]), "decision_function"),
-        (Perceptron().fit(X, X[:, 0]), "decision_function"),
-    ],
-    ids=lambda x: x if isinstance(x, str) else type(x).__name__,
-)
+@pytest.mark.parametrize(("model", "method"), [
+    (FOREST, "predict"),
+    (HistGradientBoostingClassifier(max_iter=5).fit(X, X[:, 0] + X[:, 1]), "predict_proba"),
+    (make_pipeline(StandardScaler(), LogisticRegression()).fit(X, X[:, 0] + X[:, 1]),
+     "predict_proba"),
+    (RidgeClassifier().fit(FRAME(X), X[:, 0]), "decision_function"),
+    (Perceptron().fit(X, X[:, 0]), "decision_function"),
+], ids=lambda x: x if isinstance(x, str) else type(x).__name__)  # fmt: skip
 def test_all_completions_are_exact(model, method):
     framed = FRAME if hasattr(model, "feature_names_in_") else np.asarray
     f = lambda Z: getattr(model, method)(framed(Z))  # noqa: E731
@@ -273,15 +261,12 @@ class Labeller(ClassifierMixin, BaseEstimator):
         return np.where(Z[:, 0] > 0, "yes", "no")
 
 
-@pytest.mark.parametrize(
-    ("model", "error", "match"),
-    [
-        (SVR(kernel="precomputed").fit([[1.0]], [1.0]), ek.KernelError, "for SVR.*'precomputed'"),
-        ("model", ek.DataError, r"with predict or predict_proba.*Got 'model'"),
-        (SVR(), NotFittedError, "not fitted yet"),
-        (Labeller(), ek.DataError, "Averages of labels mean nothing"),
-        (RandomForestRegressor, ek.DataError, "of a fitted model with predict"),
-    ],
-)
+@pytest.mark.parametrize(("model", "error", "match"), [
+    (SVR(kernel="precomputed").fit([[1.0]], [1.0]), ek.KernelError, "for SVR.*'precomputed'"),
+    ("model", ek.DataError, r"with predict or predict_proba.*Got 'model'"),
+    (SVR(), NotFittedError, "not fitted yet"),
+    (Labeller(), ek.DataError, "Averages of labels mean nothing"),
+    (RandomForestRegressor, ek.DataError, "of a fitted model with predict"),
+])  # fmt: skip
 def test_models_that_are_not_supported(model, error, match):
     assert_raises(error, match, expected_prediction, model, PAIR, [[0.0, np.nan]])

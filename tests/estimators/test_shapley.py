@@ -284,23 +284,20 @@ IMPOSSIBLE = ek.ExpectedKernelRidge(density=ek.factorized([[1.0, 0.0], [0.5, 0.5
 IMPOSSIBLE.fit([[0.0, 0.0], [0.0, 1.0]], [0.0, 1.0])
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"model": 3}, "must be a fitted estimator of this library, or a function.*Got int"),
-        ({"model": lambda Z: Z.sum(axis=1)}, "must return a finite value.*with NaN or infinity"),
-        ({"model": lambda Z: np.zeros((2, 2, 2))}, r"Got an array of shape \(2, 2, 2\)"),
-        ({"players": [0, [0, 1]]}, "each at most once"),
-        ({"players": [[]]}, "at least one for every player"),
-        ({"players": [5]}, "must name columns, or their numbers in .*Got 5"),
-        ({"players": ["x"]}, "must name columns.* Got 'x'"),
-        ({"method": "kernel"}, "'method' parameter of shapley_values must be 'auto'"),
-        ({"n_permutations": 8}, r"'n_permutations' parameter .* in the range \[32, inf\)"),
-        ({"method": "independent"}, "needs a fitted estimator.*Got a function"),
-        ({"X": np.zeros((1, 21)), "method": "exact"}, "21 players, more than 20"),
-        ({"model": IMPOSSIBLE, "X": [[0, 0], [0, 1], [1, 1]]}, "row 2 has probability zero"),
-    ],
-)
+@pytest.mark.parametrize(("change", "message"), [
+    ({"model": 3}, "must be a fitted estimator of this library, or a function.*Got int"),
+    ({"model": lambda Z: Z.sum(axis=1)}, "must return a finite value.*with NaN or infinity"),
+    ({"model": lambda Z: np.zeros((2, 2, 2))}, r"Got an array of shape \(2, 2, 2\)"),
+    ({"players": [0, [0, 1]]}, "each at most once"),
+    ({"players": [[]]}, "at least one for every player"),
+    ({"players": [5]}, "must name columns, or their numbers in .*Got 5"),
+    ({"players": ["x"]}, "must name columns.* Got 'x'"),
+    ({"method": "kernel"}, "'method' parameter of shapley_values must be 'auto'"),
+    ({"n_permutations": 8}, r"'n_permutations' parameter .* in the range \[32, inf\)"),
+    ({"method": "independent"}, "needs a fitted estimator.*Got a function"),
+    ({"X": np.zeros((1, 21)), "method": "exact"}, "21 players, more than 20"),
+    ({"model": IMPOSSIBLE, "X": [[0, 0], [0, 1], [1, 1]]}, "row 2 has probability zero"),
+])  # fmt: skip
 def test_mistakes_are_named(change, message):
     arguments = {"model": lambda Z: np.nan_to_num(Z).sum(axis=1), "X": [[1.0, 2.0]], **change}
     assert_raises(ValueError, message, ek.shapley_values, **arguments)

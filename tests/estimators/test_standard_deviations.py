@@ -45,14 +45,11 @@ def within(found, exact, tolerance):
     np.testing.assert_allclose(found, exact, rtol=tolerance)
 
 
-@pytest.mark.parametrize(
-    ("density", "options", "n"),
-    [
-        ("chow_liu", {"C": 1.0}, 30),
-        ("chow_liu", {"C": 1000.0}, 30),
-        ("mixture", {"C": 10.0, "n_bins": 4}, 6),
-    ],
-)
+@pytest.mark.parametrize(("density", "options", "n"), [
+    ("chow_liu", {"C": 1.0}, 30),
+    ("chow_liu", {"C": 1000.0}, 30),
+    ("mixture", {"C": 10.0, "n_bins": 4}, 6),
+])  # fmt: skip
 def test_learned_densities(density, options, n):
     X, y = table()
     model = ek.ExpectedSVR(epsilon=0.02, density=density, groups=[[6, 7, 8]], **options)

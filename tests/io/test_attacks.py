@@ -91,28 +91,25 @@ ODD = ["1_0", "٣", "²", "0x10", "1e999", "nan", "inf", "9" * 5000, "-", "1\0",
 
 
 @pytest.mark.parametrize("number", ODD)
-@pytest.mark.parametrize(
-    ("suffix", "place"),
-    [
-        ("vtree", "vtree 3\nL 0 1\nL 2 @\nI 1 0 2\n"),
-        ("vtree", "vtree @\nL 0 1\nL 2 2\nI 1 0 2\n"),
-        ("psdd", WHOLE["psdd"].replace("2 0 2 -0.5", "2 0 @ -0.5")),
-        ("psdd", WHOLE["psdd"].replace("-0.5", "@").replace("inf", "-inf")),
-        ("jpc", WHOLE["jpc"].replace("P 2 0 2", "P 2 0 @")),
-        ("jpc", WHOLE["jpc"].replace("-0.3", "@")),
-        ("spn", WHOLE["spn"].replace("(2 3)", "(2 @)")),
-        ("spn", WHOLE["spn"].replace("* 0 1", "* 0 @")),
-        ("uai", WHOLE["uai"].replace("2.0", "@")),
-        ("uai", WHOLE["uai"].replace("MARKOV\n2", "MARKOV\n@")),
-        ("evid", "1\n@ 0\n"),
-        ("evid", "@\n1 5 0\n"),
-        ("evid", "2\n@ 0\n7 1\n"),
-        ("bif", WHOLE["bif"].replace("0.25", "@")),
-        ("bif", WHOLE["bif"].replace("[ 2 ]", "[ @ ]")),
-        ("csv", "a,b\n1,@\n"),
-        ("csv", "1 0\n@ 1\n"),
-    ],
-)
+@pytest.mark.parametrize(("suffix", "place"), [
+    ("vtree", "vtree 3\nL 0 1\nL 2 @\nI 1 0 2\n"),
+    ("vtree", "vtree @\nL 0 1\nL 2 2\nI 1 0 2\n"),
+    ("psdd", WHOLE["psdd"].replace("2 0 2 -0.5", "2 0 @ -0.5")),
+    ("psdd", WHOLE["psdd"].replace("-0.5", "@").replace("inf", "-inf")),
+    ("jpc", WHOLE["jpc"].replace("P 2 0 2", "P 2 0 @")),
+    ("jpc", WHOLE["jpc"].replace("-0.3", "@")),
+    ("spn", WHOLE["spn"].replace("(2 3)", "(2 @)")),
+    ("spn", WHOLE["spn"].replace("* 0 1", "* 0 @")),
+    ("uai", WHOLE["uai"].replace("2.0", "@")),
+    ("uai", WHOLE["uai"].replace("MARKOV\n2", "MARKOV\n@")),
+    ("evid", "1\n@ 0\n"),
+    ("evid", "@\n1 5 0\n"),
+    ("evid", "2\n@ 0\n7 1\n"),
+    ("bif", WHOLE["bif"].replace("0.25", "@")),
+    ("bif", WHOLE["bif"].replace("[ 2 ]", "[ @ ]")),
+    ("csv", "a,b\n1,@\n"),
+    ("csv", "1 0\n@ 1\n"),
+])  # fmt: skip
 def test_odd_numbers_are_refused(read, suffix, place, number):
     if suffix == "csv" and number == "nan":
         assert np.isnan(read(suffix, place.replace("@", number)).X).any()
@@ -186,19 +183,16 @@ def test_weights_that_multiply_to_numbers_beyond_doubles(read, log):
         read("jpc", f"jpc 6\nL 0 0 1\n{sums}")
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        ('a,b\n"' + "1" * 200_000 + '",0\n', "line 2: cannot tell cells apart .*field limit"),
-        ('"",""\n"",""\n', None),
-        ('a,b\n"1,0\n', "line 2: cannot tell cells apart .*is a quote not closed"),
-        ("a,b\n1,0\0\n", "found zero bytes"),
-        ("\0\0\0", "found zero bytes"),
-        ("0,1e300\n", r"found '1e300'; larger ones than 2\*\*53 are not held exactly"),
-        ("a\x0cb\n0 1\x0b2 3\n", "line 2: expected 2 cells, found 4"),
-        ("a,b\u2028c\n0,1\n", None),
-    ],
-)
+@pytest.mark.parametrize(("data", "message"), [
+    ('a,b\n"' + "1" * 200_000 + '",0\n', "line 2: cannot tell cells apart .*field limit"),
+    ('"",""\n"",""\n', None),
+    ('a,b\n"1,0\n', "line 2: cannot tell cells apart .*is a quote not closed"),
+    ("a,b\n1,0\0\n", "found zero bytes"),
+    ("\0\0\0", "found zero bytes"),
+    ("0,1e300\n", r"found '1e300'; larger ones than 2\*\*53 are not held exactly"),
+    ("a\x0cb\n0 1\x0b2 3\n", "line 2: expected 2 cells, found 4"),
+    ("a,b\u2028c\n0,1\n", None),
+])  # fmt: skip
 def test_odd_tables(read, data, message):
     if message is None:
         assert read("csv", data).X.shape[1] == 2

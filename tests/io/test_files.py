@@ -102,29 +102,21 @@ def test_xmlbif_files_are_left_to_other_libraries(tmp_path, suffix):
     assert_raises(ek.ParseError, r"found XML\. pyAgrum", ek.io.read_model, tmp_path / "x")
 
 
-@pytest.mark.parametrize(
-    ("obj", "name", "advice"),
-    [
-        (
-            GRAPH,
-            "x.psdd",
-            r"\.psdd file does not hold a FactorGraph.* \.uai, .* model\.circuit\(\)",
-        ),
-        (GRAPH, "x.npz", r"ends in \.uai, or save its circuit, model\.circuit\(\)"),
-        (GRAPH, "x.bif", r"\.bif file does not hold a FactorGraph. Save it .* ends in \.uai\."),
-        (NETWORK, "x.jpc", r"ends in \.uai or \.bif, or save its circuit"),
-        (CIRCUIT, "x.uai", r"ends in \.npz or \.psdd or \.jpc or \.spn\."),
-        (CIRCUIT, "x.vtree", r"or save its vtree, circuit\.vtree"),
-        (CIRCUIT, "x.skops", r"\.skops file does not hold a Circuit"),
-        (CIRCUIT.vtree, "x.npz", r"\.npz file does not hold a Vtree. Save it .* ends in \.vtree"),
-        (ek.Categorical(0, [0.5, 0.5]), "x.npz", r"Save Circuit\.from_units\(root\)"),
-        (ek.ExpectedSVR(), "x.npz", r"hold a ExpectedSVR. Save it .* ends in \.skops"),
-        (ek.RBF(0.5), "x.npz", r"joblib\.dump and pickle hold kernels"),
-        (None, "x.npz", r"hold a NoneType. joblib\.dump"),
-        ("x.npz", "y.npz", r"The path comes second"),
-    ],
-    ids=lambda x: x if isinstance(x, str) else type(x).__name__,
-)
+@pytest.mark.parametrize(("obj", "name", "advice"), [
+    (GRAPH, "x.psdd", r"\.psdd file does not hold a FactorGraph.* \.uai, .* model\.circuit\(\)"),
+    (GRAPH, "x.npz", r"ends in \.uai, or save its circuit, model\.circuit\(\)"),
+    (GRAPH, "x.bif", r"\.bif file does not hold a FactorGraph. Save it .* ends in \.uai\."),
+    (NETWORK, "x.jpc", r"ends in \.uai or \.bif, or save its circuit"),
+    (CIRCUIT, "x.uai", r"ends in \.npz or \.psdd or \.jpc or \.spn\."),
+    (CIRCUIT, "x.vtree", r"or save its vtree, circuit\.vtree"),
+    (CIRCUIT, "x.skops", r"\.skops file does not hold a Circuit"),
+    (CIRCUIT.vtree, "x.npz", r"\.npz file does not hold a Vtree. Save it .* ends in \.vtree"),
+    (ek.Categorical(0, [0.5, 0.5]), "x.npz", r"Save Circuit\.from_units\(root\)"),
+    (ek.ExpectedSVR(), "x.npz", r"hold a ExpectedSVR. Save it .* ends in \.skops"),
+    (ek.RBF(0.5), "x.npz", r"joblib\.dump and pickle hold kernels"),
+    (None, "x.npz", r"hold a NoneType. joblib\.dump"),
+    ("x.npz", "y.npz", r"The path comes second"),
+], ids=lambda x: x if isinstance(x, str) else type(x).__name__)  # fmt: skip
 def test_what_a_file_does_not_hold_is_refused_with_what_to_do(tmp_path, obj, name, advice):
     assert_raises(ek.CircuitError, advice, ek.save, obj, tmp_path / name)
     assert list(tmp_path.iterdir()) == []

@@ -58,40 +58,34 @@ def test_cells_are_read_as_they_were_written():
         assert found[:2] == (names, columns), text
 
 
-@pytest.mark.parametrize(
-    ("text", "names", "columns"),
-    [
-        ('"a, b";c\n1;2\n3;4\n', ["a, b", "c"], [["1", "3"], ["2", "4"]]),
-        ('note,x\n"a\nb;c",1\n"d;\ne;f",2\n', ["note", "x"], [["a\nb;c", "d;\ne;f"], ["1", "2"]]),
-        ('a, "b, c"\n1, "x, y"\n', ["a", "b, c"], [["1"], ["x, y"]]),
-        ("a;b\n1,5;2,5\n2,25;3\n", ["a", "b"], [["1,5", "2,25"], ["2,5", "3"]]),
-        ("1,5;2,5\n2,25;3\n", None, [["1,5", "2,25"], ["2,5", "3"]]),
-        ("x\n1,5\n2,5\n", ["x"], [["1,5", "2,5"]]),
-        ("city\nNew York\nSan Jose\n", ["city"], [["New York", "San Jose"]]),
-        ('x\n1\n""\n\n2\n', ["x"], [["1", "", "2"]]),
-        ("2019,2020\n1.5,2.5\n3,4\n", ["2019", "2020"], [["1.5", "3"], ["2.5", "4"]]),
-        ("2019;2020\n120;95\n2019;85\n", ["2019", "2020"], [["120", "2019"], ["95", "85"]]),
-        (",2019,2020\nA,1,2\n", ["", "2019", "2020"], [["A"], ["1"], ["2"]]),
-        ("2019,2020\n2001,2002\n", None, [["2019", "2001"], ["2020", "2002"]]),
-        ("2019,2020\n2001,5\n", None, [["2019", "2001"], ["2020", "5"]]),
-        ("2019,2019\n1,5\n", None, [["2019", "1"], ["2019", "5"]]),
-        ("1,2\n0.5,0.7\n", None, [["1", "0.5"], ["2", "0.7"]]),
-    ],
-)
+@pytest.mark.parametrize(("text", "names", "columns"), [
+    ('"a, b";c\n1;2\n3;4\n', ["a, b", "c"], [["1", "3"], ["2", "4"]]),
+    ('note,x\n"a\nb;c",1\n"d;\ne;f",2\n', ["note", "x"], [["a\nb;c", "d;\ne;f"], ["1", "2"]]),
+    ('a, "b, c"\n1, "x, y"\n', ["a", "b, c"], [["1"], ["x, y"]]),
+    ("a;b\n1,5;2,5\n2,25;3\n", ["a", "b"], [["1,5", "2,25"], ["2,5", "3"]]),
+    ("1,5;2,5\n2,25;3\n", None, [["1,5", "2,25"], ["2,5", "3"]]),
+    ("x\n1,5\n2,5\n", ["x"], [["1,5", "2,5"]]),
+    ("city\nNew York\nSan Jose\n", ["city"], [["New York", "San Jose"]]),
+    ('x\n1\n""\n\n2\n', ["x"], [["1", "", "2"]]),
+    ("2019,2020\n1.5,2.5\n3,4\n", ["2019", "2020"], [["1.5", "3"], ["2.5", "4"]]),
+    ("2019;2020\n120;95\n2019;85\n", ["2019", "2020"], [["120", "2019"], ["95", "85"]]),
+    (",2019,2020\nA,1,2\n", ["", "2019", "2020"], [["A"], ["1"], ["2"]]),
+    ("2019,2020\n2001,2002\n", None, [["2019", "2001"], ["2020", "2002"]]),
+    ("2019,2020\n2001,5\n", None, [["2019", "2001"], ["2020", "5"]]),
+    ("2019,2019\n1,5\n", None, [["2019", "1"], ["2019", "5"]]),
+    ("1,2\n0.5,0.7\n", None, [["1", "0.5"], ["2", "0.7"]]),
+])  # fmt: skip
 def test_delimiters_and_headers_are_found(text, names, columns):
     found = read_cells(Source("t.csv", text.encode(), any_encoding=True))
     assert found[:2] == (names, columns)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('a,b\n1,"x\n2,y\n', "line 2: cannot tell cells apart .*is a quote not closed"),
-        ("My report\na,b\n1,2\n", "line 2: expected 1 cells, found 2"),
-        ("/*\n1.5 2.5\n3.5 4.5\n", "line 2: expected 1 cells, found 2"),
-        ("a,b\n1,2,3\n1,2,3\n", "line 2: expected 2 cells, found 3"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), [
+    ('a,b\n1,"x\n2,y\n', "line 2: cannot tell cells apart .*is a quote not closed"),
+    ("My report\na,b\n1,2\n", "line 2: expected 1 cells, found 2"),
+    ("/*\n1.5 2.5\n3.5 4.5\n", "line 2: expected 1 cells, found 2"),
+    ("a,b\n1,2,3\n1,2,3\n", "line 2: expected 2 cells, found 3"),
+])  # fmt: skip
 def test_rows_that_are_not_alike_are_refused(text, message):
     with pytest.raises(ek.ParseError, match=message):
         read_cells(Source("t.csv", text.encode(), any_encoding=True))
@@ -119,20 +113,17 @@ def test_the_marks_of_pandas_are_missing():
     assert [x is None for x in read("t.csv", data.encode())["a"]] == wanted
 
 
-@pytest.mark.parametrize(
-    ("cells", "wanted"),
-    [
-        (["2,621", "715.75"], [2621.0, 715.75]),
-        (["1,234,567", "12"], [1234567.0, 12.0]),
-        (["2.621,5", "715"], [2621.5, 715.0]),
-        (["2.621", "715,75"], [2621.0, 715.75]),
-        (["1.234.567", "12"], [1234567.0, 12.0]),
-        (["2,621", "715"], None),
-        (["2,621", "2.621"], None),
-        (["12,34,567", "1.5"], None),
-        (["1e3", "-2.5", "+7"], [1000.0, -2.5, 7.0]),
-    ],
-)
+@pytest.mark.parametrize(("cells", "wanted"), [
+    (["2,621", "715.75"], [2621.0, 715.75]),
+    (["1,234,567", "12"], [1234567.0, 12.0]),
+    (["2.621,5", "715"], [2621.5, 715.0]),
+    (["2.621", "715,75"], [2621.0, 715.75]),
+    (["1.234.567", "12"], [1234567.0, 12.0]),
+    (["2,621", "715"], None),
+    (["2,621", "2.621"], None),
+    (["12,34,567", "1.5"], None),
+    (["1e3", "-2.5", "+7"], [1000.0, -2.5, 7.0]),
+])  # fmt: skip
 @pytest.mark.filterwarnings("ignore:.*decimal commas")
 def test_commas_and_points_say_what_they_separate(cells, wanted):
     data = "\n".join(["a;b", *(f"{cell};x" for cell in cells)])
@@ -163,18 +154,15 @@ def written(tmp_path, text, name="data.csv"):
     return path
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "0,1,2\n3,4,5\n",
-        "0, 1, 2\n3, 4, 5",
-        "0;1;2\n3;4;5\n",
-        "0\t1\t2\n3\t4\t5\n",
-        "0 1  2\n 3 4 5 \n",
-        "\n0,1,2\r\n\r\n3,4,5\r\n",
-        '\ufeff0,"1",2\n3,4.0,5\n',
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "0,1,2\n3,4,5\n",
+    "0, 1, 2\n3, 4, 5",
+    "0;1;2\n3;4;5\n",
+    "0\t1\t2\n3\t4\t5\n",
+    "0 1  2\n 3 4 5 \n",
+    "\n0,1,2\r\n\r\n3,4,5\r\n",
+    '\ufeff0,"1",2\n3,4.0,5\n',
+])  # fmt: skip
 def test_cells_are_separated_in_several_ways(tmp_path, text):
     table = ek.io.read_table(written(tmp_path, text))
     assert table.names is None
@@ -206,20 +194,17 @@ def test_compressed_files_and_single_columns(tmp_path):
     np.testing.assert_array_equal(table.X, [[1], [0]])
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "data.csv: expected rows, found an empty file"),
-        (" \n\n", "found an empty file"),
-        ("a,b\n", "found only a header"),
-        ("0,1\n0,1,2\n", "line 2: expected 2 cells, found 3"),
-        ("a,b\n\n0,1\n0\n", "line 4: expected 2 cells, found 1"),
-        ("a,b\n0,1,1\n0,1,1\n", "line 2: expected 2 cells, found 3"),
-        ("0,1\n0,red\n", r"line 2: expected integer codes .* in column 2, found 'red'; encode"),
-        ("0,1\n0.5,1\n", r"line 2: expected integer codes .* in column 1, found '0.5'; discretise"),
-        ("a,b\n0,-1\n", r"line 2: .* in column 2 \('b'\), found '-1'; codes start at 0"),
-        ("0,inf\n", r"line 1: .* in column 2, found 'inf'; discretise"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), [
+    ("", "data.csv: expected rows, found an empty file"),
+    (" \n\n", "found an empty file"),
+    ("a,b\n", "found only a header"),
+    ("0,1\n0,1,2\n", "line 2: expected 2 cells, found 3"),
+    ("a,b\n\n0,1\n0\n", "line 4: expected 2 cells, found 1"),
+    ("a,b\n0,1,1\n0,1,1\n", "line 2: expected 2 cells, found 3"),
+    ("0,1\n0,red\n", r"line 2: expected integer codes .* in column 2, found 'red'; encode"),
+    ("0,1\n0.5,1\n", r"line 2: expected integer codes .* in column 1, found '0.5'; discretise"),
+    ("a,b\n0,-1\n", r"line 2: .* in column 2 \('b'\), found '-1'; codes start at 0"),
+    ("0,inf\n", r"line 1: .* in column 2, found 'inf'; discretise"),
+])  # fmt: skip
 def test_bad_files_are_refused(tmp_path, text, message):
     assert_raises(ek.ParseError, message, ek.io.read_table, written(tmp_path, text))

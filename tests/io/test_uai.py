@@ -64,51 +64,45 @@ MARKOV = ["MARKOV", "2", "2 2", "1", "2 0 1"]
 WIDE = ["MARKOV", "65", *["1"] * 65, "1", f"65 {' '.join(map(str, range(65)))}"]
 
 
-@pytest.mark.parametrize(
-    ("lines", "line", "message"),
-    [
-        ([""], None, "expected 'MARKOV' or 'BAYES', found the end of the file"),
-        (["GRID", "2"], 1, "expected 'MARKOV' or 'BAYES', found 'GRID'"),
-        (["", "MARKOV", "x"], 3, "the number of variables must be an integer .* found 'x'"),
-        (["MARKOV", "2", "2 0"], 3, "a number of states must be an integer in 1"),
-        (["MARKOV", "2", "2"], 3, "expected a number of states, found the end of the file"),
-        (["MARKOV", "1 2", "-1"], 3, "the number of factors must be an integer at least 0"),
-        (["MARKOV", "2 2 2", "1", "3 0 1 1"], 4, "the size of a scope .* in 0..2, found '3'"),
-        (["MARKOV", "2 2 2", "1", "2 0 2"], 4, "a variable must be an integer in 0..1"),
-        (["MARKOV", "2 2 2", "1", "2 1 1"], 4, "a variable is repeated in the scope"),
-        ([*MARKOV, "5 1 2 3 4 5"], 6, r"size of a table over \[2, 2\] states .* found '5'"),
-        ([*MARKOV, "4 1 2 3"], 6, "expected an entry of a table, found the end"),
-        ([*MARKOV, "4 1", "2 x 4"], 7, "a finite number at least 0, found 'x'"),
-        ([*MARKOV, "4 1 2", "3 -4"], 7, "an entry of a table .* found '-4'"),
-        ([*MARKOV, "4 1 2 nan 4"], 6, "an entry of a table .* found 'nan'"),
-        ([*MARKOV, "4 1 2 3 4", "", "7"], 8, "expected the end of the file, found '7'"),
-        (WIDE, 69, "the size of a scope must be an integer in 0..64, found '65'"),
-        (["BAYES", "2 2 2", "2 1 0 1 0", "2 .5 .5", "2 .5 .5"], 1, "found 2 of 0. Write MARKOV"),
-        (["BAYES", "1 2", "1 0", "1 1"], 1, "found one without variables. Write MARKOV"),
-        (["BAYES", "2 2 2", "1 1 0", "2 .5 .5"], 1, "in a BAYES file .* found 0 of 1."),
-        (["BAYES", "1 2 1 1 0", "2 .5 .6"], 1, "must sum to one .* Write MARKOV"),
-    ],
-)
+@pytest.mark.parametrize(("lines", "line", "message"), [
+    ([""], None, "expected 'MARKOV' or 'BAYES', found the end of the file"),
+    (["GRID", "2"], 1, "expected 'MARKOV' or 'BAYES', found 'GRID'"),
+    (["", "MARKOV", "x"], 3, "the number of variables must be an integer .* found 'x'"),
+    (["MARKOV", "2", "2 0"], 3, "a number of states must be an integer in 1"),
+    (["MARKOV", "2", "2"], 3, "expected a number of states, found the end of the file"),
+    (["MARKOV", "1 2", "-1"], 3, "the number of factors must be an integer at least 0"),
+    (["MARKOV", "2 2 2", "1", "3 0 1 1"], 4, "the size of a scope .* in 0..2, found '3'"),
+    (["MARKOV", "2 2 2", "1", "2 0 2"], 4, "a variable must be an integer in 0..1"),
+    (["MARKOV", "2 2 2", "1", "2 1 1"], 4, "a variable is repeated in the scope"),
+    ([*MARKOV, "5 1 2 3 4 5"], 6, r"size of a table over \[2, 2\] states .* found '5'"),
+    ([*MARKOV, "4 1 2 3"], 6, "expected an entry of a table, found the end"),
+    ([*MARKOV, "4 1", "2 x 4"], 7, "a finite number at least 0, found 'x'"),
+    ([*MARKOV, "4 1 2", "3 -4"], 7, "an entry of a table .* found '-4'"),
+    ([*MARKOV, "4 1 2 nan 4"], 6, "an entry of a table .* found 'nan'"),
+    ([*MARKOV, "4 1 2 3 4", "", "7"], 8, "expected the end of the file, found '7'"),
+    (WIDE, 69, "the size of a scope must be an integer in 0..64, found '65'"),
+    (["BAYES", "2 2 2", "2 1 0 1 0", "2 .5 .5", "2 .5 .5"], 1, "found 2 of 0. Write MARKOV"),
+    (["BAYES", "1 2", "1 0", "1 1"], 1, "found one without variables. Write MARKOV"),
+    (["BAYES", "2 2 2", "1 1 0", "2 .5 .5"], 1, "in a BAYES file .* found 0 of 1."),
+    (["BAYES", "1 2 1 1 0", "2 .5 .6"], 1, "must sum to one .* Write MARKOV"),
+])  # fmt: skip
 def test_broken_files(write, lines, line, message):
     with pytest.raises(ek.ParseError, match=message) as caught:
         ek.read_uai(write("a.uai", lines))
     assert caught.value.line == line
 
 
-@pytest.mark.parametrize(
-    ("lines", "expected"),
-    [
-        (["2 5 0 7 1"], [{5: 0, 7: 1}]),
-        (["2", "5 0", "7 1"], [{5: 0, 7: 1}]),
-        (["0"], [{}]),
-        ([""], []),
-        (["1", "2 5 0 7 1"], [{5: 0, 7: 1}]),
-        (["2", "1 5 0", "2 5 1 7 1"], [{5: 0}, {5: 1, 7: 1}]),
-        (["2", "1 3 0", "0"], [{3: 0}, {}]),
-        (["1", "3 0"], [{3: 0}]),
-        (["1 0"], [{}]),
-    ],
-)
+@pytest.mark.parametrize(("lines", "expected"), [
+    (["2 5 0 7 1"], [{5: 0, 7: 1}]),
+    (["2", "5 0", "7 1"], [{5: 0, 7: 1}]),
+    (["0"], [{}]),
+    ([""], []),
+    (["1", "2 5 0 7 1"], [{5: 0, 7: 1}]),
+    (["2", "1 5 0", "2 5 1 7 1"], [{5: 0}, {5: 1, 7: 1}]),
+    (["2", "1 3 0", "0"], [{3: 0}, {}]),
+    (["1", "3 0"], [{3: 0}]),
+    (["1 0"], [{}]),
+])  # fmt: skip
 def test_evidence(write, lines, expected):
     assert ek.read_uai_evidence(write("a.uai.evid", lines)) == expected
 
@@ -125,15 +119,12 @@ def test_evidence_round_trip(scratch, evidence):
     assert found == (evidence if isinstance(evidence, list) else [evidence])
 
 
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        (["x"], r"line 1: the number of observations \(or of sets\) must be an integer"),
-        (["2 1 0"], "line 1: expected a value, found the end of the file"),
-        (["1", "2", "3 0 3 1"], "line 3: variable 3 is observed twice"),
-        (["1 3 -1"], "line 1: a value must be an integer at least 0"),
-        (["1 0", "3 4"], "line 2: expected the end of the file, found '3'"),
-    ],
-)
+@pytest.mark.parametrize(("lines", "message"), [
+    (["x"], r"line 1: the number of observations \(or of sets\) must be an integer"),
+    (["2 1 0"], "line 1: expected a value, found the end of the file"),
+    (["1", "2", "3 0 3 1"], "line 3: variable 3 is observed twice"),
+    (["1 3 -1"], "line 1: a value must be an integer at least 0"),
+    (["1 0", "3 4"], "line 2: expected the end of the file, found '3'"),
+])  # fmt: skip
 def test_broken_evidence(write, lines, message):
     assert_raises(ek.ParseError, message, ek.read_uai_evidence, write("a.uai.evid", lines))

@@ -276,64 +276,59 @@ def test_companion_is_the_file_with_the_same_stem(tmp_path):
 L1, L2, J2 = "L 0 0 1", "L 1 2 2", "L 1 0 2"
 
 
-@pytest.mark.parametrize(
-    ("suffix", "lines", "line", "message"),
-    [
-        ("vtree", [""], None, r"expected the header line 'vtree N' .* found 'an empty file'"),
-        ("vtree", ["L 0 1"], 1, "expected the header line 'vtree N' .* found 'L 0 1'"),
-        ("vtree", ["vtree"], 1, "expected the header line 'vtree N' .* found 'vtree'"),
-        ("vtree", ["vtree 0"], None, "expected at least one unit"),
-        ("vtree", ["vtree 3", "L 0 1", "L 2 2"], 1, "the header announces 3 nodes, found 2"),
-        ("vtree", ["vtree 1", "X 0 1"], 2, "expected 'L id variable' or .* found 'X 0 1'"),
-        ("vtree", ["vtree 1", "L 0"], 2, r"found 'L 0' \(2 words\)"),
-        ("vtree", ["vtree 2", "L 0 1", "I 1 0"], 3, r"found 'I 1 0' \(3 words\)"),
-        ("vtree", ["vtree 1", "L 0 0"], 2, "variables are from 1 to 1048576, found 0"),
-        ("vtree", ["vtree 1", "L 0 1.5"], 2, "expected an integer, found '1.5'"),
-        ("vtree", ["vtree 3", "L 0 1", "L 0 2", "I 1 0 0"], 3, "the id 0 is used a second time"),
-        ("vtree", ["vtree 3", "L 0 1", "L 2 1", "I 1 0 2"], 3, "a variable a second leaf"),
-        ("vtree", ["vtree 3", "L 0 1", "I 1 0 2", "L 2 2"], 3, "unit 2 has not appeared yet"),
-        ("vtree", ["vtree 2", "L 0 1", "I 1 0 0"], 3, "a node has a second parent"),
-        ("vtree", ["vtree 2", "L 0 1", "L 1 2"], None, "Only 1 of 2 nodes are reached"),
-        ("psdd", ["L 0 0 1"], 1, r"expected the header line 'psdd \.\.\.', found 'L 0 0 1'"),
-        ("psdd", ["psdd 1", "L 0 0 1 2"], 2, r"'L id vtree literal', .* \(5 words\)"),
-        ("psdd", ["psdd 1", "T 0 0 1 -1 -1 -1"], 2, "expected a true unit with one or two"),
-        ("psdd", ["psdd 1", "T 0 0 1 minus"], 2, "expected a number, found 'minus'"),
-        ("psdd", ["psdd 1", "T 0 0 1 0.5"], 2, "a log-probability must not be above 0"),
-        ("psdd", ["psdd 1", "T 0 0 1 nan"], 2, r"a log weight must be -inf or in \[.*found nan"),
-        ("psdd", ["psdd 1", "c", "T 0 0 1 -1 inf"], 3, "doubles, found inf"),
-        ("psdd", ["psdd 1", L1, L2, "D 2 1 1 0 7 0.0"], 4, "unit 7 has not appeared yet"),
-        ("psdd", ["psdd 1", L1, L2, "D 2 1 2 0 1 0.0"], 4, r"'D id vtree count .* \(7 words\)"),
-        ("psdd", ["psdd 1", L1, L2, "D 2 1 1 0 1"], 4, r"\(6 words\)"),
-        ("psdd", ["psdd 1", L1, L2, "D 2 1 0"], 4, r"\(4 words\)"),
-        ("psdd", ["psdd 1", L1, "L 1 0 -1", "D 2 1 1 0 1 0"], 4,
-         "the last unit is not decomposable"),
-        ("psdd", ["psdd 1", L1, L2], 2, "variable 1 is not below the root"),
-        ("psdd", ["psdd 1", L1, "L 1 2 4", "D 2 1 1 0 1 0"], None,
-         r"all 4 variables, and does not on \[2, 3\]"),
-        ("psdd", ["psdd 1", L1, "L 1 0 2", "D 2 1 1 0 1 0"], 3, "the vtree id 0 does not fit"),
-        ("psdd", [*PSDD, "D 9 5 1 0 2 0.0", "D 10 6 2 0 6 0 9 4 0.0"], 11,
-         "a prime over .* not su"),
-        ("jpc", [*JPC[:2], *JPC[3:]], 1, "the header announces 12 units, found 11"),
-        ("jpc", ["jpc 1", "B 0 0 1 -1"], 2, "expected .* found 'B 0 0 1 -1'"),
-        ("jpc", ["jpc 1", "I 0 0 1 -1"], 2, "values are 0 to 1048575 .* found -1"),
-        ("jpc", ["jpc 1", "I 0 0 1 999999999"], 2, "found 999999999"),
-        ("jpc", ["jpc 1", "B 0 0 1 2 0.5"], 2, "a log-probability must not be above 0"),
-        ("jpc", ["jpc 1", "B 0 0 1 400 -20"], 2, "doubles, found -7"),
-        ("jpc", ["jpc 2", L1, "C 1 0 1 -1 -1 -1"], 3, "variable 1 has 3 states here and 2 before"),
-        ("jpc", ["jpc 2", L1, "I 1 0 1 2"], 3, "variable 1 has 2 states in other units, found 2"),
-        ("jpc", ["jpc 1", "L 0 0 2"], None, r"all 2 variables, and does not on \[1\]"),
-        ("spn", [""], 1, r"the numbers of states in parentheses, like '\(2 2 3\)', found ''"),
-        ("spn", ["(2 x)"], 1, "expected an integer, found 'x'"),
-        ("spn", ["(2 0)"], 1, "numbers of states must be from 1"),
-        ("spn", ["(2)", "v 0 0", "EOF", "v 0 1"], None, "expected the last line to be EOF"),
-        ("spn", ["(2)", "EOF", "EOF"], 2, "expected 'v variable value', .* found 'EOF'"),
-        ("spn", ["(2)", "v 0 2", "EOF"], 2, "variables are 0 to 0 .* variable 0 with value 2"),
-        ("spn", ["(2)", "v 1 0", "EOF"], 2, "variables are 0 to 0 .* variable 1 with value 0"),
-        ("spn", ["(2)", "v 0 0", "+ 0", "EOF"], 3, r"expected .* found '\+ 0'"),
-        ("spn", ["(2)", "v 0 0", "* -1", "EOF"], 3, "unit -1 has not appeared yet"),
-        ("spn", ["(2 2)", "v 0 0", "EOF"], None, r"all 2 variables, and does not on \[1\]"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("suffix", "lines", "line", "message"), [
+    ("vtree", [""], None, r"expected the header line 'vtree N' .* found 'an empty file'"),
+    ("vtree", ["L 0 1"], 1, "expected the header line 'vtree N' .* found 'L 0 1'"),
+    ("vtree", ["vtree"], 1, "expected the header line 'vtree N' .* found 'vtree'"),
+    ("vtree", ["vtree 0"], None, "expected at least one unit"),
+    ("vtree", ["vtree 3", "L 0 1", "L 2 2"], 1, "the header announces 3 nodes, found 2"),
+    ("vtree", ["vtree 1", "X 0 1"], 2, "expected 'L id variable' or .* found 'X 0 1'"),
+    ("vtree", ["vtree 1", "L 0"], 2, r"found 'L 0' \(2 words\)"),
+    ("vtree", ["vtree 2", "L 0 1", "I 1 0"], 3, r"found 'I 1 0' \(3 words\)"),
+    ("vtree", ["vtree 1", "L 0 0"], 2, "variables are from 1 to 1048576, found 0"),
+    ("vtree", ["vtree 1", "L 0 1.5"], 2, "expected an integer, found '1.5'"),
+    ("vtree", ["vtree 3", "L 0 1", "L 0 2", "I 1 0 0"], 3, "the id 0 is used a second time"),
+    ("vtree", ["vtree 3", "L 0 1", "L 2 1", "I 1 0 2"], 3, "a variable a second leaf"),
+    ("vtree", ["vtree 3", "L 0 1", "I 1 0 2", "L 2 2"], 3, "unit 2 has not appeared yet"),
+    ("vtree", ["vtree 2", "L 0 1", "I 1 0 0"], 3, "a node has a second parent"),
+    ("vtree", ["vtree 2", "L 0 1", "L 1 2"], None, "Only 1 of 2 nodes are reached"),
+    ("psdd", ["L 0 0 1"], 1, r"expected the header line 'psdd \.\.\.', found 'L 0 0 1'"),
+    ("psdd", ["psdd 1", "L 0 0 1 2"], 2, r"'L id vtree literal', .* \(5 words\)"),
+    ("psdd", ["psdd 1", "T 0 0 1 -1 -1 -1"], 2, "expected a true unit with one or two"),
+    ("psdd", ["psdd 1", "T 0 0 1 minus"], 2, "expected a number, found 'minus'"),
+    ("psdd", ["psdd 1", "T 0 0 1 0.5"], 2, "a log-probability must not be above 0"),
+    ("psdd", ["psdd 1", "T 0 0 1 nan"], 2, r"a log weight must be -inf or in \[.*found nan"),
+    ("psdd", ["psdd 1", "c", "T 0 0 1 -1 inf"], 3, "doubles, found inf"),
+    ("psdd", ["psdd 1", L1, L2, "D 2 1 1 0 7 0.0"], 4, "unit 7 has not appeared yet"),
+    ("psdd", ["psdd 1", L1, L2, "D 2 1 2 0 1 0.0"], 4, r"'D id vtree count .* \(7 words\)"),
+    ("psdd", ["psdd 1", L1, L2, "D 2 1 1 0 1"], 4, r"\(6 words\)"),
+    ("psdd", ["psdd 1", L1, L2, "D 2 1 0"], 4, r"\(4 words\)"),
+    ("psdd", ["psdd 1", L1, "L 1 0 -1", "D 2 1 1 0 1 0"], 4, "the last unit is not decomposable"),
+    ("psdd", ["psdd 1", L1, L2], 2, "variable 1 is not below the root"),
+    ("psdd", ["psdd 1", L1, "L 1 2 4", "D 2 1 1 0 1 0"], None,
+     r"all 4 variables, and does not on \[2, 3\]"),
+    ("psdd", ["psdd 1", L1, "L 1 0 2", "D 2 1 1 0 1 0"], 3, "the vtree id 0 does not fit"),
+    ("psdd", [*PSDD, "D 9 5 1 0 2 0.0", "D 10 6 2 0 6 0 9 4 0.0"], 11, "a prime over .* not su"),
+    ("jpc", [*JPC[:2], *JPC[3:]], 1, "the header announces 12 units, found 11"),
+    ("jpc", ["jpc 1", "B 0 0 1 -1"], 2, "expected .* found 'B 0 0 1 -1'"),
+    ("jpc", ["jpc 1", "I 0 0 1 -1"], 2, "values are 0 to 1048575 .* found -1"),
+    ("jpc", ["jpc 1", "I 0 0 1 999999999"], 2, "found 999999999"),
+    ("jpc", ["jpc 1", "B 0 0 1 2 0.5"], 2, "a log-probability must not be above 0"),
+    ("jpc", ["jpc 1", "B 0 0 1 400 -20"], 2, "doubles, found -7"),
+    ("jpc", ["jpc 2", L1, "C 1 0 1 -1 -1 -1"], 3, "variable 1 has 3 states here and 2 before"),
+    ("jpc", ["jpc 2", L1, "I 1 0 1 2"], 3, "variable 1 has 2 states in other units, found 2"),
+    ("jpc", ["jpc 1", "L 0 0 2"], None, r"all 2 variables, and does not on \[1\]"),
+    ("spn", [""], 1, r"the numbers of states in parentheses, like '\(2 2 3\)', found ''"),
+    ("spn", ["(2 x)"], 1, "expected an integer, found 'x'"),
+    ("spn", ["(2 0)"], 1, "numbers of states must be from 1"),
+    ("spn", ["(2)", "v 0 0", "EOF", "v 0 1"], None, "expected the last line to be EOF"),
+    ("spn", ["(2)", "EOF", "EOF"], 2, "expected 'v variable value', .* found 'EOF'"),
+    ("spn", ["(2)", "v 0 2", "EOF"], 2, "variables are 0 to 0 .* variable 0 with value 2"),
+    ("spn", ["(2)", "v 1 0", "EOF"], 2, "variables are 0 to 0 .* variable 1 with value 0"),
+    ("spn", ["(2)", "v 0 0", "+ 0", "EOF"], 3, r"expected .* found '\+ 0'"),
+    ("spn", ["(2)", "v 0 0", "* -1", "EOF"], 3, "unit -1 has not appeared yet"),
+    ("spn", ["(2 2)", "v 0 0", "EOF"], None, r"all 2 variables, and does not on \[1\]"),
+])  # fmt: skip
 def test_broken_files(write, suffix, lines, line, message):
     path = write(f"bad.{suffix}", lines)
     with pytest.raises(ParseError, match=message) as caught:
@@ -341,21 +336,18 @@ def test_broken_files(write, suffix, lines, line, message):
     assert (caught.value.path, caught.value.line) == (str(path), line)
 
 
-@pytest.mark.parametrize(
-    ("suffix", "index", "line", "message"),
-    [
-        ("psdd", 2, "L 2 2 2", r"the vtree id 2 .* variables \[2\] .* expected 1"),
-        ("psdd", 2, "L 2 9 2", "the vtree id 9 does not fit"),
-        ("psdd", 8, "D 7 4 1 2 5 0.0", r"the vtree id 4 does not fit .* \[2, 3\] .* expected 3"),
-        ("psdd", 3, "L 4 2 4", "variable 4 is not below the root of the vtree"),
-        ("psdd", 9, "D 8 4 1 0 2 0.0", r"a prime over variables \[1\] .* and a sub over \[2\]"),
-        ("psdd", 9, "D 8 4 1 6 7 0.0", r"a prime over variables \[2, 3\] .* and a sub over"),
-        ("psdd", 9, "D 8 3 1 2 4 0.0", r"the last unit is over variables \[2, 3\] .* all 3"),
-        ("jpc", 1, "L 0 2 1", r"the vtree id 2 does not fit .* variables \[1\] .* expected 0"),
-        ("jpc", 7, "P 6 1 2 2 4", r"the vtree id 1 .* \[2, 3\] .* expected 3"),
-        ("jpc", 1, "L 0 0 9", "variable 9 is not below the root of the vtree"),
-    ],
-)
+@pytest.mark.parametrize(("suffix", "index", "line", "message"), [
+    ("psdd", 2, "L 2 2 2", r"the vtree id 2 .* variables \[2\] .* expected 1"),
+    ("psdd", 2, "L 2 9 2", "the vtree id 9 does not fit"),
+    ("psdd", 8, "D 7 4 1 2 5 0.0", r"the vtree id 4 does not fit .* \[2, 3\] .* expected 3"),
+    ("psdd", 3, "L 4 2 4", "variable 4 is not below the root of the vtree"),
+    ("psdd", 9, "D 8 4 1 0 2 0.0", r"a prime over variables \[1\] .* and a sub over \[2\]"),
+    ("psdd", 9, "D 8 4 1 6 7 0.0", r"a prime over variables \[2, 3\] .* and a sub over"),
+    ("psdd", 9, "D 8 3 1 2 4 0.0", r"the last unit is over variables \[2, 3\] .* all 3"),
+    ("jpc", 1, "L 0 2 1", r"the vtree id 2 does not fit .* variables \[1\] .* expected 0"),
+    ("jpc", 7, "P 6 1 2 2 4", r"the vtree id 1 .* \[2, 3\] .* expected 3"),
+    ("jpc", 1, "L 0 0 9", "variable 9 is not below the root of the vtree"),
+])  # fmt: skip
 def test_files_that_do_not_fit_their_vtree(write, suffix, index, line, message):
     lines = list(TOYS[suffix])
     lines[index] = line
@@ -372,24 +364,18 @@ def _weighted(weight, *table):
     return Circuit(Vtree.balanced(2), (*tables, Inner(1, 1, None, None, np.array([[weight]]))))
 
 
-@pytest.mark.parametrize(
-    ("circuit", "suffixes", "message"),
-    [
-        (_coin([0.5, 0.5], [1.0, 0.0]), WRITERS, r"file holds a circuit with one root\. Got 2"),
-        (_coin([-0.5, 1.5]), WRITERS, r"-inf or in the range .* Got nan \(nan: of a negative"),
-        (_coin([5e-324, 1.0]), WRITERS, r"Got -744\.44 .* at vtree node 0"),
-        (_weighted(-1.0, 0.5, 0.5), WRITERS, r"Got nan .* at vtree node 2"),
-        (_coin([0.2, 0.3, 0.5]), ["psdd"], r"binary variables\. Got 3 states of variable 0"),
-        (_coin([0.5, 0.4]), ["psdd"], r"normalised circuit.* is -0\.10536.* p\.normalize\(\)"),
-        (_coin([0.0, 0.0]), ["psdd"], r"normalised circuit.* is -inf"),
-        (_weighted(1e-200, 1e-200, 1e200), ["psdd"], r"range of doubles .* Got -921\.\d+"),
-        (
-            Circuit(Vtree.balanced(1), (Real(np.ones((1, 1)), np.zeros(1), np.ones(1)),)),
-            WRITERS,
-            "holds discrete variables. Variable 0 is real; use save",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("circuit", "suffixes", "message"), [
+    (_coin([0.5, 0.5], [1.0, 0.0]), WRITERS, r"file holds a circuit with one root\. Got 2"),
+    (_coin([-0.5, 1.5]), WRITERS, r"-inf or in the range .* Got nan \(nan: of a negative"),
+    (_coin([5e-324, 1.0]), WRITERS, r"Got -744\.44 .* at vtree node 0"),
+    (_weighted(-1.0, 0.5, 0.5), WRITERS, r"Got nan .* at vtree node 2"),
+    (_coin([0.2, 0.3, 0.5]), ["psdd"], r"binary variables\. Got 3 states of variable 0"),
+    (_coin([0.5, 0.4]), ["psdd"], r"normalised circuit.* is -0\.10536.* p\.normalize\(\)"),
+    (_coin([0.0, 0.0]), ["psdd"], r"normalised circuit.* is -inf"),
+    (_weighted(1e-200, 1e-200, 1e200), ["psdd"], r"range of doubles .* Got -921\.\d+"),
+    (Circuit(Vtree.balanced(1), (Real(np.ones((1, 1)), np.zeros(1), np.ones(1)),)), WRITERS,
+     "holds discrete variables. Variable 0 is real; use save"),
+])  # fmt: skip
 def test_circuits_that_cannot_be_written(tmp_path, circuit, suffixes, message):
     for suffix in suffixes:
         assert_raises(CircuitError, message, WRITERS[suffix], circuit, tmp_path / "a")

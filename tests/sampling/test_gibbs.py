@@ -168,27 +168,24 @@ def test_real_variables_can_be_collapsed():
     assert_raises(ek.PropertyError, r"Variable 1 is real; it can be marginalised", ek.gibbs, p, 3)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"n": -1}, r"'n' parameter of gibbs must be an int in the range \[0, inf\). Got -1"),
-        ({"n": 2.0}, "'n' parameter of gibbs must be an int"),
-        ({"burn_in": -1}, r"'burn_in' parameter of gibbs must be an int in the range \[0, inf\)"),
-        ({"thin": 0}, r"'thin' parameter of gibbs must be an int in the range \[1, inf\). Got 0"),
-        ({"chains": 0}, r"'chains' parameter of gibbs must be an int in the range \[1, inf\)"),
-        ({"chains": True}, "'chains' parameter of gibbs must be an int"),
-        ({"rng": "seed"}, "The 'rng' parameter must be a non-negative int"),
-        ({"scan": ["random"]}, r"must be 'systematic' or 'random'. Got \['random'\] instead"),
-        ({"scan": "zigzag"}, "must be 'systematic' or 'random'. Got 'zigzag' instead"),
-        ({"target": "grid"}, "or a Target made of a function. Got str"),
-        ({"start": [0, 1]}, r"of shape \(4,\), or one per chain, \(1, 4\). Got shape \(2,\)"),
-        ({"start": [0, 1, 2, 0]}, "The 'start' on variable 2 must be integers in 0..1. Got 2.0"),
-        ({"start": [0, 1, nan, 0]}, "The 'start' must be complete"),
-        ({"start": [0] * 4, "evidence": {1: 1}}, "Variable 1 can only be 1, and starts at 0"),
-        ({"evidence": [0, 1]}, r"must have shape \(rows, 4\)"),
-        ({"evidence": {7: 0}}, "an int in 0..3. Got 7"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"n": -1}, r"'n' parameter of gibbs must be an int in the range \[0, inf\). Got -1"),
+    ({"n": 2.0}, "'n' parameter of gibbs must be an int"),
+    ({"burn_in": -1}, r"'burn_in' parameter of gibbs must be an int in the range \[0, inf\)"),
+    ({"thin": 0}, r"'thin' parameter of gibbs must be an int in the range \[1, inf\). Got 0"),
+    ({"chains": 0}, r"'chains' parameter of gibbs must be an int in the range \[1, inf\)"),
+    ({"chains": True}, "'chains' parameter of gibbs must be an int"),
+    ({"rng": "seed"}, "The 'rng' parameter must be a non-negative int"),
+    ({"scan": ["random"]}, r"must be 'systematic' or 'random'. Got \['random'\] instead"),
+    ({"scan": "zigzag"}, "must be 'systematic' or 'random'. Got 'zigzag' instead"),
+    ({"target": "grid"}, "or a Target made of a function. Got str"),
+    ({"start": [0, 1]}, r"of shape \(4,\), or one per chain, \(1, 4\). Got shape \(2,\)"),
+    ({"start": [0, 1, 2, 0]}, "The 'start' on variable 2 must be integers in 0..1. Got 2.0"),
+    ({"start": [0, 1, nan, 0]}, "The 'start' must be complete"),
+    ({"start": [0] * 4, "evidence": {1: 1}}, "Variable 1 can only be 1, and starts at 0"),
+    ({"evidence": [0, 1]}, r"must have shape \(rows, 4\)"),
+    ({"evidence": {7: 0}}, "an int in 0..3. Got 7"),
+])  # fmt: skip
 def test_bad_arguments(changes, message):
     arguments = {"target": ek.ising_grid(2, 2, rng=0), "n": 3} | changes
     assert_raises(ek.CircuitError, message, ek.gibbs, **arguments)
@@ -211,16 +208,13 @@ def test_bad_targets():
         ek.gibbs(p, 1, evidence=[[0, nan], [1, nan]])
 
 
-@pytest.mark.parametrize(
-    ("collapsed", "message"),
-    [
-        ([4], "an int in 0..3. Got 4"),
-        ({"x"}, "an int in 0..3. Got 'x'"),
-        ([True, False], r"mask of booleans of shape .*\(4,\). Got \[True, False\]"),
-        (0.5, "a set of numbers or names, or a mask"),
-        ([2], "Variable 2 is observed and collapsed at once"),
-    ],
-)
+@pytest.mark.parametrize(("collapsed", "message"), [
+    ([4], "an int in 0..3. Got 4"),
+    ({"x"}, "an int in 0..3. Got 'x'"),
+    ([True, False], r"mask of booleans of shape .*\(4,\). Got \[True, False\]"),
+    (0.5, "a set of numbers or names, or a mask"),
+    ([2], "Variable 2 is observed and collapsed at once"),
+])  # fmt: skip
 def test_bad_collapsed_variables(collapsed, message):
     grid = ek.ising_grid(2, 2, rng=0)
     for model in (grid, grid.compile()[0]):

@@ -190,19 +190,16 @@ def test_smoothed_weights_are_a_mixture_with_uniform_ones():
     np.testing.assert_array_equal(ek.stein.smoothed_weights(w, 0.0), w)
 
 
-@pytest.mark.parametrize(
-    ("gram", "text"),
-    [
-        (np.ones(3), "must be a square matrix"),
-        (np.zeros((0, 0)), "must be a square matrix"),
-        (np.ones((2, 3)), "must be a square matrix"),
-        ([[1.0, np.inf], [np.inf, 1.0]], "must be finite"),
-        ([[1.0, 0.0], [0.5, 1.0]], "must be symmetric"),
-        ([[1.0, 2.0], [2.0, 1.0]], "must be positive semidefinite"),
-        ([[-1.0]], "must be positive semidefinite"),
-        *((K, r"'K' parameter of .* must be") for K in ("K", [["a"]], [[1.0], [0.0, 1.0]], None)),
-    ],
-)
+@pytest.mark.parametrize(("gram", "text"), [
+    (np.ones(3), "must be a square matrix"),
+    (np.zeros((0, 0)), "must be a square matrix"),
+    (np.ones((2, 3)), "must be a square matrix"),
+    ([[1.0, np.inf], [np.inf, 1.0]], "must be finite"),
+    ([[1.0, 0.0], [0.5, 1.0]], "must be symmetric"),
+    ([[1.0, 2.0], [2.0, 1.0]], "must be positive semidefinite"),
+    ([[-1.0]], "must be positive semidefinite"),
+    *((K, r"'K' parameter of .* must be") for K in ("K", [["a"]], [[1.0], [0.0, 1.0]], None)),
+])  # fmt: skip
 @pytest.mark.parametrize("function", [simplex_weights, ek.stein.signed_weights])
 def test_matrices_that_are_no_gram_matrices_are_refused(function, gram, text):
     assert_raises(KernelError, text, function, gram)

@@ -164,18 +164,15 @@ def test_weights_count():
     assert ek.log_partition_estimate(GRID, weighted, proposal=q, rng=1) == pytest.approx(found)
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"weights": "raw"}, ek.DataError, r"'weights' parameter .* must be 'default'"),
-        ({"weights": [1.0]}, ek.DataError, r"600 numbers .* Got an array of shape \(1,\)"),
-        ({"proposal": GRID}, ek.PropertyError, r"proposal must be a Circuit. Got FactorGraph"),
-        ({"proposal": ek.factorized([[0.5, 0.5]] * 3)}, ek.PropertyError,
-         r"must have the variables of the target"),
-        ({"proposal": ek.factorized([[1.0, 0.0]] * 9)}, ek.DataError,
-         r"The sample in row \d+ has probability zero"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("options", "error", "message"), [
+    ({"weights": "raw"}, ek.DataError, r"'weights' parameter .* must be 'default'"),
+    ({"weights": [1.0]}, ek.DataError, r"600 numbers .* Got an array of shape \(1,\)"),
+    ({"proposal": GRID}, ek.PropertyError, r"proposal must be a Circuit. Got FactorGraph"),
+    ({"proposal": ek.factorized([[0.5, 0.5]] * 3)}, ek.PropertyError,
+     r"must have the variables of the target"),
+    ({"proposal": ek.factorized([[1.0, 0.0]] * 9)}, ek.DataError,
+     r"The sample in row \d+ has probability zero"),
+])  # fmt: skip
 def test_what_does_not_fit_is_refused(options, error, message):
     assert_raises(error, message, ek.log_partition_estimate, GRID, SAMPLES, **options)
 

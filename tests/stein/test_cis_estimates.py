@@ -130,30 +130,24 @@ def test_circuits_are_sampled_exactly(rng):
 GRID = ek.ising_grid(2, 2, rng=0)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"n": 0}, r"'n' parameter of cis must be an int in the range \[1, inf\)\. Got 0"),
-        ({"n": 2.5}, r"'n' parameter of cis must be an int"),
-        (
-            {"collapse_budget": -1},
-            r"'collapse_budget' parameter .* range \[0, inf\) or None. Got -1",
-        ),
-        ({"collapse_budget": True}, r"'collapse_budget' parameter .* Got True"),
-        ({"max_size": 0}, r"'max_size' parameter of cis must be an int in the range \[1, inf\)"),
-        ({"order": "dfs"}, r"'order' parameter of cis must be 'rbfs', .* Got 'dfs'"),
-        ({"rng": 1.5}, r"The 'rng' parameter must be a non-negative int"),
-        ({"order": ["bfs"]}, r"'order' parameter of cis must be .* Got \['bfs'\]"),
-        ({"select": "best"}, r"'select' parameter of cis must be 'frontier', .* Got 'best'"),
-        ({"select": "frb"}, r"Got 'frb', which was removed: use 'rbvar' with a query"),
-        ({"select": "size"}, r"Got 'size', which was removed: use 'frontier'"),
-        ({"select": "ind"}, r"Got 'ind', which was removed: use 'frontier'"),
-        ({"select": "mi"}, r"select='mi' of cis asks what sampling does to a query"),
-        ({"protected": "x1"}, r"'protected' parameter of cis must be a list"),
-        ({"protected": 3}, r"'protected' parameter of cis must be a list"),
-        ({"target": 3}, r"must be a FactorGraph, a BayesianNetwork or a Circuit; .* Got int"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message"), [
+    ({"n": 0}, r"'n' parameter of cis must be an int in the range \[1, inf\)\. Got 0"),
+    ({"n": 2.5}, r"'n' parameter of cis must be an int"),
+    ({"collapse_budget": -1}, r"'collapse_budget' parameter .* range \[0, inf\) or None. Got -1"),
+    ({"collapse_budget": True}, r"'collapse_budget' parameter .* Got True"),
+    ({"max_size": 0}, r"'max_size' parameter of cis must be an int in the range \[1, inf\)"),
+    ({"order": "dfs"}, r"'order' parameter of cis must be 'rbfs', .* Got 'dfs'"),
+    ({"rng": 1.5}, r"The 'rng' parameter must be a non-negative int"),
+    ({"order": ["bfs"]}, r"'order' parameter of cis must be .* Got \['bfs'\]"),
+    ({"select": "best"}, r"'select' parameter of cis must be 'frontier', .* Got 'best'"),
+    ({"select": "frb"}, r"Got 'frb', which was removed: use 'rbvar' with a query"),
+    ({"select": "size"}, r"Got 'size', which was removed: use 'frontier'"),
+    ({"select": "ind"}, r"Got 'ind', which was removed: use 'frontier'"),
+    ({"select": "mi"}, r"select='mi' of cis asks what sampling does to a query"),
+    ({"protected": "x1"}, r"'protected' parameter of cis must be a list"),
+    ({"protected": 3}, r"'protected' parameter of cis must be a list"),
+    ({"target": 3}, r"must be a FactorGraph, a BayesianNetwork or a Circuit; .* Got int"),
+])  # fmt: skip
 def test_bad_arguments(arguments, message):
     assert_raises(ek.CircuitError, message, ek.cis, **{"target": GRID, "n": 3, **arguments})
 

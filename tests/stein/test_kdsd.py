@@ -42,15 +42,12 @@ def all_but_one(n, holes=1):
     return ek.Circuit.from_units(rest, vtree=ek.Vtree.right_linear(n))
 
 
-@pytest.mark.parametrize(
-    ("n", "found"),
-    [
-        (1, "1 of its 2 states"),
-        (5, "31 of its 32 states"),
-        (60, "not all of its states"),
-        (200, "not all of its states"),
-    ],
-)
+@pytest.mark.parametrize(("n", "found"), [
+    (1, "1 of its 2 states"),
+    (5, "31 of its 32 states"),
+    (60, "not all of its states"),
+    (200, "not all of its states"),
+])  # fmt: skip
 def test_one_zero_among_any_number_of_states(n, found):
     p = all_but_one(n)
     assert support_size(p) == 2**n - 1

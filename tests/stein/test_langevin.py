@@ -200,18 +200,13 @@ def test_scores_are_given_or_differentiated():
     assert (NORMAL.is_real, NORMAL.cardinalities) == (True, (None, None))
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: ek.Target(np.sum, [2], n_variables=1),
-         "over states, with 'cardinalities', or over"),
-        (lambda: ek.Target(np.sum, [2], score=np.sum),
-         "over states, with 'cardinalities', or over"),
-        (lambda: ek.Target(np.sum), r"'cardinalities' parameter of Target.*give n_variables"),
-        (lambda: ek.Target(np.sum, n_variables=1, score=3), "'score' parameter of Target"),
-        (lambda: ek.Target(np.sum, n_variables=0), "'n_variables' parameter of Target"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("make", "message"), [
+    (lambda: ek.Target(np.sum, [2], n_variables=1), "over states, with 'cardinalities', or over"),
+    (lambda: ek.Target(np.sum, [2], score=np.sum), "over states, with 'cardinalities', or over"),
+    (lambda: ek.Target(np.sum), r"'cardinalities' parameter of Target.*give n_variables"),
+    (lambda: ek.Target(np.sum, n_variables=1, score=3), "'score' parameter of Target"),
+    (lambda: ek.Target(np.sum, n_variables=0), "'n_variables' parameter of Target"),
+])  # fmt: skip
 def test_mistakes_in_targets(make, message):
     assert_raises(ek.CircuitError, message, make)
 
@@ -240,18 +235,15 @@ def test_mistakes_in_functions():
         ek.Target(lambda Y: 0.0 * Y[:, 0], [2]).score([[0]])
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: ek.gibbs(NORMAL, 5),
-        lambda: ek.SteinKernel(NORMAL),
-        lambda: NORMAL.site_logs([[0.0, 0.0]], 0),
-        lambda: ek.mmd_test(np.zeros((5, 2)), NORMAL),
-        lambda: ek.collapsed_bbis(NORMAL, [[0.0, np.nan], [1.0, np.nan]]),
-        lambda: ek.kdsd(CIRCUIT, NORMAL),
-        lambda: ek.kdsd([[0.0, 1.0]], CIRCUIT),
-        lambda: ek.log_partition_estimate(NORMAL, np.zeros((5, 2))),
-    ],
-)
+@pytest.mark.parametrize("call", [
+    lambda: ek.gibbs(NORMAL, 5),
+    lambda: ek.SteinKernel(NORMAL),
+    lambda: NORMAL.site_logs([[0.0, 0.0]], 0),
+    lambda: ek.mmd_test(np.zeros((5, 2)), NORMAL),
+    lambda: ek.collapsed_bbis(NORMAL, [[0.0, np.nan], [1.0, np.nan]]),
+    lambda: ek.kdsd(CIRCUIT, NORMAL),
+    lambda: ek.kdsd([[0.0, 1.0]], CIRCUIT),
+    lambda: ek.log_partition_estimate(NORMAL, np.zeros((5, 2))),
+])  # fmt: skip
 def test_what_is_for_states_says_so(call):
     assert_raises((ek.DataError, ek.PropertyError), r"real|states|Samples need values", call)

@@ -67,15 +67,12 @@ def test_many_samples_need_little_memory():
     assert peak < 20 * X.nbytes  # the Gram matrix would be 1250 times as large
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "match"),
-    [
-        ({"m": 0}, ek.DataError, "'m' parameter of stein_thin"),
-        ({"operator": "both"}, ek.DataError, "'operator' parameter of stein_thin"),
-        ({"samples": [[0, 1]]}, ek.DataError, r"shape \(samples, 3\)"),
-        ({"samples": model()}, ek.DataError, "Samples of a model are needed"),
-    ],
-)
+@pytest.mark.parametrize(("options", "error", "match"), [
+    ({"m": 0}, ek.DataError, "'m' parameter of stein_thin"),
+    ({"operator": "both"}, ek.DataError, "'operator' parameter of stein_thin"),
+    ({"samples": [[0, 1]]}, ek.DataError, r"shape \(samples, 3\)"),
+    ({"samples": model()}, ek.DataError, "Samples of a model are needed"),
+])  # fmt: skip
 def test_mistakes_are_told(options, error, match):
     arguments = {"target": model(), "samples": [[0, 0, 0]], "m": 2, **options}
     assert_raises(error, match, ek.stein_thin, **arguments)

@@ -24,25 +24,18 @@ def test_studies_have_an_example(name, capsys):
     assert f"Example: python -m studies {name} --quick" in shown
 
 
-@pytest.mark.parametrize(
-    ("study", "option", "message"),
-    [
-        ("regression", "--dataset", "There is no data set 'none'. There are: abalone; "),
-        ("regression", "--split", "There is no split 'none'"),
-        ("regression", "--method", "There is no method 'none'"),
-        ("regression", "--jobs=0", "at least 1, or -1 for all. Got 0"),
-        ("inference", "--model", "There is no model 'none'"),
-        ("inference", "--proposal", "There is no proposal 'none'"),
-        ("inference", "--again", "There is no rule for weights 'none'"),
-        ("missing", "--table", "There is no table 'none'. There are: diabetes; linnerud"),
-        ("missing", "--method", "There is no method 'none'. There are: expected SVM"),
-        (
-            "missing",
-            "--missing",
-            "There is no place of missing values 'none'. There are: test; both",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("study", "option", "message"), [
+    ("regression", "--dataset", "There is no data set 'none'. There are: abalone; "),
+    ("regression", "--split", "There is no split 'none'"),
+    ("regression", "--method", "There is no method 'none'"),
+    ("regression", "--jobs=0", "at least 1, or -1 for all. Got 0"),
+    ("inference", "--model", "There is no model 'none'"),
+    ("inference", "--proposal", "There is no proposal 'none'"),
+    ("inference", "--again", "There is no rule for weights 'none'"),
+    ("missing", "--table", "There is no table 'none'. There are: diabetes; linnerud"),
+    ("missing", "--method", "There is no method 'none'. There are: expected SVM"),
+    ("missing", "--missing", "There is no place of missing values 'none'. There are: test; both"),
+])  # fmt: skip
 def test_unknown_names_are_refused(study, option, message, tmp_path, capsys):
     given = [option] if "=" in option else [option, "none"]
     assert main([study, *given, "--out", str(tmp_path / "out")]) == 1

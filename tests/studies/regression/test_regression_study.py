@@ -71,15 +71,12 @@ def raw_data(tmp_path):
     return folder
 
 
-@pytest.mark.parametrize(
-    ("name", "vectors", "distinct", "valid", "test"),
-    [
-        ("abalone", 1528, 587, 2.26493, 2.66687),
-        ("delta-ailerons", 631, 404, 2.40676e-4, 2.27369e-4),
-        ("insurance", 929, 757, 7283.94, 7629.25),
-        ("elevators", 2164, 2143, 3.92546e-3, 3.97417e-3),
-    ],
-)
+@pytest.mark.parametrize(("name", "vectors", "distinct", "valid", "test"), [
+    ("abalone", 1528, 587, 2.26493, 2.66687),
+    ("delta-ailerons", 631, 404, 2.40676e-4, 2.27369e-4),
+    ("insurance", 929, 757, 7283.94, 7629.25),
+    ("elevators", 2164, 2143, 3.92546e-3, 3.97417e-3),
+])  # fmt: skip
 def test_the_regressors_are_those_of_the_paper(data_dir, name, vectors, distinct, valid, test):
     dataset = load(name, data_dir)
     machine = study.fit_machine(dataset)
@@ -463,15 +460,12 @@ def test_what_openml_sends_is_written_as_a_raw_file(tmp_path, monkeypatch):
     assert found["Rings"].tolist() == ["7", "8", "9"]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "must be a table with a line of column names: No columns"),
-        ("age,sex\n1,2\n", "There is no column 'children', 'smoker'"),
-        ("age,sex,bmi,children,smoker,region,charges\n1,2\n", "Cells are empty"),
-        ("age,sex\n1,2\n1,2,3\n", "Expected 2 fields in line 3, saw 3"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), [
+    ("", "must be a table with a line of column names: No columns"),
+    ("age,sex\n1,2\n", "There is no column 'children', 'smoker'"),
+    ("age,sex,bmi,children,smoker,region,charges\n1,2\n", "Cells are empty"),
+    ("age,sex\n1,2\n1,2,3\n", "Expected 2 fields in line 3, saw 3"),
+])  # fmt: skip
 def test_a_file_that_is_no_such_table_is_refused(tmp_path, text, message):
     (tmp_path / "insurance.csv").write_text(text)
     assert_raises(DataError, message, load, "insurance", tmp_path)
