@@ -83,3 +83,18 @@ def assert_raises(error, match, call, *args, **options):
     """A call raises an error with such a message."""
     with pytest.raises(error, match=match):
         call(*args, **options)
+
+
+def refusals(error, rows, ask=lambda call: call()):
+    """A test with a case for every row (*arguments, message): asking so raises such an error.
+
+    Without an error for all rows, they are (*arguments, error, message).
+    """
+
+    @pytest.mark.parametrize("row", rows, ids=range(len(rows)))
+    def test(row):
+        *arguments, message = row
+        own = error or arguments.pop()
+        assert_raises(own, message, ask, *arguments)
+
+    return test

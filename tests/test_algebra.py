@@ -124,8 +124,7 @@ def test_products_that_leave_the_range_can_be_normalised(tiny):
         ek.factorized([[tiny, 0.0]], normalized=False),
         ek.factorized([[tiny, 1.0]], normalized=False),
     )
-    with pytest.raises(ek.CircuitError, match=r"beyond the range .*ask for normalize=True"):
-        ek.algebra.multiply(f, g)
+    assert_raises(ek.CircuitError, r"beyond the range .*ask for", ek.algebra.multiply, f, g)
 
 
 def _normal_mixture(rng, n_variables, n_components):
@@ -196,11 +195,9 @@ def test_power_of_a_normal():
     X = np.column_stack([[0, 1, 0, 1], np.linspace(-2, 3, 4)])
     for alpha in (0.5, 1.0, 3.0):
         assert_close(values_at(ek.algebra.power(f, alpha), X), values_at(f, X) ** alpha)
-    with pytest.raises(ek.PropertyError, match="A reciprocal: variable 1 is real, and the power"):
-        ek.algebra.reciprocal(f)
+    assert_raises(ek.PropertyError, "A reciprocal: variable 1 is real", ek.algebra.reciprocal, f)
     point = ek.gaussian_mixture([1.0], [[0.0]], [[0.0]])
-    with pytest.raises(ek.PropertyError, match=r"A power: variable 0 is real, .* positive"):
-        ek.algebra.power(point, 2.0)
+    assert_raises(ek.PropertyError, r"A power: variable 0 is real", ek.algebra.power, point, 2.0)
 
 
 @given(st.data(), st.booleans())

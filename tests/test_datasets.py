@@ -1,7 +1,6 @@
 import numpy as np
-import pytest
 
-from assertions import assert_raises
+from assertions import refusals
 from expectedkernels import CircuitError, asia, ising_grid
 from factor_graphs import grid_scopes
 from networks import ASIA
@@ -49,15 +48,10 @@ def test_frustrated_grids_states_and_single_cells():
     assert lone.compile()[0].marginals()[0].tolist() == [0.5, 0.5]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "options", "message"),
-    [
-        ((0, 3), {}, r"'rows' parameter of ising_grid must be an int in the range \[1, inf\)\."),
-        ((3, "3"), {}, "'cols' parameter of ising_grid must be an int"),
-        ((3, True), {}, "'cols' parameter of ising_grid must be an int"),
-        ((2, 2), {"cardinality": 0}, "'cardinality' parameter of ising_grid must be an int"),
-        ((2, 2), {"cardinality": True}, "'cardinality' parameter of ising_grid must be an int"),
-    ],
-)
-def test_errors(arguments, options, message):
-    assert_raises(CircuitError, message, ising_grid, *arguments, rng=0, **options)
+test_errors = refusals(CircuitError, [
+    ((0, 3), {}, r"'rows' parameter of ising_grid must be an int in the range \[1, inf\)\."),
+    ((3, "3"), {}, "'cols' parameter of ising_grid must be an int"),
+    ((3, True), {}, "'cols' parameter of ising_grid must be an int"),
+    ((2, 2), {"cardinality": 0}, "'cardinality' parameter of ising_grid must be an int"),
+    ((2, 2), {"cardinality": True}, "'cardinality' parameter of ising_grid must be an int"),
+], lambda arguments, options: ising_grid(*arguments, rng=0, **options))  # fmt: skip

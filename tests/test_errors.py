@@ -9,7 +9,7 @@ import pytest
 from sklearn.gaussian_process import kernels as sklearn_kernels
 
 import expectedkernels as ek
-from assertions import assert_close, assert_raises
+from assertions import assert_close, assert_raises, refusals
 
 P = ek.factorized([[0.5, 0.5], [0.2, 0.8], [0.3, 0.7]], ek.Vtree.right_linear(3))
 Q = ek.factorized([[0.1, 0.9], [0.6, 0.4], [0.3, 0.7]], ek.Vtree.right_linear(3))
@@ -112,43 +112,37 @@ def mixed(weight):
     return ek.Sum([ek.Product(UNITS[:2]), near], [2.0, weight])
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda: ek.mmd(P, LEFT, K), ek.CompatibilityError, "#P-hard"),
-        (lambda: ek.RBF(None), ek.KernelError, "Got None instead"),
-        (lambda: ek.Laplacian(None), ek.KernelError, "Got None instead"),
-        (lambda: K + 1.0, TypeError, "unsupported operand"),
-        (lambda: 1.0 + K, TypeError, "unsupported operand"),
-        (lambda: K * "a", TypeError, "unsupported operand|can't multiply"),
-        (lambda: ek.ExpHamming([1.0, 2.0])(ROW), ek.KernelError, "It is used on 3"),
-        (lambda: ek.TableKernel([np.ones((2, 3))]), ek.KernelError, r"Got shape \(2, 3\)"),
-        (lambda: ek.TableKernel([[[np.nan]]]), ek.KernelError, "finite"),
-        (lambda: UNEQUAL([[2, 0, 0]]), ek.KernelError, "variable 0 is for states 0..1. Got points"),
-        (lambda: ek.kernels.kernel_input(0, np.ones((2, 3))), ek.KernelError, r"shape \(2,"),
-        (lambda: ek.kernels.kernel_input(3, [[np.nan]]), ek.KernelError, "3 must be a square matr"),
-        (made_of(np.eye(2)), ek.KernelError, "Got ndarray instead"),
-        (made_of(ek.Categorical(0, [1.0] * 3)), ek.KernelError, "made by kernel_input. Got an in"),
-        (made_of(ek.Gaussian(0, 0.0, 1.0)), ek.KernelError, "square tables"),
-        (made_of(mixed(-1.0)), ek.KernelError, r"must not be negative.*Got -1.0 in a sum"),
-        (lambda: K([[0.0, 1.0], [np.nan, 0.0]]), ek.KernelError, "finite points. Got nan in row 1"),
-        (lambda: K([[0.0, np.inf]]), ek.KernelError, "Got inf in row 0, column 1"),
-        (lambda: K([[0, 1]], [[0, 1, 2]]), ek.KernelError, "as many columns. Got 2 and 3"),
-        (lambda: K(np.zeros((1, 1, 1))), ek.KernelError, r"Got shape \(1, 1, 1\)"),
-        (lambda: K.left_projection([0.0], [None]), ek.KernelError, "discrete variables only"),
-        (lambda: ek.Empirical(np.zeros((0, 3))), ek.DataError, "with at least one point"),
-        (lambda: ek.Empirical(np.zeros((1,) * 4)), ek.DataError, r"shape \(points, variables\)"),
-        (lambda: ek.Empirical([[0], [1]], [1.0]), ek.DataError, "2 points needs as many finite"),
-        (lambda: ek.Empirical([[0]], [np.nan]), ek.DataError, "finite weights"),
-        (lambda: SIGNED.log_likelihood([[1.0]]), ek.PropertyError, "has a negative value.*log=Fa"),
-        (lambda: ek.monte_carlo_expected_kernel(P, ek.Empirical([ROW[0]] * 2, [1, -1]), K, 10),
-         ek.DataError, "negative weights cannot be sampled"),
-        (lambda: ek.monte_carlo_expected_kernel(SIGNED, SIGNED, K, 10), ek.PropertyError,
-         "negative"),
-    ],
-)  # fmt: skip
-def test_calls_that_are_refused(call, error, message):
-    assert_raises(error, message, call)
+test_calls_that_are_refused = refusals(None, [
+    (lambda: ek.mmd(P, LEFT, K), ek.CompatibilityError, "#P-hard"),
+    (lambda: ek.RBF(None), ek.KernelError, "Got None instead"),
+    (lambda: ek.Laplacian(None), ek.KernelError, "Got None instead"),
+    (lambda: K + 1.0, TypeError, "unsupported operand"),
+    (lambda: 1.0 + K, TypeError, "unsupported operand"),
+    (lambda: K * "a", TypeError, "unsupported operand|can't multiply"),
+    (lambda: ek.ExpHamming([1.0, 2.0])(ROW), ek.KernelError, "It is used on 3"),
+    (lambda: ek.TableKernel([np.ones((2, 3))]), ek.KernelError, r"Got shape \(2, 3\)"),
+    (lambda: ek.TableKernel([[[np.nan]]]), ek.KernelError, "finite"),
+    (lambda: UNEQUAL([[2, 0, 0]]), ek.KernelError, "variable 0 is for states 0..1. Got points"),
+    (lambda: ek.kernels.kernel_input(0, np.ones((2, 3))), ek.KernelError, r"shape \(2,"),
+    (lambda: ek.kernels.kernel_input(3, [[np.nan]]), ek.KernelError, "3 must be a square matr"),
+    (made_of(np.eye(2)), ek.KernelError, "Got ndarray instead"),
+    (made_of(ek.Categorical(0, [1.0] * 3)), ek.KernelError, "made by kernel_input. Got an in"),
+    (made_of(ek.Gaussian(0, 0.0, 1.0)), ek.KernelError, "square tables"),
+    (made_of(mixed(-1.0)), ek.KernelError, r"must not be negative.*Got -1.0 in a sum"),
+    (lambda: K([[0.0, 1.0], [np.nan, 0.0]]), ek.KernelError, "finite points. Got nan in row 1"),
+    (lambda: K([[0.0, np.inf]]), ek.KernelError, "Got inf in row 0, column 1"),
+    (lambda: K([[0, 1]], [[0, 1, 2]]), ek.KernelError, "as many columns. Got 2 and 3"),
+    (lambda: K(np.zeros((1, 1, 1))), ek.KernelError, r"Got shape \(1, 1, 1\)"),
+    (lambda: K.left_projection([0.0], [None]), ek.KernelError, "discrete variables only"),
+    (lambda: ek.Empirical(np.zeros((0, 3))), ek.DataError, "with at least one point"),
+    (lambda: ek.Empirical(np.zeros((1,) * 4)), ek.DataError, r"shape \(points, variables\)"),
+    (lambda: ek.Empirical([[0], [1]], [1.0]), ek.DataError, "2 points needs as many finite"),
+    (lambda: ek.Empirical([[0]], [np.nan]), ek.DataError, "finite weights"),
+    (lambda: SIGNED.log_likelihood([[1.0]]), ek.PropertyError, "has a negative value.*log=Fa"),
+    (lambda: ek.monte_carlo_expected_kernel(P, ek.Empirical([ROW[0]] * 2, [1, -1]), K, 10),
+     ek.DataError, "negative weights cannot be sampled"),
+    (lambda: ek.monte_carlo_expected_kernel(SIGNED, SIGNED, K, 10), ek.PropertyError, "negative"),
+])  # fmt: skip
 
 
 POINTS = [[0, 0, 0], [1, 1, 1], [0, 1, 0], [1, 0, 0]]
@@ -360,33 +354,27 @@ FRAME = pd.DataFrame({"a": [0]})
 
 @pytest.mark.parametrize("variables", [2.0, "3", True, None, [0, "1"]])
 def test_variables_of_a_vtree_are_ints(variables):
-    with pytest.raises(ek.VtreeError, match=r"an int .how many there are. or a list of ints. Got"):
-        ek.Vtree.balanced(variables)
+    assert_raises(ek.VtreeError, r"an int .how many there are. or a", ek.Vtree.balanced, variables)
 
 
-@pytest.mark.parametrize(
-    ("make", "match"),
-    [
-        (lambda: ek.mixture(PAIR), "Circuits must be a list. Got Circuit instead"),
-        (lambda: ek.mixture([PAIR, ASIA]), r"a model becomes one by model.circuit\(\)"),
-        (lambda: ek.mixture([ek.Categorical(0, [0.5, 0.5])]), "Circuit.from_units makes one"),
-        (lambda: ek.mixture([PAIR, PAIR], ["a", "b"]), "must be arrays of numbers.* Got text, 'a'"),
-        (lambda: ek.vtrees.align(PAIR, ASIA), "align works on Circuits. Got BayesianNetwork"),
-        (lambda: ek.factorized([["a", "b"]]), "Tables, .* must be arrays of numbers"),
-        (lambda: ek.factorized(None), "Tables must be a list. Got NoneType"),
-        (lambda: ek.random_circuit((0, 1), 2), "Vtree.from_nested makes one of nested pairs"),
-        (lambda: ek.TableKernel([["a"]]), "tables of a kernel must be arrays of numbers"),
-        (lambda: ek.vtrees.min_fill_order(ASIA), "the set of neighbours .* Give model.graph"),
-        (lambda: ek.vtrees.elimination_vtree(3), "the set of neighbours of every variable. Got"),
-        (lambda: PAIR.with_names({0: "a", 1: "b"}), r"Got \{0: 'a', 1: 'b'\}; give a sequence"),
-        (lambda: PAIR.with_names(3), "names of the variables .* Got 3; give a sequence"),
-        (lambda: PAIR.with_names(["a", None]), "none of which is missing"),
-        (lambda: PAIR.with_names(["a", "b"], [[np.nan, 1], None]), "none of which is missing"),
-        (lambda: PAIR.sample(1, rng=True), "'rng' parameter must be .* Got True"),
-    ],
-)
-def test_builders_say_what_they_take(make, match):
-    assert_raises(ek.CircuitError, match, make)
+test_builders_say_what_they_take = refusals(ek.CircuitError, [
+    (lambda: ek.mixture(PAIR), "Circuits must be a list. Got Circuit instead"),
+    (lambda: ek.mixture([PAIR, ASIA]), r"a model becomes one by model.circuit\(\)"),
+    (lambda: ek.mixture([ek.Categorical(0, [0.5, 0.5])]), "Circuit.from_units makes one"),
+    (lambda: ek.mixture([PAIR, PAIR], ["a", "b"]), "must be arrays of numbers.* Got text, 'a'"),
+    (lambda: ek.vtrees.align(PAIR, ASIA), "align works on Circuits. Got BayesianNetwork"),
+    (lambda: ek.factorized([["a", "b"]]), "Tables, .* must be arrays of numbers"),
+    (lambda: ek.factorized(None), "Tables must be a list. Got NoneType"),
+    (lambda: ek.random_circuit((0, 1), 2), "Vtree.from_nested makes one of nested pairs"),
+    (lambda: ek.TableKernel([["a"]]), "tables of a kernel must be arrays of numbers"),
+    (lambda: ek.vtrees.min_fill_order(ASIA), "the set of neighbours .* Give model.graph"),
+    (lambda: ek.vtrees.elimination_vtree(3), "the set of neighbours of every variable. Got"),
+    (lambda: PAIR.with_names({0: "a", 1: "b"}), r"Got \{0: 'a', 1: 'b'\}; give a sequence"),
+    (lambda: PAIR.with_names(3), "names of the variables .* Got 3; give a sequence"),
+    (lambda: PAIR.with_names(["a", None]), "none of which is missing"),
+    (lambda: PAIR.with_names(["a", "b"], [[np.nan, 1], None]), "none of which is missing"),
+    (lambda: PAIR.sample(1, rng=True), "'rng' parameter must be .* Got True"),
+])  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -417,8 +405,7 @@ def test_paths_are_paths(read, path):
 def test_names_and_states_that_are_ambiguous():
     circuit = PAIR.with_names([1, 0])
     assert circuit.marginals({"1": 0})["0"].tolist() == [0.5, 0.5]
-    with pytest.raises(ek.EvidenceError, match=r"1 could be the number of a variable or the name"):
-        circuit.marginals({1: 0})
+    assert_raises(ek.EvidenceError, r"1 could be the number of a", circuit.marginals, {1: 0})
     years = PAIR.with_names([1990, 2000])
     assert years.marginals({2000: 1})["2000"].tolist() == [0, 1]
     with pytest.raises(ek.EvidenceError, match=r"A state of variable 0 \('a'\) is .* Got \{'x':"):
@@ -434,5 +421,4 @@ def test_tensors_that_numpy_does_not_know():
     for tensor in (X.bfloat16(), X.to_sparse()):
         assert_close(PAIR.log_likelihood(tensor), expected)
     assert_close(NAMED.marginals({"a": torch.tensor(1)})["a"], [0.0, 1.0])
-    with pytest.raises(ek.CircuitError, match=r"cannot be read as an array of numbers: .*meta"):
-        PAIR.log_likelihood(X.to("meta"))
+    assert_raises(ek.CircuitError, r"cannot be read as an array", PAIR.log_likelihood, X.to("meta"))

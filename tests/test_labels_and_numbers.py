@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 import expectedkernels as ek
-from assertions import assert_close, assert_raises
+from assertions import assert_close, assert_raises, refusals
 
 PAIR = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
 RAIN = PAIR.with_names(["rain", "wet"], [["no", "yes"], ["no", "yes"]])
@@ -59,14 +59,12 @@ def test_lists_that_may_be_states_or_weights_are_refused(labels, given):
     p = labelled([0.2, 0.8], labels)
     assert_close(p.marginals({"x": set(given)})[0], [0.2, 0.8])
     assert_close(p.marginals({"x": np.array([1.0, 2.0])})[0], np.array([0.2, 1.6]) / 1.8)
-    with pytest.raises(ek.EvidenceError, match="could be states or weights of the states"):
-        p.marginals({"x": given})
+    assert_raises(ek.EvidenceError, "could be states or weights of the", p.marginals, {"x": given})
 
 
 @pytest.mark.parametrize("columns", [{"rain": ["no", "yes"]}, {"rain": [0, 1], "wet": [1, 0]}])
 def test_a_mapping_of_columns_is_no_row(columns):
-    with pytest.raises(ek.EvidenceError, match=r"several rows are a data frame, pandas.DataFrame"):
-        RAIN.log_likelihood(columns)
+    assert_raises(ek.EvidenceError, r"several rows are a data frame", RAIN.log_likelihood, columns)
     assert_close(
         RAIN.log_likelihood({"rain": {"no", "yes"}, "wet": np.array([1.0, 0])}), [-np.log(2)]
     )
@@ -93,19 +91,14 @@ def test_what_is_no_array_of_numbers_is_told(X, match):
     assert_raises(ek.DataError, match, RAIN.log_likelihood, X)
 
 
-@pytest.mark.parametrize(
-    ("X", "match"),
-    [
-        ((row for row in [[0, 1]]), "must be arrays of numbers.* Got a generator"),
-        ({"rain": ["no"]}, "must be arrays .* Got a mapping .* Give a data frame"),
-        ([{"rain": "no"}], "Got a list of mappings"),
-        (pd.Series([0, 1]), r"or X.to_frame\(\)"),
-        ("data.csv", "Got the text 'data.csv'. Read files first"),
-        (pd.DataFrame({"a": [np.inf, 1.0], "b": [0, 1]}), r"Got inf in row 0, column 0 \('a'\)"),
-    ],
-)
-def test_what_is_no_data_is_told(X, match):
-    assert_raises(ek.DataError, match, ek.learn_chow_liu, X)
+test_what_is_no_data_is_told = refusals(ek.DataError, [
+    ((row for row in [[0, 1]]), "must be arrays of numbers.* Got a generator"),
+    ({"rain": ["no"]}, "must be arrays .* Got a mapping .* Give a data frame"),
+    ([{"rain": "no"}], "Got a list of mappings"),
+    (pd.Series([0, 1]), r"or X.to_frame\(\)"),
+    ("data.csv", "Got the text 'data.csv'. Read files first"),
+    (pd.DataFrame({"a": [np.inf, 1.0], "b": [0, 1]}), r"Got inf in row 0, column 0 \('a'\)"),
+], ek.learn_chow_liu)  # fmt: skip
 
 
 def test_lazy_frames_and_missing_objects_are_data():
@@ -138,8 +131,7 @@ def test_columns_are_found_by_numbers_and_by_several_levels():
 
 def test_frames_beside_arrays_and_empty_frames():
     frame = pd.DataFrame({"sky": ["grey", "blue"], "wet": [0, 1]})
-    with pytest.raises(ek.DataError, match="'sky' of a data frame holds labels, and the other"):
-        ek.mmd(frame, [[0, 0], [1, 1]])
+    assert_raises(ek.DataError, "'sky' of a data frame holds", ek.mmd, frame, [[0, 0], [1, 1]])
     bools = pd.DataFrame({"wet": [True, False]})
     assert ek.mmd2(bools, [[0], [1]], ek.Delta()) == pytest.approx(0.0, abs=1e-15)
     with pytest.raises(ek.DataError, match=r"at least one point: .* Got shape \(0, 2\)"):

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import expectedkernels as ek
-from assertions import assert_raises
+from assertions import assert_raises, refusals
 from network_oracles import shapley
 from oracles import worlds
 from stein_oracles import conditionals_given
@@ -171,29 +171,24 @@ def compared(*windows, **options):
     return lambda: ek.drift(*windows, **options)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (compared(X, X, n_permutations=-1), r"'n_permutations' parameter of drift must be an int"),
-        (compared(X, X, n_bins=1), r"'n_bins' .* of drift must be an int in the range \[2, inf\)"),
-        (compared(X, X, pseudocount=-1.0), r"'pseudocount' parameter of drift must be a float"),
-        (compared(X, X, "rbf"), r"such as ExpHamming\(0.5\). Got str"),
-        (lambda: ek.monitoring.monitor([X]), r"list of at least two windows .* Got \[array"),
-        (lambda: ek.monitoring.monitor(X), "at least two windows of rows. Got array"),
-        (compared(X, X[:, :3]), r"Window 2 must have one column per variable, 5 in all. Got 3"),
-        (compared(X, X[:1]), r"at least two rows. Window 2 has 1"),
-        (compared(X, X[0]), r"Window 2 has shape \(5,\)"),
-        (compared(X * np.nan, X * np.nan), r"Column '0' has no value in any row"),
-        (compared(np.arange(40.0)[:, None], np.full((5, 1), np.inf)),
-         r"Column '0' has infinite values"),
-        (compared(np.array([[f"id {i}"] for i in range(101)]), np.array([["a"]] * 2)),
-         r"Column '0' has 102 different labels.*leave it out"),
-        (compared(pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"b": [1, 2]})),
-         r"Window 2 lacks columns that the model has: 'a'"),
-    ],
-)  # fmt: skip
-def test_what_does_not_fit_is_refused(call, message):
-    assert_raises((ek.DataError, ek.KernelError), message, call)
+test_what_does_not_fit_is_refused = refusals((ek.DataError, ek.KernelError), [
+    (compared(X, X, n_permutations=-1), r"'n_permutations' parameter of drift must be an int"),
+    (compared(X, X, n_bins=1), r"'n_bins' .* of drift must be an int in the range \[2, inf\)"),
+    (compared(X, X, pseudocount=-1.0), r"'pseudocount' parameter of drift must be a float"),
+    (compared(X, X, "rbf"), r"such as ExpHamming\(0.5\). Got str"),
+    (lambda: ek.monitoring.monitor([X]), r"list of at least two windows .* Got \[array"),
+    (lambda: ek.monitoring.monitor(X), "at least two windows of rows. Got array"),
+    (compared(X, X[:, :3]), r"Window 2 must have one column per variable, 5 in all. Got 3"),
+    (compared(X, X[:1]), r"at least two rows. Window 2 has 1"),
+    (compared(X, X[0]), r"Window 2 has shape \(5,\)"),
+    (compared(X * np.nan, X * np.nan), r"Column '0' has no value in any row"),
+    (compared(np.arange(40.0)[:, None], np.full((5, 1), np.inf)),
+     r"Column '0' has infinite values"),
+    (compared(np.array([[f"id {i}"] for i in range(101)]), np.array([["a"]] * 2)),
+     r"Column '0' has 102 different labels.*leave it out"),
+    (compared(pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"b": [1, 2]})),
+     r"Window 2 lacks columns that the model has: 'a'"),
+])  # fmt: skip
 
 
 def test_masked_entries_are_missing():
@@ -393,5 +388,4 @@ def test_circuits_and_kernels_that_do_not_fit_are_refused():
     both = ek.Sum([ek.Product(list(near)), ek.Product(list(far))], [0.5, 0.5])
     k = ek.KernelCircuit(ek.Product([both, ek.kernels.kernel_input(2, np.eye(2))]))
     p = ek.random_circuit(ek.Vtree.from_nested(((0, 1), 2)), 2, rng=0)
-    with pytest.raises(ek.KernelError, match=r"a product over the variables, or a sum of such"):
-        ek.monitoring.ignoring(p, p, k)
+    assert_raises(ek.KernelError, r"a product over the variables", ek.monitoring.ignoring, p, p, k)

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import expectedkernels as ek
-from assertions import assert_close, assert_raises
+from assertions import assert_close, assert_raises, refusals
 
 ONE = """network a {{}}
 variable rain {{ type discrete [ 2 ] {{ no, yes }}; }}
@@ -74,8 +74,7 @@ def test_models_answer_for_themselves(models):
 def test_what_does_not_match_is_refused_by_name(models):
     one, other = models
     renamed = ek.BayesianNetwork(other.parents, other.cpts, ["wet", "sky", "snow"], other.states)
-    with pytest.raises(ek.CompatibilityError, match="Only the first has 'rain', only the second"):
-        ek.mmd(one, renamed)
+    assert_raises(ek.CompatibilityError, "Only the first has 'rain', only", ek.mmd, one, renamed)
     frame = one.sample(5, rng=0, as_frame=True).drop(columns="sky")
     assert_raises(ek.DataError, "lacks columns that the model has: 'sky'", ek.mmd, one, frame)
     assert_raises(ek.DataError, "'sky'", ek.kdsd_test, frame, one)
@@ -197,18 +196,12 @@ def test_labelled_rows_and_datasets():
     assert named.states == (None, ("no", "yes"))
 
 
-@pytest.mark.parametrize(
-    ("column", "match"),
-    [
-        (pd.date_range("2020", periods=4), "'d' holds dates, times or durations"),
-        (pd.to_timedelta([1, 2, 3, 4], unit="D"), "'d' holds dates, times or durations"),
-        ([[1], [2], [3], [4]], r"'d' must hold one number or label per row. Got \[1\] in row 0"),
-        ([1j, 2, 3, 4], "one number or label per row. Got 1j in row 0"),
-    ],
-)
-def test_columns_that_are_neither_numbers_nor_labels(column, match):
-    with pytest.raises(ek.DataError, match=match):
-        ek.learn_chow_liu(pd.DataFrame({"d": column, "x": [0, 1, 0, 1]}))
+test_columns_that_are_neither_numbers_nor_labels = refusals(ek.DataError, [
+    (pd.date_range("2020", periods=4), "'d' holds dates, times or durations"),
+    (pd.to_timedelta([1, 2, 3, 4], unit="D"), "'d' holds dates, times or durations"),
+    ([[1], [2], [3], [4]], r"'d' must hold one number or label per row. Got \[1\] in row 0"),
+    ([1j, 2, 3, 4], "one number or label per row. Got 1j in row 0"),
+], lambda column: ek.learn_chow_liu(pd.DataFrame({"d": column, "x": [0, 1, 0, 1]})))  # fmt: skip
 
 
 def test_columns_of_lists_in_polars():
@@ -216,17 +209,12 @@ def test_columns_of_lists_in_polars():
         ek.learn_chow_liu(pl.DataFrame({"d": [[1], [2]], "x": [0, 1]}))
 
 
-@pytest.mark.parametrize(
-    ("learn", "match"),
-    [
-        (lambda: ek.learn_strudel(FRAME, X_valid=ROWS), "so must be X_valid and all chunks"),
-        (lambda: ek.learn_chow_liu(FRAME, cardinalities=[2]), "one per column, 8 in all"),
-        (lambda: ek.learn_mixture(3, FRAME), r"'n_components' .*\.\.\. \(a DataFrame\) instead"),
-        (lambda: ek.FactorGraph([2], None), r"factors of a factor graph are .* Got NoneType"),
-    ],
-)
-def test_arguments_that_do_not_fit_each_other(learn, match):
-    assert_raises(ek.CircuitError, match, learn)
+test_arguments_that_do_not_fit_each_other = refusals(ek.CircuitError, [
+    (lambda: ek.learn_strudel(FRAME, X_valid=ROWS), "so must be X_valid and all chunks"),
+    (lambda: ek.learn_chow_liu(FRAME, cardinalities=[2]), "one per column, 8 in all"),
+    (lambda: ek.learn_mixture(3, FRAME), r"'n_components' .*\.\.\. \(a DataFrame\) instead"),
+    (lambda: ek.FactorGraph([2], None), r"factors of a factor graph are .* Got NoneType"),
+])  # fmt: skip
 
 
 def test_networks_of_other_libraries_are_written(tmp_path):
@@ -256,8 +244,7 @@ def test_columns_are_matched_by_kernels_and_discrepancies():
     k = ek.RBF(0.1)
     assert_close(k(frame, frame[["b", "a"]]), k(points))
     assert_close(k(frame[["b", "a"]]), k(points))
-    with pytest.raises(ek.KernelError, match=r"Kernels compare numbers. The column 'smoke' holds"):
-        k(FRAME[["smoke"]])
+    assert_raises(ek.KernelError, r"Kernels compare numbers. The column", k, FRAME[["smoke"]])
     with pytest.raises(ek.DataError, match="The second data frame lacks columns"):
         k(frame, frame.rename(columns={"a": "c"}))
     p = ek.factorized([[0.2, 0.3, 0.5]]).with_names(["a"], [["x", "y", "z"]])

@@ -107,8 +107,7 @@ def test_products_that_are_too_large_are_refused(monkeypatch):
     few = {"SC_PHYS_PAGES": 2**16, "SC_PAGE_SIZE": 2**12}
     monkeypatch.setattr(os, "sysconf", lambda name: few.get(name) or system(name))
     p, q = (ek.random_circuit(ek.Vtree.balanced(4), 240, seed, 3) for seed in range(2))
-    with pytest.raises(ek.SizeError, match=r"The product of the two circuits needs about"):
-        ek.algebra.multiply(p, q)
+    assert_raises(ek.SizeError, r"The product of the two circuits needs", ek.algebra.multiply, p, q)
 
 
 def test_models_without_a_common_vtree_and_what_fits():

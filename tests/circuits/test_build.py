@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from scipy import sparse
 from scipy.stats import norm
 
-from assertions import assert_close, assert_logs_close, assert_raises
+from assertions import assert_close, assert_logs_close, assert_raises, refusals
 from circuit_oracles import all_worlds, drawn_circuit, joint, log_joint, sparsified
 from expectedkernels import (
     Circuit,
@@ -163,57 +163,51 @@ p2 = factorized([[0.5, 0.5], [0.5, 0.5]])
 step2, emit2 = np.eye(2), np.eye(2)
 
 
-@pytest.mark.parametrize(
-    ("make", "error", "message"),
-    [
-        (lambda: factorized([]), VtreeError, "at least one variable"),
-        (lambda: factorized([np.eye(2)]), CircuitError, r"variable 0 must have one .*\(2, 2\)"),
-        (lambda: factorized([[1.0], []]), CircuitError, r"variable 1 must .* Got shape \(0,\)"),
-        (lambda: factorized([[1, 1]], Vtree.balanced(2), normalized=False), CircuitError,
-         r"tables for variables 0 to 0, but a vtree over \[0, 1\] \(2 in all\)"),
-        (lambda: factorized([[np.nan, 1]], normalized=False), CircuitError,
-         "must be finite numbers"),
-        (lambda: mixture([]), CircuitError, "at least one circuit. Got none"),
-        (lambda: mixture([p2], [0.5, 0.5]), CircuitError, r"mixture of 1 .* Got \[0.5 0.5\]"),
-        (lambda: mixture([p2], [np.nan], normalized=False), CircuitError, r"finite weights. Got"),
-        (lambda: mixture([p2, factorized([[0.5, 0.5]])]), CompatibilityError,
-         r"circuits 0 and 1 together needs .* variables \{0, 1\}, the second \{0\}"),
-        (lambda: algebra.stack([p2, p2, factorized([[0.5, 0.5], [0.2, 0.3, 0.5]])]),
-         CompatibilityError, "circuits 0 and 2 .* variable 1 has 2 states in the first"),
-        (
-            lambda: algebra.stack(
-                [random_circuit(v, 2, rng=0) for v in (Vtree.right_linear(3), Vtree.left_linear(3))]
-            ),
-            CompatibilityError,
-            r"splits into \{0\} \| \{1, 2\}, one of the second into \{0, 1\} \| \{2\}",
+test_errors = refusals(None, [
+    (lambda: factorized([]), VtreeError, "at least one variable"),
+    (lambda: factorized([np.eye(2)]), CircuitError, r"variable 0 must have one .*\(2, 2\)"),
+    (lambda: factorized([[1.0], []]), CircuitError, r"variable 1 must .* Got shape \(0,\)"),
+    (lambda: factorized([[1, 1]], Vtree.balanced(2), normalized=False), CircuitError,
+     r"tables for variables 0 to 0, but a vtree over \[0, 1\] \(2 in all\)"),
+    (lambda: factorized([[np.nan, 1]], normalized=False), CircuitError, "must be finite numbers"),
+    (lambda: mixture([]), CircuitError, "at least one circuit. Got none"),
+    (lambda: mixture([p2], [0.5, 0.5]), CircuitError, r"mixture of 1 .* Got \[0.5 0.5\]"),
+    (lambda: mixture([p2], [np.nan], normalized=False), CircuitError, r"finite weights. Got"),
+    (lambda: mixture([p2, factorized([[0.5, 0.5]])]), CompatibilityError,
+     r"circuits 0 and 1 together needs .* variables \{0, 1\}, the second \{0\}"),
+    (lambda: algebra.stack([p2, p2, factorized([[0.5, 0.5], [0.2, 0.3, 0.5]])]), CompatibilityError,
+     "circuits 0 and 2 .* variable 1 has 2 states in the first"),
+    (
+        lambda: algebra.stack(
+            [random_circuit(v, 2, rng=0) for v in (Vtree.right_linear(3), Vtree.left_linear(3))]
         ),
-        (lambda: hmm([1, 0], step2, emit2), CircuitError, "'length' parameter of hmm .* Got None"),
-        (lambda: hmm([1, 0], step2, emit2, length=0), CircuitError, r"an int in the range \[1,"),
-        (lambda: hmm([1, 0, 0], step2, emit2, length=2), CircuitError, r"3 states and length 2"),
-        (lambda: hmm([1, 0], step2, np.eye(3), length=2), CircuitError, r"Got \(2, 2\) and \[\(3,"),
-        (lambda: hmm([1, 0], step2, [emit2] * 3, length=2), CircuitError, "length 2 needs"),
-        (lambda: hmm([1, 0], [step2] * 4, emit2, length=3), CircuitError, r"Got \(4, 2, 2\)"),
-        (lambda: gaussian_mixture([1.0], [[0.0]], [[1.0, 1.0]]), CircuitError,
-         r"Got \(1, 1\), \(1, 2\) and \(1,\)"),
-        (lambda: gaussian_mixture([0.5, 0.5], [0.0], [1.0]), CircuitError, r"and \(2,\)"),
-        (lambda: gaussian_mixture(1.0, 0.0, 1.0), CircuitError, "one weight per component"),
-        (lambda: gaussian_mixture([], [], [], normalized=False), CircuitError, "per component"),
-        (lambda: gaussian_mixture([1.0], [[0.0, 0.0]], [[1.0, 1.0]], Vtree.balanced(1)),
-         CircuitError, r"means and variances for variables 0 to 1, but a vtree over \[0\]"),
-        (lambda: random_circuit(2, 0), CircuitError, r"'units' parameter .* \[1, inf\). Got 0"),
-        (lambda: random_circuit(2, 2, density=0.0), CircuitError, r"range \(0, 1\]. Got 0.0"),
-        (lambda: random_circuit(2, 2, density=1.5), CircuitError, "'density' .* Got 1.5"),
-        (lambda: random_circuit(2, 2, cardinalities=[2, 2, 2]), CircuitError,
-         r"'cardinalities' parameter .* \(2 in all\). Got \[2, 2, 2\]"),
-        (lambda: random_circuit(2, 2, cardinalities=0), CircuitError, "positive int.* Got 0"),
-        (lambda: random_circuit(Vtree.balanced([1, 2]), 2), CircuitError, r"0 to 1, but a vtree"),
-        (lambda: random_circuit(0, 2), VtreeError, "at least one variable"),
-        (lambda: random_circuit(2, 1).to(3), CircuitError, "array-API namespace. Got 3 instead"),
-        (lambda: p2.to("nowhere"), CircuitError, "'torch', 'cpu', 'cuda', .* Got 'nowhere'"),
-    ],
-)  # fmt: skip
-def test_errors(make, error, message):
-    assert_raises(error, message, make)
+        CompatibilityError,
+        r"splits into \{0\} \| \{1, 2\}, one of the second into \{0, 1\} \| \{2\}",
+    ),
+    (lambda: hmm([1, 0], step2, emit2), CircuitError, "'length' parameter of hmm .* Got None"),
+    (lambda: hmm([1, 0], step2, emit2, length=0), CircuitError, r"an int in the range \[1,"),
+    (lambda: hmm([1, 0, 0], step2, emit2, length=2), CircuitError, r"3 states and length 2"),
+    (lambda: hmm([1, 0], step2, np.eye(3), length=2), CircuitError, r"Got \(2, 2\) and \[\(3,"),
+    (lambda: hmm([1, 0], step2, [emit2] * 3, length=2), CircuitError, "length 2 needs"),
+    (lambda: hmm([1, 0], [step2] * 4, emit2, length=3), CircuitError, r"Got \(4, 2, 2\)"),
+    (lambda: gaussian_mixture([1.0], [[0.0]], [[1.0, 1.0]]), CircuitError,
+     r"Got \(1, 1\), \(1, 2\) and \(1,\)"),
+    (lambda: gaussian_mixture([0.5, 0.5], [0.0], [1.0]), CircuitError, r"and \(2,\)"),
+    (lambda: gaussian_mixture(1.0, 0.0, 1.0), CircuitError, "one weight per component"),
+    (lambda: gaussian_mixture([], [], [], normalized=False), CircuitError, "per component"),
+    (lambda: gaussian_mixture([1.0], [[0.0, 0.0]], [[1.0, 1.0]], Vtree.balanced(1)), CircuitError,
+     r"means and variances for variables 0 to 1, but a vtree over \[0\]"),
+    (lambda: random_circuit(2, 0), CircuitError, r"'units' parameter .* \[1, inf\). Got 0"),
+    (lambda: random_circuit(2, 2, density=0.0), CircuitError, r"range \(0, 1\]. Got 0.0"),
+    (lambda: random_circuit(2, 2, density=1.5), CircuitError, "'density' .* Got 1.5"),
+    (lambda: random_circuit(2, 2, cardinalities=[2, 2, 2]), CircuitError,
+     r"'cardinalities' parameter .* \(2 in all\). Got \[2, 2, 2\]"),
+    (lambda: random_circuit(2, 2, cardinalities=0), CircuitError, "positive int.* Got 0"),
+    (lambda: random_circuit(Vtree.balanced([1, 2]), 2), CircuitError, r"0 to 1, but a vtree"),
+    (lambda: random_circuit(0, 2), VtreeError, "at least one variable"),
+    (lambda: random_circuit(2, 1).to(3), CircuitError, "array-API namespace. Got 3 instead"),
+    (lambda: p2.to("nowhere"), CircuitError, "'torch', 'cpu', 'cuda', .* Got 'nowhere'"),
+])  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -298,32 +292,22 @@ def test_arrays_are_where_they_were_moved(xp):
     assert isinstance(normal.blocks[0].mean, kind)
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (
-            lambda: Circuit.from_blocks(
-                Vtree.balanced([1, 2]), [HALF, HALF, Inner(1, 1, *[None] * 3)]
-            ),
-            r"variables of a circuit are 0 to 1. Got a vtree over \[1, 2\]",
-        ),
-        (lambda: Circuit.from_blocks(PAIR, [HALF, HALF]), "vtree of 3 nodes .* Got 2"),
-        (lambda: two(Inner(1, 1, np.array([1]), np.array([0]), None)), r"vtree node 2, left"),
-        (lambda: two(Inner(2, 2, np.array([0, 0]), np.array([-1, 0]), None)),
-         r"right inputs must be in 0..0. Got -1..0"),
-        (lambda: two(Inner(1, 1, None, None, np.array([[np.nan]]))), r"vtree node 2 \(variables"),
-        (lambda: two(Inner(1, 1, None, None, sparse.csr_array(np.array([[np.inf]])))),
-         "must be finite numbers. Got NaN or infinity"),
-        (lambda: two(Inner(1, 1, None, None, None), Table(np.array([[np.inf, 1.0]]))),
-         r"vtree node 0 \(variables \[0\]\)"),
-        (lambda: gaussian_mixture([1.0], [np.nan], [1.0]), "Normal inputs of variable 0 need"),
-        (lambda: gaussian_mixture([1.0], [0.0], [-1.0]), "variances"),
-        (lambda: gaussian_mixture([np.nan], [0.0], [1.0], normalized=False),
-         "must be finite numbers"),
-    ],
-)  # fmt: skip
-def test_blocks_are_checked(make, message):
-    assert_raises(CircuitError, message, make)
+test_blocks_are_checked = refusals(CircuitError, [
+    (lambda: Circuit.from_blocks(Vtree.balanced([1, 2]), [HALF, HALF, Inner(1, 1, *[None] * 3)]),
+     r"variables of a circuit are 0 to 1. Got a vtree over \[1, 2\]"),
+    (lambda: Circuit.from_blocks(PAIR, [HALF, HALF]), "vtree of 3 nodes .* Got 2"),
+    (lambda: two(Inner(1, 1, np.array([1]), np.array([0]), None)), r"vtree node 2, left"),
+    (lambda: two(Inner(2, 2, np.array([0, 0]), np.array([-1, 0]), None)),
+     r"right inputs must be in 0..0. Got -1..0"),
+    (lambda: two(Inner(1, 1, None, None, np.array([[np.nan]]))), r"vtree node 2 \(variables"),
+    (lambda: two(Inner(1, 1, None, None, sparse.csr_array(np.array([[np.inf]])))),
+     "must be finite numbers. Got NaN or infinity"),
+    (lambda: two(Inner(1, 1, None, None, None), Table(np.array([[np.inf, 1.0]]))),
+     r"vtree node 0 \(variables \[0\]\)"),
+    (lambda: gaussian_mixture([1.0], [np.nan], [1.0]), "Normal inputs of variable 0 need"),
+    (lambda: gaussian_mixture([1.0], [0.0], [-1.0]), "variances"),
+    (lambda: gaussian_mixture([np.nan], [0.0], [1.0], normalized=False), "must be finite numbers"),
+])  # fmt: skip
 
 
 @pytest.mark.parametrize("copied", [lambda p: p, lambda p: pickle.loads(pickle.dumps(p)), deepcopy])

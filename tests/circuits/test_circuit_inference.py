@@ -6,7 +6,7 @@ from scipy.stats import norm
 
 import circuit_oracles as oracle
 import expectedkernels as ek
-from assertions import assert_close, assert_logs_close, assert_raises
+from assertions import assert_close, assert_logs_close, assert_raises, refusals
 from expectedkernels import EvidenceError, PropertyError
 from oracles import Table, evidence_as_weights, values_at
 from strategies import seeds
@@ -329,9 +329,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("ask", "error", "message"), REFUSED)
-def test_errors(ask, error, message):
-    assert_raises(error, message, ask)
+test_errors = refusals(None, REFUSED)
 
 
 def test_tables_in_binary_fractions_stay_exact():

@@ -194,5 +194,4 @@ def test_what_intervals_do_not_have(rng):
     assert_raises(ek.CircuitError, "inputs on intervals has its arrays in NumPy", p.to, "torch")
     assert_raises(ek.PropertyError, "product of densities on intervals", ek.algebra.multiply, p, p)
     one = Circuit(Vtree.balanced(1), (block().take([0]),))
-    with pytest.raises(ek.PropertyError, match="is real, and the power 2 of its densities"):
-        ek.algebra.power(one, 2.0)
+    assert_raises(ek.PropertyError, "is real, and the power 2 of its", ek.algebra.power, one, 2.0)

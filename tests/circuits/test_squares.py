@@ -147,10 +147,7 @@ def test_what_cannot_be_asked_is_refused():
     normals = [ek.Gaussian(0, 0.0, 1.0), ek.Gaussian(0, 1.0, 1.0)]
     f = ek.Circuit.from_units(ek.Sum(normals, [0.5, 0.5]))
     p = ek.algebra.square(f)
-    with pytest.raises(
-        ek.PropertyError, match=r"of a square needs discrete variables. Variable 0 is real"
-    ):
-        p.sample(3)
+    assert_raises(ek.PropertyError, r"of a square needs discrete variables. Variable", p.sample, 3)
     with pytest.raises(ek.PropertyError, match=r"do not meet|zero"):
         ek.algebra.square(ek.factorized([[0.0, 0.0]], normalized=False))
     with pytest.raises(ek.EvidenceError, match=r"probability zero"):

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, strategies as st
 from scipy.stats import norm
 
-from assertions import assert_frequencies, assert_raises
+from assertions import assert_frequencies, assert_raises, refusals
 from expectedkernels import (
     Categorical,
     CircuitError,
@@ -20,33 +20,28 @@ seeds = st.integers(0, 2**32 - 1)
 a0, a1, b0 = Indicator(0, 0, 2), Indicator(0, 1, 2), Categorical(1, [0.5, 0.25, 0.25])
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: Sum([a0], [0.5, 0.5]), "one for each of the 1 inputs"),
-        (lambda: Sum([], []), "A Sum needs at least one input"),
-        (lambda: Sum([a0, 3], [1, 1]), "in a list of units. Got 3 among them"),
-        (lambda: Sum(a0, [1]), "in a list of units. Got Ind"),
-        (lambda: Sum([a0], [np.inf]), "'weights' parameter of Sum must be a non-empty list of"),
-        (lambda: Sum([a0], ["x"]), "'weights' parameter of Sum must be a non-empty list of finite"),
-        (lambda: Product([]), "A Product needs at least one input"),
-        (lambda: Product([None]), "list of units. Got None"),
-        (lambda: Categorical(0, []), "'probs' parameter of Categorical must be a non-empty list"),
-        (lambda: Categorical(0, [[0.5, 0.5]]), "'probs' parameter of Categorical must be a"),
-        (lambda: Categorical(0, [np.nan, 1]), "'probs' parameter of Categorical must be a"),
-        (lambda: Categorical(-1, [1, 1]), r"'variable' parameter of Categorical must be an int"),
-        (lambda: Categorical(10**9, [1, 1]), "'variable' parameter of Categorical must be an int"),
-        (lambda: Indicator(0.5, 0, 2), r"'variable' parameter of Indicator .*Got 0.5"),
-        (lambda: Indicator(True, 0, 2), "'variable' parameter of Indicator"),
-        (lambda: Indicator(0, 2, 2), r"'value' parameter of Indicator must be an int in the range"),
-        (lambda: Indicator(0, 0, 0), r"'card' parameter of Indicator must be an int in the range"),
-        (lambda: Gaussian(0, np.nan, 1), "'mean' parameter of Gaussian must be a float"),
-        (lambda: Gaussian(0, 0, 0), r"'variance' parameter of Gaussian must be a float.*\(0,"),
-        (lambda: Gaussian(0, 0, -1.0), "Got -1.0 instead"),
-    ],
-)
-def test_constructors_check_their_arguments(make, message):
-    assert_raises(CircuitError, message, make)
+test_constructors_check_their_arguments = refusals(CircuitError, [
+    (lambda: Sum([a0], [0.5, 0.5]), "one for each of the 1 inputs"),
+    (lambda: Sum([], []), "A Sum needs at least one input"),
+    (lambda: Sum([a0, 3], [1, 1]), "in a list of units. Got 3 among them"),
+    (lambda: Sum(a0, [1]), "in a list of units. Got Ind"),
+    (lambda: Sum([a0], [np.inf]), "'weights' parameter of Sum must be a non-empty list of"),
+    (lambda: Sum([a0], ["x"]), "'weights' parameter of Sum must be a non-empty list of finite"),
+    (lambda: Product([]), "A Product needs at least one input"),
+    (lambda: Product([None]), "list of units. Got None"),
+    (lambda: Categorical(0, []), "'probs' parameter of Categorical must be a non-empty list"),
+    (lambda: Categorical(0, [[0.5, 0.5]]), "'probs' parameter of Categorical must be a"),
+    (lambda: Categorical(0, [np.nan, 1]), "'probs' parameter of Categorical must be a"),
+    (lambda: Categorical(-1, [1, 1]), r"'variable' parameter of Categorical must be an int"),
+    (lambda: Categorical(10**9, [1, 1]), "'variable' parameter of Categorical must be an int"),
+    (lambda: Indicator(0.5, 0, 2), r"'variable' parameter of Indicator .*Got 0.5"),
+    (lambda: Indicator(True, 0, 2), "'variable' parameter of Indicator"),
+    (lambda: Indicator(0, 2, 2), r"'value' parameter of Indicator must be an int in the range"),
+    (lambda: Indicator(0, 0, 0), r"'card' parameter of Indicator must be an int in the range"),
+    (lambda: Gaussian(0, np.nan, 1), "'mean' parameter of Gaussian must be a float"),
+    (lambda: Gaussian(0, 0, 0), r"'variance' parameter of Gaussian must be a float.*\(0,"),
+    (lambda: Gaussian(0, 0, -1.0), "Got -1.0 instead"),
+])  # fmt: skip
 
 
 def test_units_are_frozen_and_compared_by_identity():
@@ -232,12 +227,7 @@ def test_samples_are_reproducible_and_leave_other_columns_missing():
     assert_raises(DataError, "'n' parameter of sample must be an int", a0.sample, 2.5)
 
 
-@pytest.mark.parametrize(
-    ("root", "message"),
-    [
-        (Sum([a0, a1], [1.0, -0.5]), "but sum unit #2 over .* has the weight -0.5"),
-        (Categorical(0, [1.0, -0.25]), "but input unit #0 .* has the value -0.25"),
-    ],
-)
-def test_sampling_needs_non_negative_numbers(root, message):
-    assert_raises(PropertyError, message, root.sample, 1)
+test_sampling_needs_non_negative_numbers = refusals(PropertyError, [
+    (Sum([a0, a1], [1.0, -0.5]), "but sum unit #2 over .* has the weight -0.5"),
+    (Categorical(0, [1.0, -0.25]), "but input unit #0 .* has the value -0.25"),
+], lambda root: root.sample(1))  # fmt: skip

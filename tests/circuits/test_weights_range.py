@@ -147,8 +147,7 @@ def test_sums_within_sums_whose_weights_multiply_to_no_double_are_refused(depth,
         circuit = ek.Circuit.from_units(root)
         assert_values(circuit, [graph_value(root, x) for x in product((0, 1), repeat=6)])
         return
-    with pytest.raises(ek.CircuitError, match=r"The circuit has weights beyond .* differ less"):
-        ek.Circuit.from_units(root)
+    assert_raises(ek.CircuitError, r"The circuit has weights beyond", ek.Circuit.from_units, root)
 
 
 def test_sums_of_inputs_and_subnormal_numbers():

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from assertions import assert_close, assert_raises
+from assertions import assert_close, assert_raises, refusals
 from expectedkernels import DataError, EvidenceError, Vtree
 from expectedkernels.data.evidence import FEW_ROWS, Evidence, as_evidence, as_points, is_batch
 
@@ -75,38 +75,33 @@ def test_few_rows_are_taken_as_they_are_and_many_by_pattern():
     assert many.count == [1, 1, 1]
 
 
-@pytest.mark.parametrize(
-    ("evidence", "message"),
-    [
-        ([[0, 1]], r"shape \(rows, 3\): one column per variable. Got shape \(1, 2\)"),
-        ([0, 1, 0.0, 1], r"Got shape \(1, 4\)"),
-        (np.zeros((1, 1, 3)), r"Got shape \(1, 1, 3\)"),
-        (None, r"Got shape \(\)"),
-        ([[2, 0, 0.0]], r"on variable 0 must be integers in 0..1. Got 2.0 in row 0"),
-        ([[0, 0, 0.0], [0, 0.5, 0.0]], r"variable 1 must be integers in 0..2. Got 0.5 in row 1"),
-        ([[-1, 0, 0.0]], "Got -1.0 in row 0"),
-        ([[0, np.inf, 0.0]], r"variable 1 must be integers .* Got inf"),
-        ([[0, 0, np.inf]], "variable 2 must be finite. Got inf in row 0"),
-        ({3: 0}, r"an int in 0..2. Got 3 instead"),
-        ({-1: 0}, r"an int in 0..2. Got -1 instead"),
-        ({"a": 0}, r"an int in 0..2. Got 'a' instead"),
-        ({0: 2}, r"A state of variable 0 is an int in 0..1. Got 2 instead"),
-        ({1: {0, 3}}, r"A state of variable 1 is an int in 0..2. Got 3 instead"),
-        ({2: {0.5, 1.5}}, r"real variable 2 must be one finite value. Got \{"),
-        ({2: [0.5, 1.5]}, r"real variable 2 must be one finite value. Got \[0.5"),
-        ({2: np.inf}, "real variable 2 must be one finite value"),
-        ({0: [0.5, 0.25, 0.25]}, r"weights of variable 0 .* \(rows, 2\). Got .* shape \(1, 3\)\."),
-        ({0: [-0.5, 1.0]}, r"non-negative .* shape \(1, 2\) with other entries"),
-        ({0: [nan, 1.0]}, "finite, non-negative .* with other entries"),
-        ([None, None], "needs one array per variable, 3 in all. Got 2"),
-        ([np.ones((2, 2)), np.ones((3, 3)), None], r"All arrays of weights need as many rows. Got"),
-        ([np.ones((2, 3)), None, None], r"weights of variable 0 .* Got .* shape \(2, 3\)\."),
-        ([np.array([[np.inf, 1.0]]), None, None], "with other entries"),
-        ([None, None, np.ones((2, 2))], r"real variable 2 must be one .* in every row. Got array"),
-    ],
-)
-def test_errors(evidence, message):
-    assert_raises(EvidenceError, message, as_evidence, evidence, DOMAINS)
+test_errors = refusals(EvidenceError, [
+    ([[0, 1]], r"shape \(rows, 3\): one column per variable. Got shape \(1, 2\)"),
+    ([0, 1, 0.0, 1], r"Got shape \(1, 4\)"),
+    (np.zeros((1, 1, 3)), r"Got shape \(1, 1, 3\)"),
+    (None, r"Got shape \(\)"),
+    ([[2, 0, 0.0]], r"on variable 0 must be integers in 0..1. Got 2.0 in row 0"),
+    ([[0, 0, 0.0], [0, 0.5, 0.0]], r"variable 1 must be integers in 0..2. Got 0.5 in row 1"),
+    ([[-1, 0, 0.0]], "Got -1.0 in row 0"),
+    ([[0, np.inf, 0.0]], r"variable 1 must be integers .* Got inf"),
+    ([[0, 0, np.inf]], "variable 2 must be finite. Got inf in row 0"),
+    ({3: 0}, r"an int in 0..2. Got 3 instead"),
+    ({-1: 0}, r"an int in 0..2. Got -1 instead"),
+    ({"a": 0}, r"an int in 0..2. Got 'a' instead"),
+    ({0: 2}, r"A state of variable 0 is an int in 0..1. Got 2 instead"),
+    ({1: {0, 3}}, r"A state of variable 1 is an int in 0..2. Got 3 instead"),
+    ({2: {0.5, 1.5}}, r"real variable 2 must be one finite value. Got \{"),
+    ({2: [0.5, 1.5]}, r"real variable 2 must be one finite value. Got \[0.5"),
+    ({2: np.inf}, "real variable 2 must be one finite value"),
+    ({0: [0.5, 0.25, 0.25]}, r"weights of variable 0 .* \(rows, 2\). Got .* shape \(1, 3\)\."),
+    ({0: [-0.5, 1.0]}, r"non-negative .* shape \(1, 2\) with other entries"),
+    ({0: [nan, 1.0]}, "finite, non-negative .* with other entries"),
+    ([None, None], "needs one array per variable, 3 in all. Got 2"),
+    ([np.ones((2, 2)), np.ones((3, 3)), None], r"All arrays of weights need as many rows. Got"),
+    ([np.ones((2, 3)), None, None], r"weights of variable 0 .* Got .* shape \(2, 3\)\."),
+    ([np.array([[np.inf, 1.0]]), None, None], "with other entries"),
+    ([None, None, np.ones((2, 2))], r"real variable 2 must be one .* in every row. Got array"),
+], lambda evidence: as_evidence(evidence, DOMAINS))  # fmt: skip
 
 
 def test_points():

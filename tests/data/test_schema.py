@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import expectedkernels as ek
-from assertions import assert_close, assert_raises
+from assertions import assert_close, assert_raises, refusals
 from strategies import domains, rngs, vtrees
 
 
@@ -131,8 +131,7 @@ def test_evidence_speaks_names_and_labels():
     assert q.sample(2, rng=0, evidence=[[1, np.nan]] * 3, as_frame=True).shape == (6, 2)
     with pytest.raises(ek.EvidenceError, match=r"Variable 0 \('rain'\) is given twice"):
         q.condition({0: 1, "rain": 1})
-    with pytest.raises(ek.EvidenceError, match=r"Got 'rian' instead. Did you mean 'rain'"):
-        q.condition({"rian": 1})
+    assert_raises(ek.EvidenceError, r"Got 'rian' instead. Did you mean", q.condition, {"rian": 1})
 
 
 def test_most_probable_rows_have_labels():
@@ -199,23 +198,17 @@ def test_numbers_in_frames_are_labels_if_labels_are_numbers():
 def test_booleans_mean_labels_that_say_so():
     words = named([2, 2], ["a", "b"], [["true", "false"], ["yes", "no"]]).schema
     assert words.state(0, True) == 0
-    with pytest.raises(ek.EvidenceError, match=r"one of its labels, 'yes', 'no'. Got True"):
-        words.state(1, True)
+    assert_raises(ek.EvidenceError, r"one of its labels, 'yes', 'no'. Got", words.state, 1, True)
     with pytest.raises(ek.DataError, match=r"'b' must hold one of 'yes', 'no', .* Got True"):
         words.read_frame(pd.DataFrame({"a": [False], "b": [True]}))
 
 
-@pytest.mark.parametrize(
-    ("frame", "message"),
-    [
-        ({"rain": ["yes"], "sky": ["x"]}, "lacks columns that the model has: 'hours'"),
-        ({"rain": ["yes"], "sky": ["x"], "hours": [1.0], "id": [7]}, "has columns that the model"),
-        ({"rain": ["si"], "sky": ["x"], "hours": [1.0]}, "'rain' must hold one of 'no', 'yes'"),
-        ({"rain": ["yes"], "sky": ["x"], "hours": ["long"]}, "'hours' must hold a real number"),
-    ],
-)
-def test_frames_that_do_not_fit_are_refused_by_name(frame, message):
-    assert_raises(ek.DataError, message, WEATHER.schema.read_frame, pd.DataFrame(frame))
+test_frames_that_do_not_fit_are_refused_by_name = refusals(ek.DataError, [
+    ({"rain": ["yes"], "sky": ["x"]}, "lacks columns that the model has: 'hours'"),
+    ({"rain": ["yes"], "sky": ["x"], "hours": [1.0], "id": [7]}, "has columns that the model"),
+    ({"rain": ["si"], "sky": ["x"], "hours": [1.0]}, "'rain' must hold one of 'no', 'yes'"),
+    ({"rain": ["yes"], "sky": ["x"], "hours": ["long"]}, "'hours' must hold a real number"),
+], lambda frame: WEATHER.schema.read_frame(pd.DataFrame(frame)))  # fmt: skip
 
 
 def test_columns_without_names_are_taken_as_they_stand():
@@ -225,12 +218,10 @@ def test_columns_without_names_are_taken_as_they_stand():
     assert_close(named.log_likelihood(frame), p.log_likelihood([[1, 0], [0, 1]]))
     lettered = frame.set_axis(["x", "y"], axis=1)
     assert_close(p.log_likelihood(lettered), p.log_likelihood([[1, 0], [0, 1]]))
-    with pytest.raises(ek.DataError, match=r"lacks columns that the model has: 'a', 'b'"):
-        named.log_likelihood(lettered)
+    assert_raises(ek.DataError, r"lacks columns that the model has", named.log_likelihood, lettered)
     with pytest.raises(ek.DataError, match=r"holds text .* have no labels"):
         p.log_likelihood(pd.DataFrame({"x": ["u"], "y": ["v"]}))
-    with pytest.raises(ek.DataError, match=r"one column per variable, 2 in all. Got 1"):
-        p.log_likelihood(frame[[0]])
+    assert_raises(ek.DataError, r"one column per variable, 2 in all.", p.log_likelihood, frame[[0]])
 
 
 def test_other_names_and_labels_never_give_a_number():
@@ -250,19 +241,14 @@ def test_other_names_and_labels_never_give_a_number():
         assert [p.states for p in ek.vtrees.align(*pair)] == [(("no", "yes"),)] * 2
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([2, 2], ["a"]), "names of the variables must be 2 different labels"),
-        (([2, 2], ["a", "a"]), "names of the variables must be 2 different labels"),
-        (([2], ["a"], [["x"]]), r"states of variable 0 \('a'\) must be 2 different labels"),
-        (([2], None, [["x", "x"]]), "states of variable 0 must be 2 different labels"),
-        (([2, 2], None, [["x", "y"]]), "one list of labels per variable, 2 in all. Got 1"),
-        (([None], None, [["x"]]), "Real variables have no states"),
-    ],
-)
-def test_malformed_names_are_refused(arguments, message):
-    assert_raises(ek.CircuitError, message, named, *arguments)
+test_malformed_names_are_refused = refusals(ek.CircuitError, [
+    (([2, 2], ["a"]), "names of the variables must be 2 different labels"),
+    (([2, 2], ["a", "a"]), "names of the variables must be 2 different labels"),
+    (([2], ["a"], [["x"]]), r"states of variable 0 \('a'\) must be 2 different labels"),
+    (([2], None, [["x", "x"]]), "states of variable 0 must be 2 different labels"),
+    (([2, 2], None, [["x", "y"]]), "one list of labels per variable, 2 in all. Got 1"),
+    (([None], None, [["x"]]), "Real variables have no states"),
+], lambda arguments: named(*arguments))  # fmt: skip
 
 
 def test_marginals_and_states_by_name():

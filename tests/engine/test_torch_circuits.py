@@ -130,8 +130,7 @@ def test_types_of_numbers():
     assert p.to("numpy", dtype="float32").input(0).table.dtype == np.float32
     assert q.log_likelihood(np.zeros((1, 3))).dtype == torch.float64  # logs keep their digits
     assert ek.expected_kernel(q, q, ek.RBF(0.5)).dtype == torch.float64
-    with pytest.raises(CircuitError, match=r"are 'float32' or 'float64'. Got 'int8' instead"):
-        p.to("torch", dtype="int8")
+    assert_raises(CircuitError, r"are 'float32' or 'float64'. Got", p.to, "torch", dtype="int8")
 
 
 @pytest.mark.parametrize("place", ["numpy", "torch"])

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import expectedkernels as ek
-from assertions import assert_close, assert_logs_close
+from assertions import assert_close, assert_logs_close, assert_raises
 from strategies import kernels, points, rate_twin, rngs
 
 RATES = [0.3, 2.0, [0.5, 0.0, 1.5]]
@@ -43,8 +43,7 @@ def test_the_whole_algebra(data, rng):
 def test_one_point_and_remote_points():
     k = ek.RBF(0.5)
     assert k([[0, 1]], [[1, 1]]).shape == (1, 1)
-    with pytest.raises(ek.KernelError, match=r"X.reshape\(1, -1\) if they are a single row"):
-        k([0, 1], [[1, 1]])
+    assert_raises(ek.KernelError, r"X.reshape\(1, -1\) if they are a single", k, [0, 1], [[1, 1]])
     X, Y = np.array([[0.0], [3.0]]), np.array([[1e6], [2.0]])
     logs, signs = ek.RBF(2.0).logs(X, Y)
     assert_logs_close(logs, -2.0 * (X - Y.T) ** 2)

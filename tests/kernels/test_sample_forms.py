@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 import expectedkernels as ek
-from assertions import assert_raises
+from assertions import assert_raises, refusals
 
 NAMES, CARDS = ["a", "b", "c"], [2, 3, 2]
 STATES = [["no", "yes"], ["x", "y", "z"], ["no", "yes"]]
@@ -108,8 +108,7 @@ def test_columns_by_position_and_missing_values():
 
 def test_labels_and_weights_of_samples():
     table = pd.DataFrame({"a": [True, False], "b": [0, 1], "c": [True, True]})
-    with pytest.raises(ek.DataError, match=r"'a' must hold one of 'no', 'yes', or nothing\. Got"):
-        rows_of(NAMED, table)
+    assert_raises(ek.DataError, r"'a' must hold one of 'no', 'yes', or", rows_of, NAMED, table)
     np.testing.assert_array_equal(rows_of(PLAIN, table), [[1, 0, 1], [0, 1, 1]])
     turned = ek.Target(NAMED.log_score, CARDS, NAMES, [["true", "false"], "xyz", ["yes", "no"]])
     rows = rows_of(turned, table.assign(c=["no", "yes"]))
@@ -151,8 +150,7 @@ def test_mistakes_that_all_functions_see(call):
     assert_raises(ek.DataError, r"X\.reshape\(-1, 1\).*X\.reshape\(1, -1\)", call, [0, 1, 1])
     assert_raises(ek.DataError, r"shape \(samples, 3\).*Got shape \(2, 2\)", call, [[0, 1], [1, 1]])
     assert_raises(ek.DataError, r"integers in 0\.\.2", call, [[0, 3, 0], [0, 1, 1]])
-    with pytest.raises(ek.DataError, match=r"Got a Delta|A kernel is in the place of the samples"):
-        call(ek.Delta())
+    assert_raises(ek.DataError, r"Got a Delta|A kernel is in the place of the", call, ek.Delta())
 
 
 @pytest.mark.parametrize("call", OF_SAMPLES)
@@ -184,27 +182,22 @@ def test_columns_that_do_not_fit():
     assert rows_of(single, dataset()["a"].expand_dims("variable")).shape == (10, 1)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: ek.bbis(X, NAMED), r"swapped. The call is bbis\(target, samples, kernel\)"),
-        (lambda: ek.bbis(pd.DataFrame(X), NAMED), r"samples of type DataFrame as the target"),
-        (lambda: ek.collapsed_bbis(X, NAMED, [0]), r"swapped. The call is collapsed_bbis"),
-        (lambda: ek.kdsd_test(NAMED, X), r"swapped. The call is kdsd_test\(samples, target, k\)"),
-        (lambda: ek.kdsd(NAMED, ek.Empirical(X)), r"samples of type Empirical as the target"),
-        (lambda: ek.kdsd(NAMED, X), r"swapped. The call is kdsd\(q, p, k\)"),
-        (lambda: ek.kdsd(NAMED.compile()[0], X.tolist()), r"swapped. The call is kdsd"),
-        (lambda: ek.bbis(NAMED, ek.Delta()), r"kernel is in the place of the samples.*bbis\("),
-        (lambda: ek.bbis(ek.Delta(), X), r"kernel is in the place of the target.*bbis\("),
-        (lambda: ek.kdsd(X, ek.Delta(), NAMED), r"kernel is in the place of the target.*kdsd\("),
-        (lambda: ek.kdsd_test(X, ek.Delta()), r"kernel is in the place of the target.*kdsd_test"),
-        (lambda: ek.SteinKernel(ek.Delta(), NAMED), r"place of the target.*SteinKernel\(target"),
-        (lambda: ek.bbis(NAMED, NAMED), r"Samples of a model are needed, not the model itself"),
-        (lambda: ek.kdsd_test(NAMED, NAMED), r"Samples of a model are needed"),
-    ],
-)
-def test_swapped_arguments(call, message):
-    assert_raises(ek.DataError, message, call)
+test_swapped_arguments = refusals(ek.DataError, [
+    (lambda: ek.bbis(X, NAMED), r"swapped. The call is bbis\(target, samples, kernel\)"),
+    (lambda: ek.bbis(pd.DataFrame(X), NAMED), r"samples of type DataFrame as the target"),
+    (lambda: ek.collapsed_bbis(X, NAMED, [0]), r"swapped. The call is collapsed_bbis"),
+    (lambda: ek.kdsd_test(NAMED, X), r"swapped. The call is kdsd_test\(samples, target, k\)"),
+    (lambda: ek.kdsd(NAMED, ek.Empirical(X)), r"samples of type Empirical as the target"),
+    (lambda: ek.kdsd(NAMED, X), r"swapped. The call is kdsd\(q, p, k\)"),
+    (lambda: ek.kdsd(NAMED.compile()[0], X.tolist()), r"swapped. The call is kdsd"),
+    (lambda: ek.bbis(NAMED, ek.Delta()), r"kernel is in the place of the samples.*bbis\("),
+    (lambda: ek.bbis(ek.Delta(), X), r"kernel is in the place of the target.*bbis\("),
+    (lambda: ek.kdsd(X, ek.Delta(), NAMED), r"kernel is in the place of the target.*kdsd\("),
+    (lambda: ek.kdsd_test(X, ek.Delta()), r"kernel is in the place of the target.*kdsd_test"),
+    (lambda: ek.SteinKernel(ek.Delta(), NAMED), r"place of the target.*SteinKernel\(target"),
+    (lambda: ek.bbis(NAMED, NAMED), r"Samples of a model are needed, not the model itself"),
+    (lambda: ek.kdsd_test(NAMED, NAMED), r"Samples of a model are needed"),
+])  # fmt: skip
 
 
 @pytest.mark.parametrize("form", FORMS)

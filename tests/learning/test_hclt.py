@@ -72,8 +72,7 @@ def test_what_is_wrong_is_said():
     X = mixed_rows(5)
     message = r"'batch_size' parameter .* an int in the range \[1, inf\), 'auto' or None. Got 'all'"
     assert_raises(ek.CircuitError, message, learned, X, 2, batch_size="all")
-    with pytest.raises(ek.DataError, match="learn_hclt needs at least one row of data"):
-        learned(X[:0], 2, cardinalities=4)
+    assert_raises(ek.DataError, "learn_hclt needs at least one", learned, X[:0], 2, cardinalities=4)
 
 
 def test_learning_goes_on_from_what_was_kept():

@@ -292,8 +292,7 @@ def test_factor_graphs_without_a_distribution_are_refused():
 
 def test_streams_that_are_used_up_are_refused():
     used = iter([incomplete(ek.asia(), 5, 0.2)])
-    with pytest.raises(ek.DataError, match="the second time there were none"):
-        learn(ek.asia(), lambda: used)
+    assert_raises(ek.DataError, "the second time there were none", learn, ek.asia(), lambda: used)
 
 
 def test_parts_of_rows_are_in_memory_one_by_one():

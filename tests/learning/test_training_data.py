@@ -12,7 +12,7 @@ from scipy import sparse
 
 import expectedkernels as ek
 import learning_oracles
-from assertions import assert_close, assert_raises
+from assertions import assert_close, assert_raises, refusals
 from expectedkernels import learn_chow_liu, learn_strudel
 from expectedkernels.data.schema import Schema
 from expectedkernels.learning.training_data import (
@@ -145,31 +145,26 @@ def test_matrices_that_are_not_states_are_refused(learn, X, message):
     assert_raises(ek.DataError, message, learn, X)
 
 
-@pytest.mark.parametrize(
-    ("learn", "X", "options", "message"),
-    [
-        (learn_strudel, lambda: [[[0, 1]]], {}, r"X must be rows in memory. Got data in chunks"),
-        *(
-            (learn_chow_liu, [[0, 1]], {"cardinalities": given}, "a positive int, or one per col")
-            for given in ([2], [2, 0], [2, 2.5], "ab", [2, None])
-        ),
-        (learn_chow_liu, [[0, 2]], {"cardinalities": 2}, "Column 1 .* integers in 0..1.*Got 2"),
-        (learn_strudel, [[0, 1]], {"X_valid": [[0, 1, 1]]}, "columns. Got 2 and 3 columns"),
-        (learn_strudel, [[0, 1]], {"X_valid": [[0, 0.5]]}, "X_valid must hold the states"),
-        (learn_strudel, [[0, 1]], {"X_valid": np.zeros((0, 2))}, "X_valid must have at least one"),
-        (learn_chow_liu, pd.DataFrame({"id": [f"row {i}" for i in range(101)]}), {},
-         r"'id' has 101 distinct values.*max_states=100"),
-        (learn_chow_liu, pd.DataFrame({"x": [0.5, 1.0]}), {},
-         r"Got 0.5 in row 0, column 0 \('x'\). Discretise"),
-        (learn_chow_liu, pd.DataFrame({"x": [None, None]}), {}, r"'x'\)? .*has no values"),
-        (learn_chow_liu, pd.DataFrame({"x": ["a", "b"]}), {"cardinalities": 3},
-         "has 2 labels, but its cardinality is given as 3"),
-        (learn_chow_liu, pd.DataFrame({}), {}, "without columns"),
-        (learn_chow_liu, pd.DataFrame({"x": ["a"]}), {"max_states": 1}, "'max_states' parameter"),
-    ],
-)  # fmt: skip
-def test_data_and_options_that_do_not_fit_are_refused(learn, X, options, message):
-    assert_raises(ek.CircuitError, message, learn, X, **options)
+test_data_and_options_that_do_not_fit_are_refused = refusals(ek.CircuitError, [
+    (learn_strudel, lambda: [[[0, 1]]], {}, r"X must be rows in memory. Got data in chunks"),
+    *(
+        (learn_chow_liu, [[0, 1]], {"cardinalities": given}, "a positive int, or one per col")
+        for given in ([2], [2, 0], [2, 2.5], "ab", [2, None])
+    ),
+    (learn_chow_liu, [[0, 2]], {"cardinalities": 2}, "Column 1 .* integers in 0..1.*Got 2"),
+    (learn_strudel, [[0, 1]], {"X_valid": [[0, 1, 1]]}, "columns. Got 2 and 3 columns"),
+    (learn_strudel, [[0, 1]], {"X_valid": [[0, 0.5]]}, "X_valid must hold the states"),
+    (learn_strudel, [[0, 1]], {"X_valid": np.zeros((0, 2))}, "X_valid must have at least one"),
+    (learn_chow_liu, pd.DataFrame({"id": [f"row {i}" for i in range(101)]}), {},
+     r"'id' has 101 distinct values.*max_states=100"),
+    (learn_chow_liu, pd.DataFrame({"x": [0.5, 1.0]}), {},
+     r"Got 0.5 in row 0, column 0 \('x'\). Discretise"),
+    (learn_chow_liu, pd.DataFrame({"x": [None, None]}), {}, r"'x'\)? .*has no values"),
+    (learn_chow_liu, pd.DataFrame({"x": ["a", "b"]}), {"cardinalities": 3},
+     "has 2 labels, but its cardinality is given as 3"),
+    (learn_chow_liu, pd.DataFrame({}), {}, "without columns"),
+    (learn_chow_liu, pd.DataFrame({"x": ["a"]}), {"max_states": 1}, "'max_states' parameter"),
+], lambda learn, X, options: learn(X, **options))  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -149,6 +149,5 @@ def test_impossible_evidence():
 def test_models_that_do_not_fit_are_refused():
     grid = ek.ising_grid(6, 6, rng=0)
     for ask in (grid.marginals, grid.log_partition):
-        with pytest.raises(ek.SizeError, match=r"Variable elimination needs about .* width 6"):
-            ask(max_bytes=1000)
+        assert_raises(ek.SizeError, r"Variable elimination needs about", ask, max_bytes=1000)
     assert_raises(ek.SizeError, "more than max_bytes", ek.ising_grid(30, 30, rng=0).marginals)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 import expectedkernels as ek
-from assertions import assert_raises
+from assertions import assert_raises, refusals
 from network_oracles import joint, natural, random_network
 from oracles import worlds
 from strategies import rngs
@@ -90,25 +90,18 @@ def test_interventions_of_one_network_are_compatible():
     assert done[0].sample(3, rng=0)[:, 2].tolist() == [0.0] * 3
 
 
-@pytest.mark.parametrize(
-    ("actions", "options", "match"),
-    [
-        ({"smoke": [0.5, 0.5]}, {"natural": True},
-         r"sets variables to states. Got a distribution for"),
-        ({"smoke": [0.2, 0.3, 0.5]}, {}, r"is a state, 2 probabilities or a table of shape \(2,\)"),
-        ({"dysp": np.ones((2, 2))}, {},
-         r"table of shape \(2, 2, 2\). Got an array of shape \(2, 2\)"),
-        ({"smoke": [0.2, 0.3]}, {}, "must sum to one"),
-        ({"smoke": ["a", "b"]}, {}, "must be an array of numbers"),
-        ({"smoke": "maybe"}, {}, "A state of variable 2"),
-        ({"dysp": [[1], [2, 3]]}, {}, "must be an array of numbers"),
-        ({"smoke": "yes", 2: "no"}, {}, "'actions' .* must be a mapping from variables, each once"),
-        ("smoke", {}, "'actions' parameter of do must be a mapping from variables"),
-        ({"smoking": "yes"}, {}, "Did you mean 'smoke'"),
-    ],
-)  # fmt: skip
-def test_wrong_actions_are_refused(actions, options, match):
-    assert_raises(ek.CircuitError, match, ek.asia().do, actions, **options)
+test_wrong_actions_are_refused = refusals(ek.CircuitError, [
+    ({"smoke": [0.5, 0.5]}, {"natural": True}, r"sets variables to states. Got a distribution for"),
+    ({"smoke": [0.2, 0.3, 0.5]}, {}, r"is a state, 2 probabilities or a table of shape \(2,\)"),
+    ({"dysp": np.ones((2, 2))}, {}, r"table of shape \(2, 2, 2\). Got an array of shape \(2, 2\)"),
+    ({"smoke": [0.2, 0.3]}, {}, "must sum to one"),
+    ({"smoke": ["a", "b"]}, {}, "must be an array of numbers"),
+    ({"smoke": "maybe"}, {}, "A state of variable 2"),
+    ({"dysp": [[1], [2, 3]]}, {}, "must be an array of numbers"),
+    ({"smoke": "yes", 2: "no"}, {}, "'actions' .* must be a mapping from variables, each once"),
+    ("smoke", {}, "'actions' parameter of do must be a mapping from variables"),
+    ({"smoking": "yes"}, {}, "Did you mean 'smoke'"),
+], lambda actions, options: ek.asia().do(actions, **options))  # fmt: skip
 
 
 def test_arcs_make_networks_of_the_columns():
@@ -125,32 +118,23 @@ def test_arcs_make_networks_of_the_columns():
     assert coded.names is None
 
 
-@pytest.mark.parametrize(
-    ("arcs", "X", "error", "match"),
-    [
-        ([(0, 1), (1, 0)], [[0, 1]], ek.CircuitError,
-         "form no cycle. variable 0 is an ancestor of"),
-        ([(0, 5)], [[0, 1]], ek.EvidenceError, r"is an int in 0..1. Got 5"),
-        ([], pd.DataFrame({"a": [0.5, 1.5]}), ek.DataError,
-         r"states of variable 0 \('a'\) are not kn"),
-        ([], [[np.nan, 1]], ek.DataError,
-         "states of variable 0 are not known: its column has no val"),
-        ([], [0, 1], ek.EvidenceError, "must be a 2-D array"),
-        ([(0, 1, 0)], [[0, 1]], ek.CircuitError, "must be pairs of a parent and its child"),
-        ([(1, 1)], [[0, 1]], ek.CircuitError, r"its child, another variable. Got \(1, 1\)"),
-        (None, [[0, 1]], ek.EvidenceError, "is an int in 0..1. Got None"),
-        ([], np.empty((0, 2)), ek.DataError, "states of variable 0 are not known"),
-        ([], None, ek.EvidenceError, "must be a 2-D array"),
-        ([], {"a": ["x", "y"]}, ek.DataError, "Got a mapping .* Give a data frame"),
-        ([], [[0, -2]], ek.EvidenceError, r"must be integers in 0..1. Got -2"),
-        ([], [[0, 1.5]], ek.EvidenceError, r"must be integers in 0..1. Got 1.5"),
-        ([], [[0, 10**15]], ek.SizeError, "The tables of these arcs"),
-        ([], pd.DataFrame({"a": [None, None]}), ek.DataError,
-         "'a' has no values, so its states are"),
-    ],
-)  # fmt: skip
-def test_wrong_arcs_and_columns_are_refused(arcs, X, error, match):
-    assert_raises(error, match, ek.BayesianNetwork.from_arcs, arcs, X)
+test_wrong_arcs_and_columns_are_refused = refusals(None, [
+    ([(0, 1), (1, 0)], [[0, 1]], ek.CircuitError, "form no cycle. variable 0 is an ancestor of"),
+    ([(0, 5)], [[0, 1]], ek.EvidenceError, r"is an int in 0..1. Got 5"),
+    ([], pd.DataFrame({"a": [0.5, 1.5]}), ek.DataError, r"states of variable 0 \('a'\) are not kn"),
+    ([], [[np.nan, 1]], ek.DataError, "states of variable 0 are not known: its column has no val"),
+    ([], [0, 1], ek.EvidenceError, "must be a 2-D array"),
+    ([(0, 1, 0)], [[0, 1]], ek.CircuitError, "must be pairs of a parent and its child"),
+    ([(1, 1)], [[0, 1]], ek.CircuitError, r"its child, another variable. Got \(1, 1\)"),
+    (None, [[0, 1]], ek.EvidenceError, "is an int in 0..1. Got None"),
+    ([], np.empty((0, 2)), ek.DataError, "states of variable 0 are not known"),
+    ([], None, ek.EvidenceError, "must be a 2-D array"),
+    ([], {"a": ["x", "y"]}, ek.DataError, "Got a mapping .* Give a data frame"),
+    ([], [[0, -2]], ek.EvidenceError, r"must be integers in 0..1. Got -2"),
+    ([], [[0, 1.5]], ek.EvidenceError, r"must be integers in 0..1. Got 1.5"),
+    ([], [[0, 10**15]], ek.SizeError, "The tables of these arcs"),
+    ([], pd.DataFrame({"a": [None, None]}), ek.DataError, "'a' has no values, so its states are"),
+], ek.BayesianNetwork.from_arcs)  # fmt: skip
 
 
 def test_masks_are_added_and_removed():
@@ -179,10 +163,7 @@ def test_masks_are_added_and_removed():
 def test_masks_that_are_causes_and_weights_are_refused():
     frame = pd.DataFrame({"a": [0, 1], "missing a": [0, 1], "b": [0, 1]})
     network = ek.BayesianNetwork.from_arcs([("missing a", "b")], frame)
-    with pytest.raises(
-        ek.CircuitError, match=r"The mask of 'a' may not be a cause of 'b': variables"
-    ):
-        network.without_masks()
+    assert_raises(ek.CircuitError, r"The mask of 'a' may not be a cause of", network.without_masks)
     with pytest.raises(ek.CircuitError, match="The mask of 'a' may not be a cause of 'b'"):
         network.mask_columns(frame[["a", "b"]])
     masked = ek.asia().with_masks({"xray": "dysp"})

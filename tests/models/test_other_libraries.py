@@ -122,8 +122,7 @@ def test_mixtures_of_scikit_learn_are_circuits(kind):
 def test_other_things_are_refused(pgmpy):
     assert_raises(ek.CircuitError, r"Got builtins\.dict", ek.as_model, {})
     full = GaussianMixture(1).fit(np.random.default_rng(0).normal(size=(9, 2)))
-    with pytest.raises(ek.CircuitError, match=r"covariance_type='diag' or 'spherical'. Got 'full'"):
-        ek.as_model(full)
+    assert_raises(ek.CircuitError, r"covariance_type='diag' or 'spherical'. Got", ek.as_model, full)
     with pytest.raises(ek.CircuitError, match=r"not fitted yet"):
         ek.as_model(GaussianMixture(1, covariance_type="diag"))
     lacking = pgmpy[0].DiscreteBayesianNetwork([("a", "b")])

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import expectedkernels as ek
-from assertions import assert_raises
+from assertions import refusals
 from studies.base import Curve, plot_panels
 
 LONG = [f"measurement number {i} of the first visit, in some unit" for i in range(12)]
@@ -194,17 +194,12 @@ def test_intervals_show_rows_in_order():
     assert [line[0][1] for line in ax.collections[0].get_segments()] == [0.5, 2.5]
 
 
-@pytest.mark.parametrize(
-    ("draw", "message"),
-    [
-        (lambda: ek.plotting.plot(3), "Got int"),
-        (lambda: ek.plotting.plot_circuit(3), "A circuit is drawn here. Got int"),
-        (lambda: ek.plotting.plot_vtree(3), "A vtree is drawn here. Got int"),
-        (lambda: ek.plotting.plot_model(3), "A factor graph or Bayesian network .* Got int"),
-        (lambda: ek.plotting.plot_gram([1.0]), r"shape \(1,\)"),
-        (lambda: ek.plotting.plot_witness([], [1.0]), "Got 0 and 1"),
-        (lambda: ek.plotting.plot_intervals([1.0], ([1.0, 2.0], [1.0])), r"shapes \[\(1,\), \(2,"),
-    ],
-)
-def test_mistakes_are_named(draw, message):
-    assert_raises(ek.DataError, message, draw)
+test_mistakes_are_named = refusals(ek.DataError, [
+    (lambda: ek.plotting.plot(3), "Got int"),
+    (lambda: ek.plotting.plot_circuit(3), "A circuit is drawn here. Got int"),
+    (lambda: ek.plotting.plot_vtree(3), "A vtree is drawn here. Got int"),
+    (lambda: ek.plotting.plot_model(3), "A factor graph or Bayesian network .* Got int"),
+    (lambda: ek.plotting.plot_gram([1.0]), r"shape \(1,\)"),
+    (lambda: ek.plotting.plot_witness([], [1.0]), "Got 0 and 1"),
+    (lambda: ek.plotting.plot_intervals([1.0], ([1.0, 2.0], [1.0])), r"shapes \[\(1,\), \(2,"),
+])  # fmt: skip
