@@ -470,7 +470,7 @@ def _point_pieces(found: Prepared, k: kernel.Kernel, log: bool) -> Iterator[tupl
         others = slice(start if half else 0, None)
         at = (chosen, others) if along == 0 else (others, chosen)
         X, Y = (points[rows] for rows, points in zip(at, sides, strict=True))
-        values = k.scaled(X, Y) if log else Scaled(k(X, Y), None)
+        values = k.scaled(X, Y) if log else Scaled(k(X, Y))
         if half:
             values.data[:, len(X) :] *= 2.0
         yield at, values

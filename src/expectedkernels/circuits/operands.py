@@ -24,13 +24,7 @@ from expectedkernels.engine.nodes import CACHED_BYTES, NodePass
 from expectedkernels.engine.operations import differentiable
 from expectedkernels.engine.passes import LeafValues, chunk_rows, forward
 from expectedkernels.engine.replay import CLONE, fits, replayed, total_bytes
-from expectedkernels.engine.scaled import (
-    NodeValues,
-    Scaled,
-    exponentials,
-    of_signed_logs,
-    signed_logs,
-)
+from expectedkernels.engine.scaled import Scaled, exponentials, of_signed_logs, signed_logs
 from expectedkernels.vtree import Vtree
 
 if TYPE_CHECKING:
@@ -117,11 +111,6 @@ class InputComponents:
         """The atoms in the library and on the device of an array."""
         parts = (self.mean, self.variance, self.half)
         return InputComponents(self.cardinality, *(as_like(x, like) for x in parts))
-
-    def taken(self, chosen: Any) -> InputComponents:
-        """Some of the components of a real variable."""
-        half = None if self.half is None else self.half[chosen]
-        return InputComponents(None, self.mean[chosen], self.variance[chosen], half)
 
 
 class CircuitOperand:
@@ -220,7 +209,7 @@ class CircuitOperand:
 
     def likelihoods(
         self, variables: Sequence[int], uniform: bool, mode: str
-    ) -> tuple[Any, NodeValues, bool]:
+    ) -> tuple[Any, Scaled, bool]:
         """What evidence says of the atoms of variables, (variables, atoms, rows or patterns).
 
         In numbers, or in logs; also which of the atoms of the kernel these are (None: the same),
@@ -243,9 +232,9 @@ class CircuitOperand:
             weights = evidence.column(variables[0]).weights[None]
         weights = weights.swapaxes(1, 2)
         if mode == "logs":
-            return None, NodeValues(signed_logs(weights)), False
+            return None, Scaled(signed_logs(weights)), False
         if evidence.values is not None:
-            return None, NodeValues(weights), False
+            return None, Scaled(weights), False
         found, clamped = exponentials(log_sizes(weights), mode, axis=1)
         found.data = np.copysign(found.data, weights)
         return None, found, clamped
@@ -534,7 +523,7 @@ class Tables:
 
     def table(
         self, variable: int, atoms: tuple[Any, ...], like: Any, mode: str
-    ) -> tuple[NodeValues, bool]:
+    ) -> tuple[Scaled, bool]:
         """The numbers of a variable."""
         return exponentials(log_sizes(self.numbers(variable, atoms)), mode)
 
@@ -656,7 +645,7 @@ class JointPass:
             lines.append(f"  {len(group.nodes)} {kind}: {(len(group.nodes), *group.units)}")
         return "\n".join(lines)
 
-    def _leaf(self, variables: Sequence[int], mode: str) -> tuple[NodeValues, bool]:
+    def _leaf(self, variables: Sequence[int], mode: str) -> tuple[Scaled, bool]:
         """The kernel on the atoms of variables that are alike, and what evidence says of these.
 
         Of shape (variables, kernel units, atoms of every circuit, rows or patterns of every batch),
@@ -697,9 +686,9 @@ class JointPass:
             if bool(small.any()):
                 least = exp(low) if mode == "floor" else 0.0
                 data, clamped = xp.where(small, xp.full_like(data, least), data), True
-        return NodeValues(data, scale, low, high), clamped
+        return Scaled(data, scale, low, high), clamped
 
-    def _leaf_at(self, variable: int, mode: str) -> tuple[NodeValues, bool]:
+    def _leaf_at(self, variable: int, mode: str) -> tuple[Scaled, bool]:
         """The same of one variable, without the first axis."""
         value, clamped = self._leaf([variable], mode)
         value.data = value.data[0]
@@ -731,13 +720,13 @@ class JointPass:
         self.by_layers = False
         return of_signed_logs(self._plain("logs")[0].data)
 
-    def _plain(self, mode: str) -> tuple[NodeValues, bool]:
+    def _plain(self, mode: str) -> tuple[Scaled, bool]:
         if self.by_layers:
             return self._by_layers(mode)
         found = self._nodes(mode)
         return found.root(), found.clamped
 
-    def node_values(self) -> tuple[NodePass, list[NodeValues]]:
+    def node_values(self) -> tuple[NodePass, list[Scaled]]:
         """A pass by nodes, and the values of all of these: in logarithms if some are too small."""
         self.by_layers = False
         for mode in ("floor", "logs") if self.margin >= LEAST_MARGIN else ("logs",):
@@ -758,7 +747,7 @@ class JointPass:
                 order += [n + self.batched.index(i), own] if i in self.batched else [own]
         return NodePass(self.operands, self._leaf_at, batches, order, mode, self.signed)
 
-    def _by_layers(self, mode: str) -> tuple[NodeValues, bool]:
+    def _by_layers(self, mode: str) -> tuple[Scaled, bool]:
         kernel, own, found = vars(self.layers).get("last_atoms", (None, "", None))
         if kernel is not self.kernel or own != mode or self.batched or self.has_gradients:
             found = self._atoms(mode)
@@ -773,7 +762,7 @@ class JointPass:
             scale = more if scale is None else scale + more
         data = roots.reshape(*(op.units[-1] for op in self.operands), *self.shape)
         scale = None if scale is None else scale.reshape(self.shape)
-        return NodeValues(data, scale), clamped or small
+        return Scaled(data, scale), clamped or small
 
     def _atoms(self, mode: str) -> tuple[Any, Any, tuple[int, int, bool], bool]:
         """The values of all atoms, their log-scales and bounds, and whether some were too small."""
@@ -844,10 +833,10 @@ def _repeated(data: Any, index: Any, axis: int) -> Any:
     return namespace(data).moveaxis(split, axis + 1, -1)
 
 
-def _scaled(root: NodeValues) -> Scaled:
+def _scaled(root: Scaled) -> Scaled:
     """The values of all roots and rows as mantissas and log-scales."""
     if root.scale is None:
-        return Scaled(root.data, None)
+        return root
     return Scaled(root.data, namespace(root.data).broadcast_to(root.scale, root.data.shape))
 
 

@@ -20,31 +20,24 @@ LOWEST = 220.0
 
 
 @dataclass(slots=True, eq=False)
-class NodeValues:
-    """The values of the units of one node.
+class Scaled:
+    """Values as mantissas and log-scales: results, or the values of the units of one node.
 
     Attributes
     ----------
-    data : array of shape (units of every operand, patterns of every batch)
+    data : array
         Plain numbers, or logarithms: complex ones (see `signed_logs`) if some value is negative.
-    scale : array of shape (patterns of every batch), or None
-        What to add to the logs of plain numbers.
+        At a node of shape (units of every operand, patterns of every batch).
+    scale : array, or None
+        What to add to the logs of plain numbers; at a node one for all of its units.
     low, high : float
-        Bounds of the logs of plain numbers that are not zero.
+        Bounds of the logs of plain numbers that are not zero, where these are known.
     """
 
     data: Any
     scale: Any = None
     low: float = 0.0
     high: float = 0.0
-
-
-@dataclass(frozen=True, eq=False)
-class Scaled:
-    """Results as mantissas and log-scales (None: zero)."""
-
-    data: Any
-    scale: Any
 
     def mapped(self, change: Callable[[Any], Any]) -> Scaled:
         """Mantissas and scales with their entries elsewhere."""
@@ -129,16 +122,14 @@ def contracted(values: Scaled, weights: Any, axis: int) -> Scaled:
 
 
 @np.errstate(over="ignore")
-def exponentials(logs: Any, mode: str, axis: Any = None) -> tuple[NodeValues, bool]:
+def exponentials(logs: Any, mode: str, axis: Any = None) -> tuple[Scaled, bool]:
     """Exponentials of logs over the largest along axes, in range, and whether some were too small.
 
     In the mode "logs" they are what they are.
     """
-    if mode == "logs":
-        return NodeValues(logs), False
+    if mode == "logs" or not prod(logs.shape):
+        return Scaled(logs), False
     xp, sizes = namespace(logs), detach(logs)
-    if not prod(logs.shape):
-        return NodeValues(logs), False
     top = xp.max(sizes, axis=axis, keepdims=True)
     top = xp.where(top > -inf, top, xp.zeros_like(top))
 
@@ -148,13 +139,13 @@ def exponentials(logs: Any, mode: str, axis: Any = None) -> tuple[NodeValues, bo
 
     low, least, most = numbers(xp, ends)
     if max(-least, most) - low <= LOWEST:
-        return NodeValues(xp.exp(logs), None, low + least, most), False
+        return Scaled(xp.exp(logs), None, low + least, most), False
     logs = logs - top
     if low < -LOWEST:
         small = (sizes - top < -LOWEST) & (sizes > -inf)
         logs = xp.where(small, xp.full_like(logs, -LOWEST if mode == "floor" else -inf), logs)
     scale = xp.reshape(top, ()) if axis is None else xp.squeeze(top, axis=axis)
-    return NodeValues(xp.exp(logs), scale, max(low, -LOWEST), 0.0), low < -LOWEST
+    return Scaled(xp.exp(logs), scale, max(low, -LOWEST), 0.0), low < -LOWEST
 
 
 def signed_logs(x: Any) -> Any:

@@ -77,7 +77,7 @@ class KernelBlocks:
 
     def table(
         self, variable: int, atoms: tuple[InputComponents, ...], like: Any, mode: str
-    ) -> tuple[scaled.NodeValues, bool]:
+    ) -> tuple[scaled.Scaled, bool]:
         """The values of a variable's factors on all pairs of atoms.
 
         Of shape (units, atoms of both axes), without the first axis for a single product; and
@@ -242,10 +242,11 @@ def gaussian(rates: Sequence[Any], components: Sequence[int] | None = None) -> T
             return np.ones([x.n for x in atoms])
         known, values = made.get(variable, ((), None))
         if [*map(id, known)] != [*map(id, others)]:
-            values = on_atoms(rates[variable], first.taken(slice(components[variable])), *others)
+            parts, n = (first.mean, first.variance, first.half), components[variable]
+            own = InputComponents(None, *(None if x is None else x[:n] for x in parts))
+            values = on_atoms(rates[variable], own, *others)
             made[variable] = others, values
-        ones = np.ones((first.n - len(values), *values.shape[1:]))
-        return np.concatenate([values, ones])
+        return np.concatenate([values, np.ones((first.n - len(values), *values.shape[1:]))])
 
     return Tables(table)
 
@@ -369,7 +370,7 @@ def gram(
         if piece.scale is not None:
             found.scale[at] = piece.scale
     like = next(x.circuit.blocks[0].numbers for x in axes if not isinstance(x, PointOperand))
-    return found or scaled.Scaled(as_like(np.zeros(shape), like), None)
+    return found or scaled.Scaled(as_like(np.zeros(shape), like))
 
 
 def expected(axes: Axes, kernel: ProductKernel, max_bytes: int, logs: Any = None) -> Any:
@@ -534,7 +535,7 @@ def _in_range(values: scaled.Scaled) -> scaled.Scaled:
         plain = scaled.times_exp(values.data, values.scale)
     size = np.abs(plain)
     inside = (size < inf) & ((size > 1e-290) | (values.data == 0))
-    return scaled.Scaled(plain, None) if inside.all() else values
+    return scaled.Scaled(plain) if inside.all() else values
 
 
 def _contracted(values: scaled.Scaled, weights: Any) -> scaled.Scaled:

@@ -53,7 +53,7 @@ class Flow:
         process, summed over the weighted rows of each pattern.
     side : CircuitOperand
     nodes : NodePass
-    values : list of NodeValues
+    values : list of Scaled
         Of all nodes.
     """
 
