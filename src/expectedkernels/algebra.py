@@ -27,7 +27,7 @@ from expectedkernels.circuits.conditioning import forward_logs, normalized_block
 from expectedkernels.circuits.inputs import Block, Input, Table, log_sizes, require_range
 from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import nonnegative, require_deterministic, require_discrete
-from expectedkernels.engine.blocks import Inner, at_nodes, from_leaves, from_root, inner
+from expectedkernels.engine.blocks import Inner, at_nodes, from_leaves, from_root, inner, runs
 from expectedkernels.vtree import Vtree
 
 MARGINAL = "The marginal", "normalise the circuit first"
@@ -227,7 +227,7 @@ def _common_edges(one: Any, other: Any, pairs: Pairs, alive: Any) -> tuple[Any, 
     units, partners = pairs
     sizes = np.diff(one.indptr)[units]
     require_memory(32.0 * float(sizes.sum()), PRODUCT, FEWER_UNITS)
-    pair, edge = inputs.runs(one.indptr[units], sizes)
+    pair, edge = runs(one.indptr[units], sizes)
     starts, counts = other.indptr[partners[pair]], np.diff(other.indptr)[partners[pair]]
     ends = np.cumsum(counts)
     edges = [(np.zeros(0, dtype=np.intp),) * 3]
@@ -235,7 +235,7 @@ def _common_edges(one: Any, other: Any, pairs: Pairs, alive: Any) -> tuple[Any, 
     while begin < len(pair):
         reached = ends[begin] - counts[begin] + CHUNK
         stop = max(begin + 1, int(np.searchsorted(ends, reached, side="right")))
-        row, partner = inputs.runs(starts[begin:stop], counts[begin:stop])
+        row, partner = runs(starts[begin:stop], counts[begin:stop])
         row += begin
         keep = np.flatnonzero(alive(one.indices[edge[row]], other.indices[partner]))
         row = row[keep]

@@ -13,10 +13,10 @@ from array_api_compat import is_torch_array
 from scipy import sparse
 
 from expectedkernels.arrays import as_like, distinct_sparse_rows, spans, to_numpy
-from expectedkernels.circuits.inputs import TINY, Block, Real, log_sizes, runs
+from expectedkernels.circuits.inputs import TINY, Block, Real, log_sizes
 from expectedkernels.data.evidence import Column, Evidence
 from expectedkernels.engine import passes
-from expectedkernels.engine.blocks import from_leaves, inner_of_edges
+from expectedkernels.engine.blocks import from_leaves, inner_of_edges, runs
 from expectedkernels.engine.layers import LEAST_MARGIN, Edges, Layer, Layers
 from expectedkernels.engine.operations import States, TensorLayers, tensor_layers
 from expectedkernels.engine.passes import Forward, LeafValues

@@ -17,7 +17,6 @@ from expectedkernels.arrays import (
     distinct_dense_rows,
     is_numpy,
     namespace,
-    take,
     to_numpy,
 )
 from expectedkernels.checks import CircuitError, PropertyError
@@ -38,13 +37,6 @@ def log_sum_exp(logs: Any, axis: Any, factors: Any = None) -> tuple[Any, Any]:
     total = (terms if factors is None else terms * factors).sum(axis=axis)
     with np.errstate(divide="ignore"):
         return np.log(np.abs(total)) + top.squeeze(axis), np.sign(total)
-
-
-def runs(starts: Any, counts: Any) -> tuple[Any, Any]:
-    """The numbers and entries of runs: run i has `counts[i]` entries from `starts[i]` on."""
-    run = np.repeat(np.arange(len(counts)), counts)
-    shift = starts - (np.cumsum(counts) - counts)
-    return run, np.arange(len(run)) + shift[run]
 
 
 TINY = float(np.finfo(np.float64).tiny)
@@ -329,7 +321,7 @@ class Table(Family):
         """The block with its states in another order; code -1 is a state that is impossible."""
         xp, index = namespace(self.table), np.asarray(codes) % (self.cardinality + 1)
         wider = xp.concat([self.table, xp.zeros_like(self.table[:, :1])], axis=1)
-        return Table(take(wider, as_like(index, wider), 1))
+        return Table(xp.take(wider, as_like(index, wider), axis=1))
 
     def take(self, units: Any) -> Table:
         """The block with some of the units, in the given order."""

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from scipy import sparse
 
-from expectedkernels.arrays import frozen, to_numpy
+from expectedkernels.arrays import frozen, namespace, to_numpy
 from expectedkernels.vtree import Vtree
 
 T = TypeVar("T")
@@ -27,8 +27,7 @@ def at_nodes(
     >>> at_nodes(Vtree.balanced(2), lambda node, variable: variable, lambda node: "both")
     [0, 1, 'both']
     """
-    variables = enumerate(vtree.variable.tolist())
-    return [inner(node) if v < 0 else leaf(node, v) for node, v in variables]
+    return from_leaves(vtree, leaf, lambda node, *_: inner(node))
 
 
 def from_leaves(
@@ -231,6 +230,21 @@ def tidy(weights: Any) -> sparse.csr_array:
     csr.eliminate_zeros()
     csr.sort_indices()
     return csr
+
+
+def runs(starts: Any, counts: Any) -> tuple[Any, Any]:
+    """The numbers and entries of runs: run i has `counts[i]` entries from `starts[i]` on.
+
+    Examples
+    --------
+    >>> [x.tolist() for x in runs(np.array([5, 0]), np.array([2, 1]))]
+    [[0, 0, 1], [5, 6, 0]]
+    """
+    xp = namespace(counts)
+    repeat: Any = np.repeat if xp is np else xp.repeat_interleave
+    run = repeat(xp.arange(len(counts), device=counts.device), counts)
+    shift = starts - (xp.cumsum(counts, 0) - counts)
+    return run, xp.arange(len(run), device=counts.device) + shift[run]
 
 
 def inner(left: Array, right: Array, weights: Array | None, n_left: int, n_right: int) -> Inner:

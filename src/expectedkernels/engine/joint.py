@@ -17,20 +17,12 @@ import numpy as np
 from scipy import sparse
 
 from expectedkernels.arrays import as_like, detach, is_on_gpu, namespace, to_numpy
-from expectedkernels.engine.layers import (
-    DENSE_RATE,
-    Edges,
-    IntArray,
-    Layer,
-    Layers,
-)
+from expectedkernels.engine.layers import DENSE_RATE, STACKED, Edges, IntArray, Layer, Layers
 from expectedkernels.engine.operations import TensorLayers, layer_to_device
 from expectedkernels.vtree import Vtree
 
 STEP_COST = 6_000
 """What one more matrix product costs, in numbers computed: padding beats it below that."""
-STACKED = 64 * 64
-"""On the CPU larger matrices of weights are taken as they are: stacks of copies gain nothing."""
 KEPT, KEPT_BYTES = 16, 2**27
 """How many layouts an operand keeps for the next call, and how much memory they may take."""
 NO_EDGES = Edges(np.zeros(1, dtype=np.intp), np.zeros(0, dtype=np.intp), np.zeros(0))

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from expectedkernels.arrays import namespace, to_numpy
-from expectedkernels.engine.blocks import tidy
+from expectedkernels.engine.blocks import runs, tidy
 from expectedkernels.vtree import Vtree
 
 IntArray = np.ndarray[Any, np.dtype[np.intp]]
@@ -21,14 +21,14 @@ IntArray = np.ndarray[Any, np.dtype[np.intp]]
 DENSE_SIZE, DENSE_SHARE = 256, 0.3
 """Matrices of at least this many entries, and this share of them not zero, are kept dense."""
 STACKED = 64 * 64
-"""Larger dense matrices are taken as they are: stacks of copies gain nothing."""
+"""On the CPU larger dense matrices are taken as they are: stacks of copies gain nothing."""
 DENSE_RATE = 0.1
 """The time of one term of a dense matrix product, in terms of a sparse one."""
 LARGEST_MARGIN, EXPONENTS = 300.0, 690.0
 """Logs of mantissas stay within the first, and of what is made of two of them in the second."""
 MOST_MASS = 1e-16
 """Flow through clamped values up to which a row is as good as if none had been clamped."""
-SINGLE_EXPONENTS, SINGLE_MARGIN, SINGLE_MASS = 86.0, 38.0, 1e-7
+SINGLE_RANGE, SINGLE_MASS = (38.0, 86.0), 1e-7
 """The same in single precision."""
 LEAST_MARGIN = 30.0
 """With less headroom between the smallest weight and the smallest double, logs are better."""
@@ -342,10 +342,9 @@ class Layers:
     @cached_property
     def atom_numbers(self) -> tuple[Any, Any, Any]:
         """The leaf of every atom, its number there and how many there are."""
-        starts = self.layers[0].product_starts
-        sizes = np.diff(starts)
-        leaf = np.repeat(np.arange(len(sizes)), sizes)
-        return leaf, np.arange(starts[-1]) - starts[leaf], sizes[leaf]
+        sizes = np.diff(self.layers[0].product_starts)
+        leaf, number = runs(np.zeros_like(sizes), sizes)
+        return leaf, number, sizes[leaf]
 
     @cached_property
     def n_atoms(self) -> int:
@@ -514,9 +513,7 @@ class Layers:
 
 def log_headroom(low: Any, high: Any, single: bool = False) -> float:
     """How far from zero the logs of plain numbers may be, by the bounds of weights of nodes."""
-    largest, exponents = (
-        (SINGLE_MARGIN, SINGLE_EXPONENTS) if single else (LARGEST_MARGIN, EXPONENTS)
-    )
+    largest, exponents = SINGLE_RANGE if single else (LARGEST_MARGIN, EXPONENTS)
     return min(largest, (exponents - max(-float(low.min()), float(high.max()))) / 2)
 
 
@@ -600,14 +597,12 @@ def circuit_layers(vtree: Vtree, blocks: Sequence[Any], bounds: Any) -> Layers:
 def _edges(own: list[Any], first: IntArray, stored: int) -> Edges:
     """The edges of sparse nodes; those stored as small matrices come first, all at once."""
     n_small = sum(not sparse.issparse(matrix) for matrix in own)
-    places = [np.zeros(0, dtype=np.intp)]
-    parts = []
+    places, parts = [np.zeros(0, dtype=np.intp)], []
     if n_small:
         numbers = np.concatenate([matrix.reshape(-1) for matrix in own[:n_small]])
         heights, widths = np.array([matrix.shape for matrix in own[:n_small]]).T
         widths, begins = np.repeat(widths, heights), np.repeat(first[:n_small], heights)
-        row = np.repeat(np.arange(len(widths)), widths)
-        column = np.arange(len(numbers)) + np.repeat(begins - np.cumsum(widths) + widths, widths)
+        row, column = runs(begins, widths)
         kept = np.flatnonzero(numbers)
         counts = np.bincount(row[kept], minlength=len(widths))
         parts.append((counts, column[kept], numbers[kept]))

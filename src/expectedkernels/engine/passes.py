@@ -14,7 +14,6 @@ import numpy as np
 from expectedkernels.arrays import namespace
 from expectedkernels.engine import operations as ops
 from expectedkernels.engine.layers import MOST_MASS, SINGLE_MASS, Edges, Layers
-from expectedkernels.engine.operations import TensorLayers
 
 CACHED_BYTES = 2**22
 """Rows are worked on in chunks whose values fit into so much memory: that of a cache."""
@@ -104,15 +103,13 @@ class Forward:
     @property
     def clamped_mark(self) -> Any:
         """Whether some value was clamped, where the values are; None if nothing can have been."""
-        masks = [*self.clamped.values()]
-        if self.atoms.clamped is not None:
-            masks.append(self.atoms.clamped)
+        masks = [x for x in (*self.clamped.values(), self.atoms.clamped) if x is not None]
         return reduce(operator.or_, [mask.any() for mask in masks]) if masks else None
 
 
 def chunk_rows(layers: Layers, max_bytes: float = inf, values_only: bool = False) -> int:
     """How many rows are best worked on at once, forward and backward or (`values_only`) forward."""
-    if isinstance(layers, TensorLayers):
+    if isinstance(layers, ops.TensorLayers):
         if layers.is_remote:
             return layers.most_rows(max_bytes)
         layers = layers.host
@@ -243,13 +240,9 @@ def _undivided(found: Forward, number: int, here: Any, exact: bool) -> tuple[Any
     """The derivatives of a layer on the scale of its products, and what clamped values lose."""
     if number not in found.maxima:
         return here, None
-    layer, maxima, small = (
-        found.layers.layers[number],
-        found.maxima[number],
-        found.clamped.get(number),
-    )
-    values = found.values[layer.start : layer.stop]
-    fused: Any = None if exact or isinstance(here, np.ndarray) else ops.fused_at(values)
+    layer, maxima = found.layers.layers[number], found.maxima[number]
+    values, small = found.values[layer.start : layer.stop], found.clamped.get(number)
+    fused: Any = None if exact else ops.fused_at(values)
     if fused is not None:
         return fused.undivide(here, values, layer.unit_places, maxima, small)
     mass = None if small is None else _flow(values, here, small, exact)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.arrays import as_like, namespace, spans, to_numpy
+from expectedkernels.engine.blocks import runs
 from expectedkernels.engine.layers import Edges, Layer, Layers
 from expectedkernels.engine.operations import segment_sums
 
@@ -88,13 +89,8 @@ def _runs(edges: Edges, units: Any) -> tuple[Any, Any, Any, Any]:
     """The edges of units end to end: where each unit's begin and end, the unit's place, edges."""
     first = edges.starts[units]
     sizes = edges.starts[units + 1] - first
-    xp = namespace(first)
-    ends = xp.cumsum(sizes, 0)
-    begins = ends - sizes
-    repeat: Any = np.repeat if xp is np else xp.repeat_interleave
-    owners = repeat(xp.arange(len(units), device=first.device), sizes)
-    every = xp.arange(len(owners), device=first.device) + (first - begins)[owners]
-    return begins, ends, owners, every
+    ends = namespace(first).cumsum(sizes, 0)
+    return ends - sizes, ends, *runs(first, sizes)
 
 
 def _are_long(edges: Edges, units: Any) -> bool:
