@@ -1,8 +1,9 @@
-"""Landmark models of many rows: `python -m benchmarks.landmarks [loss] [rows] [tables]`.
+"""Landmark models of many rows: `python -m benchmarks.landmarks [loss] [costs] [rows] [tables]`.
 
-`loss` compares 500 landmarks with all rows; `rows` fits 50 000 and 500 000 rows in fresh processes;
-`tables` puts other models beside them. Tables come from the folder that EXPECTEDKERNELS_DATA names,
-and the diamonds from the package plotnine, where it is installed.
+`loss` compares 500 landmarks with all rows; `costs` times models of 300 to 50 000 rows; `rows` fits
+50 000 and 500 000 rows in fresh processes; `tables` puts other models beside them. Tables come from
+the folder that EXPECTEDKERNELS_DATA names, and the diamonds from the package plotnine, where it is
+installed.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import multiprocessing
 import os
 import resource
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,7 @@ import numpy as np
 import pandas as pd
 
 import expectedkernels as ek
+from benchmarks.timing import best_of, timed
 
 SHARES = (0.0, 0.3, 0.5)
 """Shares of missing values in test rows."""
@@ -118,6 +122,25 @@ def iterative() -> Any:
     return make_pipeline(encode, imputer, StandardScaler(), kernel, RidgeCV(np.logspace(-3, 3, 7)))
 
 
+def costs() -> None:
+    """Seconds of models of 300 to 50 000 rows and ten columns, 20 % of whose values are missing."""
+    print("\nrows: fit, calibrate; a complete row, 1000 of them, an incomplete row, 1000 of them")
+    print("and with intervals (seconds); size of the saved model")
+    for n in (300, 2_000, 50_000):
+        X, y, test, _ = divided(*latent(n + 1000), n, 1000)
+        fit, model = timed(ek.ExpectedKernelRidge().fit, hidden(X, 0.2), y)
+        calibrate, _ = timed(model.calibrate)
+        incomplete = hidden(test, 0.3)
+        every = [some for rows in (test, incomplete) for some in (rows[:1], rows)]
+        seconds = [best_of(partial(model.predict, some), 5) for some in every]
+        seconds.append(best_of(partial(model.predict_interval, incomplete), 5))
+        with tempfile.TemporaryDirectory() as folder:
+            ek.save(model, path := Path(folder) / "model.skops")
+            size = path.stat().st_size / 2**20
+        shown = " ".join(f"{x:.3f}" for x in (fit, calibrate, *seconds))
+        print(f"  {n:6} {shown}   {size:.1f} MiB", flush=True)
+
+
 def rows() -> None:
     """Fits of 50 000 x 9 and 500 000 x 10 rows: seconds, memory, errors; boosting beside them."""
     tables: tuple[tuple[Callable[[], Any], int], ...] = ((diamonds, 50_000), (latent, 500_000))
@@ -159,7 +182,7 @@ def measure(method: Any, table: Any, n: int, missing: float) -> tuple[float, flo
     return taken, (time.perf_counter() - begin) / 3, peak, found
 
 
-ALL = (loss, rows, tables)
+ALL = (loss, costs, rows, tables)
 
 
 def chosen(names: list[str]) -> Iterator[Callable[[], None]]:
