@@ -200,15 +200,12 @@ def test_weights_of_sums(weight):
         K * weight
 
 
-@pytest.mark.parametrize(
-    ("points", "message"),
-    [
-        ([[0, np.nan, 1]], "must be complete. Got NaN in row 0, column 1.*evidence_p="),
-        ([[0, 0, 0], [0, 2, 0]], r"variable 1 must be integers in 0..1. Got 2.0 in row 1"),
-        ([[0, 0]], r"must have shape \(rows, 3\): one column per variable. Got shape \(1, 2\)"),
-        (np.zeros((1, 1, 3)), r"must have shape \(rows, "),
-    ],
-)
+@pytest.mark.parametrize(("points", "message"), [
+    ([[0, np.nan, 1]], "must be complete. Got NaN in row 0, column 1.*evidence_p="),
+    ([[0, 0, 0], [0, 2, 0]], r"variable 1 must be integers in 0..1. Got 2.0 in row 1"),
+    ([[0, 0]], r"must have shape \(rows, 3\): one column per variable. Got shape \(1, 2\)"),
+    (np.zeros((1, 1, 3)), r"must have shape \(rows, "),
+])  # fmt: skip
 def test_points(points, message):
     for left, right in ((P, points), (points, P)):
         assert_raises(ek.DataError, message, ek.expected_kernel, left, right, K)
@@ -231,18 +228,15 @@ def test_evidence_of_probability_zero(rows):
     assert_raises(ek.EvidenceError, message, ek.expected_kernel, [[0, 0, 0]], p, K, evidence_q=E)
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (np.zeros((2, 2)), r"must have shape \(rows, 3\): one column per variable"),
-        (np.zeros((1, 2, 3)), r"must have shape \(rows, 3\)"),
-        ([[0, 2, 0]], r"variable 1 must be integers in 0..1. Got 2.0 in row 0"),
-        ([np.ones((1, 2)), None], "one array per variable, 3 in all. Got 2"),
-        ([-np.ones((1, 2)), None, None], "variable 0 must be finite, non-negative"),
-        ({"a": 1}, r"an int in 0..2. Got 'a' instead"),
-        ({1: 5}, r"A state of variable 1 is an int in 0..1"),
-    ],
-)
+@pytest.mark.parametrize(("given", "message"), [
+    (np.zeros((2, 2)), r"must have shape \(rows, 3\): one column per variable"),
+    (np.zeros((1, 2, 3)), r"must have shape \(rows, 3\)"),
+    ([[0, 2, 0]], r"variable 1 must be integers in 0..1. Got 2.0 in row 0"),
+    ([np.ones((1, 2)), None], "one array per variable, 3 in all. Got 2"),
+    ([-np.ones((1, 2)), None, None], "variable 0 must be finite, non-negative"),
+    ({"a": 1}, r"an int in 0..2. Got 'a' instead"),
+    ({1: 5}, r"A state of variable 1 is an int in 0..1"),
+])  # fmt: skip
 def test_malformed_evidence(given, message):
     assert_raises(ek.EvidenceError, message, ek.expected_kernel, P, Q, K, evidence_p=given)
     assert_raises(ek.EvidenceError, message, ek.expected_kernel, P, Q, K, evidence_q=given)
@@ -291,16 +285,13 @@ def test_masked_entries_are_missing():
 
 
 @pytest.mark.parametrize("budget", [0, -5, "1 GiB"])
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda n: ek.expected_kernel(P, P, K, max_bytes=n),
-        lambda n: ek.kdsd(P, Q, K, max_bytes=n),
-        lambda n: ek.kdsd(POINTS, P, K, max_bytes=n),
-        lambda n: ek.bbis(P, POINTS, max_bytes=n),
-        lambda n: ASIA.compile(max_bytes=n),
-    ],
-)
+@pytest.mark.parametrize("call", [
+    lambda n: ek.expected_kernel(P, P, K, max_bytes=n),
+    lambda n: ek.kdsd(P, Q, K, max_bytes=n),
+    lambda n: ek.kdsd(POINTS, P, K, max_bytes=n),
+    lambda n: ek.bbis(P, POINTS, max_bytes=n),
+    lambda n: ASIA.compile(max_bytes=n),
+])  # fmt: skip
 def test_memory_budgets_are_positive(call, budget):
     assert_raises(ek.CircuitError, "'max_bytes' parameter must be a positive int", call, budget)
 
@@ -329,19 +320,16 @@ COINS = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
 BITS = np.array([[0, 1], [1, 0], [1, 1]])
 
 
-@pytest.mark.parametrize(
-    "draw",
-    [
-        lambda rng: COINS.sample(2, rng=rng),
-        lambda rng: ek.Categorical(0, [0.5, 0.5]).sample(2, rng=rng),
-        lambda rng: ek.Vtree.random(3, rng=rng),
-        lambda rng: ek.random_circuit(3, 2, rng=rng),
-        lambda rng: ek.ising_grid(2, 2, rng=rng),
-        lambda rng: ek.monte_carlo_expected_kernel(COINS, COINS, ek.RBF(1.0), 5, rng=rng),
-        lambda rng: ek.learn_mixture(BITS, 2, rng=rng),
-        lambda rng: ek.kdsd_test(BITS, COINS, rng=rng),
-    ],
-)
+@pytest.mark.parametrize("draw", [
+    lambda rng: COINS.sample(2, rng=rng),
+    lambda rng: ek.Categorical(0, [0.5, 0.5]).sample(2, rng=rng),
+    lambda rng: ek.Vtree.random(3, rng=rng),
+    lambda rng: ek.random_circuit(3, 2, rng=rng),
+    lambda rng: ek.ising_grid(2, 2, rng=rng),
+    lambda rng: ek.monte_carlo_expected_kernel(COINS, COINS, ek.RBF(1.0), 5, rng=rng),
+    lambda rng: ek.learn_mixture(BITS, 2, rng=rng),
+    lambda rng: ek.kdsd_test(BITS, COINS, rng=rng),
+])  # fmt: skip
 def test_seeds_are_numbers(draw):
     assert_raises(ek.CircuitError, r"'rng' parameter must be .* Got 'a' instead", draw, "a")
 
@@ -377,18 +365,15 @@ test_builders_say_what_they_take = refusals(ek.CircuitError, [
 ])  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("write", "given", "match"),
-    [
-        (ek.write_psdd, FRAME, "A .psdd file does not hold a DataFrame"),
-        (ek.write_jpc, ASIA, r"ends in .uai or .bif, or save its circuit, model.circuit\(\)"),
-        (ek.io.write_spn, ek.Categorical(0, [0.5, 0.5]), r"Save Circuit.from_units\(root\)"),
-        (ek.write_uai, PAIR, r"A .uai file does not hold a Circuit. Save it to .* \.npz"),
-        (ek.write_vtree, PAIR, "or save its vtree, circuit.vtree"),
-        (ek.io.write_uai_evidence, FRAME, "not hold a DataFrame, but mappings"),
-        (ek.io.write_uai_evidence, [[0, 1]], "not hold a list, but mappings"),
-    ],
-)
+@pytest.mark.parametrize(("write", "given", "match"), [
+    (ek.write_psdd, FRAME, "A .psdd file does not hold a DataFrame"),
+    (ek.write_jpc, ASIA, r"ends in .uai or .bif, or save its circuit, model.circuit\(\)"),
+    (ek.io.write_spn, ek.Categorical(0, [0.5, 0.5]), r"Save Circuit.from_units\(root\)"),
+    (ek.write_uai, PAIR, r"A .uai file does not hold a Circuit. Save it to .* \.npz"),
+    (ek.write_vtree, PAIR, "or save its vtree, circuit.vtree"),
+    (ek.io.write_uai_evidence, FRAME, "not hold a DataFrame, but mappings"),
+    (ek.io.write_uai_evidence, [[0, 1]], "not hold a list, but mappings"),
+])  # fmt: skip
 def test_files_say_what_they_hold(tmp_path, write, given, match):
     path = tmp_path / "file"
     assert_raises(ek.CircuitError, match, write, given, path)

@@ -53,17 +53,14 @@ def test_example_uses_public_names_only(path):
     assert list(not_public(source)) == []
 
 
-@pytest.mark.parametrize(
-    ("line", "found"),
-    [
-        ("from expectedkernels import RBF", "from expectedkernels import"),
-        ("from expectedkernels.vtree import Vtree", "from expectedkernels.vtree import"),
-        ("import expectedkernels.vtree as vt", "expectedkernels.vtree"),
-        ("import expectedkernels", "expectedkernels"),
-        ("from studies.base import curve", "from studies.base import"),
-        ("ek.vtree.Vtree(0)", "vtree"),
-        ("circuit._fields()", "_fields"),
-    ],
-)
+@pytest.mark.parametrize(("line", "found"), [
+    ("from expectedkernels import RBF", "from expectedkernels import"),
+    ("from expectedkernels.vtree import Vtree", "from expectedkernels.vtree import"),
+    ("import expectedkernels.vtree as vt", "expectedkernels.vtree"),
+    ("import expectedkernels", "expectedkernels"),
+    ("from studies.base import curve", "from studies.base import"),
+    ("ek.vtree.Vtree(0)", "vtree"),
+    ("circuit._fields()", "_fields"),
+])  # fmt: skip
 def test_the_check_would_notice(line, found):
     assert list(not_public(line)) == [found]

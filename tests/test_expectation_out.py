@@ -71,17 +71,14 @@ def test_files_are_deleted_if_something_goes_wrong(tmp_path):
     assert not path.exists()
 
 
-@pytest.mark.parametrize(
-    ("q", "out", "message"),
-    [
-        (points(3), np.zeros(4), r"float64 array of shape \(3,\). Got ndarray .* shape \(4,\)"),
-        (points(3), np.zeros(3, dtype=np.float32), "Got ndarray of type float32"),
-        (points(3), [0.0] * 3, "Got list"),
-        (points(3), np.broadcast_to(0.0, 3), "read-only. Give one that can be written to"),
-        (points(3), "values.npz", "must end in .npy. Got 'values.npz'"),
-        (model(), "values.npy", "This is a number"),
-    ],
-)
+@pytest.mark.parametrize(("q", "out", "message"), [
+    (points(3), np.zeros(4), r"float64 array of shape \(3,\). Got ndarray .* shape \(4,\)"),
+    (points(3), np.zeros(3, dtype=np.float32), "Got ndarray of type float32"),
+    (points(3), [0.0] * 3, "Got list"),
+    (points(3), np.broadcast_to(0.0, 3), "read-only. Give one that can be written to"),
+    (points(3), "values.npz", "must end in .npy. Got 'values.npz'"),
+    (model(), "values.npy", "This is a number"),
+])  # fmt: skip
 def test_what_cannot_be_written_to(q, out, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert_raises(ek.DataError, message, ek.expected_kernel, model(), q, KERNEL, out=out)

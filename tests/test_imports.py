@@ -21,14 +21,11 @@ def imported_by(statement):
     return set(done.stdout.split())
 
 
-@pytest.mark.parametrize(
-    ("statement", "heavy"),
-    [
-        ("import expectedkernels", set()),
-        ("from expectedkernels.algebra import multiply", set()),
-        ("import expectedkernels.cli", {"typer"}),
-    ],
-)
+@pytest.mark.parametrize(("statement", "heavy"), [
+    ("import expectedkernels", set()),
+    ("from expectedkernels.algebra import multiply", set()),
+    ("import expectedkernels.cli", {"typer"}),
+])  # fmt: skip
 def test_importing_the_library_imports_nothing_heavy(statement, heavy):
     assert imported_by(statement) == heavy
 

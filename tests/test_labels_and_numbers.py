@@ -17,18 +17,15 @@ def labelled(probabilities, labels):
     return ek.factorized([probabilities]).with_names(["x"], [labels])
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        (["0", "1"], ["1", "0"]),
-        (["0", "1"], [1, 0]),
-        ([0, 1], ["1", "0"]),
-        ([1, 0], ["0", "1"]),
-        (["0", "1"], [True, False]),
-        (["false", "true"], [True, False]),
-        (["no", "yes"], ["yes", "no"]),
-    ],
-)
+@pytest.mark.parametrize(("first", "second"), [
+    (["0", "1"], ["1", "0"]),
+    (["0", "1"], [1, 0]),
+    ([0, 1], ["1", "0"]),
+    ([1, 0], ["0", "1"]),
+    (["0", "1"], [True, False]),
+    (["false", "true"], [True, False]),
+    (["no", "yes"], ["yes", "no"]),
+])  # fmt: skip
 def test_states_are_matched_by_what_labels_say(first, second):
     p, q = labelled([0.2, 0.8], first), labelled([0.7, 0.3], second)
     assert_close(ek.expected_kernel(p, q, ek.Delta()), 0.2 * 0.3 + 0.8 * 0.7)

@@ -300,16 +300,13 @@ def test_what_is_printed_shown_and_drawn():
     assert top in [text.get_text() for text in found.plot().texts]
 
 
-@pytest.mark.parametrize(
-    ("groups", "message"),
-    [
-        (0, r"made by 1 to 5 discrete variables. Got 0"),
-        (6, r"made by 1 to 5 discrete variables. Got 6"),
-        ([[np.nan] * 5], r"Group 0 says nothing, so it is the population"),
-        ([[0, 1]], r"Got an array of shape \(1, 2\) for 5 variables"),
-        ([], r"Groups are rows of evidence"),
-    ],
-)
+@pytest.mark.parametrize(("groups", "message"), [
+    (0, r"made by 1 to 5 discrete variables. Got 0"),
+    (6, r"made by 1 to 5 discrete variables. Got 6"),
+    ([[np.nan] * 5], r"Group 0 says nothing, so it is the population"),
+    ([[0, 1]], r"Got an array of shape \(1, 2\) for 5 variables"),
+    ([], r"Groups are rows of evidence"),
+])  # fmt: skip
 def test_other_groups_are_refused(groups, message):
     assert_raises(ek.DataError, message, ek.group_discrepancies, circuit(), groups)
     assert_raises(ek.CircuitError, "zz", ek.group_discrepancies, circuit(), ["zz"])

@@ -166,16 +166,13 @@ def test_the_index_lists_names_below_their_namespace():
     assert re.search(r"^   multiply$", shown, re.MULTILINE)
 
 
-@pytest.mark.parametrize(
-    ("name", "directive"),
-    [
-        ("expected_kernel", ".. autofunction:: expected_kernel"),
-        ("Circuit", ".. automethod:: Circuit.sample"),
-        ("Circuit", ".. autoproperty:: Circuit.n_edges"),
-        ("DataError", ".. autoexception:: DataError"),
-        ("algebra.multiply", ".. currentmodule:: expectedkernels.algebra"),
-    ],
-)
+@pytest.mark.parametrize(("name", "directive"), [
+    ("expected_kernel", ".. autofunction:: expected_kernel"),
+    ("Circuit", ".. automethod:: Circuit.sample"),
+    ("Circuit", ".. autoproperty:: Circuit.n_edges"),
+    ("DataError", ".. autoexception:: DataError"),
+    ("algebra.multiply", ".. currentmodule:: expectedkernels.algebra"),
+])  # fmt: skip
 def test_pages_say_what_there_is(name, directive):
     assert directive in api_pages.name_page(name).splitlines()
 
@@ -187,19 +184,16 @@ def test_members_of_other_libraries_and_inner_ones_are_left_out():
     assert "gram" not in api_pages.name_page("RBF")
 
 
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("mmd", "expectedkernels.mmd"),
-        ("ek.mmd(p, q)", "expectedkernels.mmd"),
-        ("Circuit.sample", "expectedkernels.Circuit.sample"),
-        ("ek.io.read_spn", "expectedkernels.io.read_spn"),
-        ("ek", None),
-        ("max_bytes", None),
-        ("Circuit.nothing", None),
-        ("Circuit.__init__", None),
-        ("errors.DataError", None),
-    ],
-)
+@pytest.mark.parametrize(("text", "name"), [
+    ("mmd", "expectedkernels.mmd"),
+    ("ek.mmd(p, q)", "expectedkernels.mmd"),
+    ("Circuit.sample", "expectedkernels.Circuit.sample"),
+    ("ek.io.read_spn", "expectedkernels.io.read_spn"),
+    ("ek", None),
+    ("max_bytes", None),
+    ("Circuit.nothing", None),
+    ("Circuit.__init__", None),
+    ("errors.DataError", None),
+])  # fmt: skip
 def test_words_in_backticks_lead_to_public_names_only(text, name):
     assert api_pages.public_name(text) == name

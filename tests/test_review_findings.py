@@ -7,15 +7,12 @@ import expectedkernels as ek
 from cli_files import invoke, run
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("3,300 g", "2,100 g", "-"),
-        ("3,300", "2,100", "?"),
-        ("10%", "20%", "none"),
-        ("-$5", "$3", "-$2"),
-    ],
-)
+@pytest.mark.parametrize("words", [
+    ("3,300 g", "2,100 g", "-"),
+    ("3,300", "2,100", "?"),
+    ("10%", "20%", "none"),
+    ("-$5", "$3", "-$2"),
+])  # fmt: skip
 def test_targets_of_numbers_as_text_beside_missing_marks(words, tmp_path):
     table = tmp_path / "t.csv"
     cells = [f'{row}.5,"{words[row % len(words)]}"\n' for row in range(30)]

@@ -210,18 +210,15 @@ test_errors = refusals(None, [
 ])  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        ((factorized, [[0.5, 0.5], [0.5, 0.6]]), r"The table of variable 1 must be probabilities"),
-        ((factorized, [[1.5, -0.5]]), r"variable 0 must be .*not negative.* sums to 1\."),
-        ((mixture, [factorized([[0.5, 0.5]])] * 2, [0.5, 0.4]), r"The weights of a mixture must"),
-        ((gaussian_mixture, [0.5, 0.6], [0.0, 1.0], [1.0, 1.0]), r"The weights of a Gaussian"),
-        ((hmm, [0.5, 0.4], np.eye(2), np.eye(2), 3), r"The initial states of an HMM .* Got \[0.5"),
-        ((hmm, [0.5, 0.5], [[1, 0], [0.2, 0.2]], np.eye(2), 3), r"The transitions of an HMM"),
-        ((hmm, [0.5, 0.5], np.eye(2), [[1, 0], [0.2, 0.2]], 3), r"The emissions of an HMM .* Got"),
-    ],
-)
+@pytest.mark.parametrize(("call", "message"), [
+    ((factorized, [[0.5, 0.5], [0.5, 0.6]]), r"The table of variable 1 must be probabilities"),
+    ((factorized, [[1.5, -0.5]]), r"variable 0 must be .*not negative.* sums to 1\."),
+    ((mixture, [factorized([[0.5, 0.5]])] * 2, [0.5, 0.4]), r"The weights of a mixture must"),
+    ((gaussian_mixture, [0.5, 0.6], [0.0, 1.0], [1.0, 1.0]), r"The weights of a Gaussian"),
+    ((hmm, [0.5, 0.4], np.eye(2), np.eye(2), 3), r"The initial states of an HMM .* Got \[0.5"),
+    ((hmm, [0.5, 0.5], [[1, 0], [0.2, 0.2]], np.eye(2), 3), r"The transitions of an HMM"),
+    ((hmm, [0.5, 0.5], np.eye(2), [[1, 0], [0.2, 0.2]], 3), r"The emissions of an HMM .* Got"),
+])  # fmt: skip
 def test_what_is_not_normalised_has_to_be_meant(call, message):
     make, *arguments = call
     assert_raises(CircuitError, message, make, *arguments)

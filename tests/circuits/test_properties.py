@@ -138,26 +138,22 @@ def crossing(n):
     return mix(zero, one)
 
 
-@pytest.mark.parametrize(
-    ("root", "holds", "reason"),
-    [
-        (decision(range(4)), True, "in the form of blocks, no two inputs"),
-        (mix(x(0, 0, 3), x(0, 2, 3), x(0, 1, 3)), True, "no two inputs"),
-        (mix(x(0, 0), x(0)), False, r"sum unit over variables \{0\} has two inputs"),
-        (mix(ek.Gaussian(0, 0, 1), ek.Gaussian(0, 9, 1)), False, "sum of several normal densities"),
-        (mix(*(ek.Product([ek.Gaussian(v, m, 1) for v in (0, 1)]) for m in range(2))), False,
-         "in the form of blocks, sum unit 0 .* overlapping"),
-        (ek.Sum([x(0, 0), x(0)], [1.0, 0.0]), True, "no two inputs"),
-        (mix(ek.Categorical(0, [0, 0]), x(0)), True, "no two inputs"),
-        (mix(ek.Product([x(0), x(1)]), ek.Product([x(0), x(1, 0)])), False, "in the form of bl"),
-        (equal_bits(0, 1, range(2, 40)), True, "^in the form of blocks"),
-        (crossing(4), True, "at each of the 16 points"),
-        (mix(ek.Product([x(0), pair(1, 2)]), ek.Product([pair(0, 1), x(2)])), False,
-         "not zero at x0 = 0, x1 = 0, x2 = 0"),
-        (crossing(30), None,
-         "could not be decided: the circuit is neither structured-decomposable"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("root", "holds", "reason"), [
+    (decision(range(4)), True, "in the form of blocks, no two inputs"),
+    (mix(x(0, 0, 3), x(0, 2, 3), x(0, 1, 3)), True, "no two inputs"),
+    (mix(x(0, 0), x(0)), False, r"sum unit over variables \{0\} has two inputs"),
+    (mix(ek.Gaussian(0, 0, 1), ek.Gaussian(0, 9, 1)), False, "sum of several normal densities"),
+    (mix(*(ek.Product([ek.Gaussian(v, m, 1) for v in (0, 1)]) for m in range(2))), False,
+     "in the form of blocks, sum unit 0 .* overlapping"),
+    (ek.Sum([x(0, 0), x(0)], [1.0, 0.0]), True, "no two inputs"),
+    (mix(ek.Categorical(0, [0, 0]), x(0)), True, "no two inputs"),
+    (mix(ek.Product([x(0), x(1)]), ek.Product([x(0), x(1, 0)])), False, "in the form of bl"),
+    (equal_bits(0, 1, range(2, 40)), True, "^in the form of blocks"),
+    (crossing(4), True, "at each of the 16 points"),
+    (mix(ek.Product([x(0), pair(1, 2)]), ek.Product([pair(0, 1), x(2)])), False,
+     "not zero at x0 = 0, x1 = 0, x2 = 0"),
+    (crossing(30), None, "could not be decided: the circuit is neither structured-decomposable"),
+])  # fmt: skip
 def test_reasons_for_determinism(root, holds, reason):
     verdict = ek.properties(root).deterministic
     assert verdict.holds is holds

@@ -164,17 +164,14 @@ def test_chunks_underflow_and_depth():
     assert root.log_likelihood(np.zeros((1, 2000)))[0] == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(
-    ("X", "message"),
-    [
-        ([0, 1], r"at least 2 columns, one per variable. Got shape \(2,\)"),
-        ([[0]], r"Got shape \(1, 1\)"),
-        ([[0, "x"]], "X must be an array of numbers"),
-        ([[0, 0], [2, 0]], "variable 0 must be integers in 0..1. Got 2.0 in row 1"),
-        ([[0.5, 0]], "Got 0.5 in row 0"),
-        ([[0, -1]], "variable 1 must be integers in 0..2"),
-    ],
-)
+@pytest.mark.parametrize(("X", "message"), [
+    ([0, 1], r"at least 2 columns, one per variable. Got shape \(2,\)"),
+    ([[0]], r"Got shape \(1, 1\)"),
+    ([[0, "x"]], "X must be an array of numbers"),
+    ([[0, 0], [2, 0]], "variable 0 must be integers in 0..1. Got 2.0 in row 1"),
+    ([[0.5, 0]], "Got 0.5 in row 0"),
+    ([[0, -1]], "variable 1 must be integers in 0..2"),
+])  # fmt: skip
 def test_data_is_checked(X, message):
     assert_raises(DataError, message, Product([a0, b0]).log_likelihood, X)
     with pytest.raises(DataError, match=r"variable 0 must be finite. Got inf"):

@@ -50,17 +50,14 @@ def test_lists_of_weights():
     assert as_evidence([None] * 3, DOMAINS).n_rows == 1
 
 
-@pytest.mark.parametrize(
-    ("evidence", "expected"),
-    [
-        ({0: 1, 1: {0, 2}, 2: 3.5}, ([[0, 1]], [[1, 0, 1]], [3.5])),
-        ({1: [0.1, 0.9, 0.0]}, ([[1, 1]], [[0.1, 0.9, 0.0]], [nan])),
-        ({np.int64(0): frozenset([1]), 1: np.float64(2)}, ([[0, 1]], [[0, 0, 1]], [nan])),
-        ({0: {0, 1}, 2: {1.5}}, ([[1, 1]], [[1, 1, 1]], [1.5])),
-        ({}, ([[1, 1]], [[1, 1, 1]], [nan])),
-        ({0: nan, 1: nan, 2: nan}, ([[1, 1]], [[1, 1, 1]], [nan])),
-    ],
-)
+@pytest.mark.parametrize(("evidence", "expected"), [
+    ({0: 1, 1: {0, 2}, 2: 3.5}, ([[0, 1]], [[1, 0, 1]], [3.5])),
+    ({1: [0.1, 0.9, 0.0]}, ([[1, 1]], [[0.1, 0.9, 0.0]], [nan])),
+    ({np.int64(0): frozenset([1]), 1: np.float64(2)}, ([[0, 1]], [[0, 0, 1]], [nan])),
+    ({0: {0, 1}, 2: {1.5}}, ([[1, 1]], [[1, 1, 1]], [1.5])),
+    ({}, ([[1, 1]], [[1, 1, 1]], [nan])),
+    ({0: nan, 1: nan, 2: nan}, ([[1, 1]], [[1, 1, 1]], [nan])),
+])  # fmt: skip
 def test_mappings(evidence, expected):
     assert_says(as_evidence(evidence, DOMAINS), *expected)
     assert not is_batch(evidence)

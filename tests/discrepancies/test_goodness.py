@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from assertions import assert_close, assert_raises
+from assertions import assert_close, assert_raises, refusals
 
 RARE = ek.factorized([[0.999, 0.001]] * 5)
 REPEATS = 150
@@ -209,10 +209,10 @@ def test_signs_keep_the_level_of_a_target_with_rare_states():
     assert rejected / 200 <= 0.05 + 3 * 0.0155
 
 
-OTHER_NAN = np.where(np.arange(30).reshape(5, 6) == 2, np.nan, 0.0)
+FIVE, OTHER_NAN = GRID.sample(5, rng=0), np.where(np.arange(30).reshape(5, 6) == 2, np.nan, 0.0)
 
 
-@pytest.mark.parametrize(("options", "message"), [
+test_mistakes = refusals(ek.DataError, [
     ({"samples": [[0] * 6]}, "at least two samples"),
     ({"samples": OTHER_NAN}, r"NaN in row 0, column 2 \(in 1 of 5 rows\)"),
     ({"n_null": 0}, "'n_null' parameter"),
@@ -224,7 +224,4 @@ OTHER_NAN = np.where(np.arange(30).reshape(5, 6) == 2, np.nan, 0.0)
     ({"null": "normal"}, "'null' parameter of kdsd_test must be 'auto'"),
     ({"refit": GRID}, "'refit' parameter of a test must be a function"),
     ({"refit": ek.learn_chow_liu, "null": "signs"}, "fitted anew to simulations of the model"),
-])  # fmt: skip
-def test_mistakes(options, message):
-    asked = {"samples": GRID.sample(5, rng=0), "target": GRID} | options
-    assert_raises(ek.DataError, message, ek.kdsd_test, **asked)
+], lambda options: ek.kdsd_test(**{"samples": FIVE, "target": GRID} | options))  # fmt: skip

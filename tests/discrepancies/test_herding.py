@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from assertions import assert_close, assert_raises
+from assertions import assert_close, refusals
 from oracles import distribution, worlds
 
 K = ek.ExpHamming(0.5)
@@ -76,12 +76,12 @@ def test_real_variables():
         assert points.mmd < ek.mmd(p, p.sample(20, rng=0), k) / 3
 
 
-@pytest.mark.parametrize(("options", "error", "match"), [
+CONDITIONED = model().condition({2: 0})
+
+
+test_mistakes_are_told = refusals(None, [
     ({"n": 0}, ek.DataError, "'n' parameter of herd"),
     ({"weights": "best"}, ek.DataError, "'weights' parameter of herd must be"),
     ({"candidates": [[0, 0, 0, np.nan]]}, ek.DataError, "Candidates must be complete"),
     ({"k": ek.Delta(), "candidates": [[0, 0, 1, 0]]}, ek.DataError, "No candidate is near"),
-])  # fmt: skip
-def test_mistakes_are_told(options, error, match):
-    p = model().condition({2: 0})
-    assert_raises(error, match, ek.herd, p, **{"n": 3, "weights": "quadrature", **options})
+], lambda options: ek.herd(CONDITIONED, **{"n": 3, "weights": "quadrature"} | options))  # fmt: skip

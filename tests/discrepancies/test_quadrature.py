@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from assertions import assert_close, assert_raises
+from assertions import assert_close, refusals
 from expectedkernels.discrepancies.quadrature import candidate_points, sequential_choice
 from expectedkernels.stein.bbis import greedy_choice
 from oracles import distribution, worlds
@@ -106,7 +106,7 @@ def _mean_cosine():
     return 0.4 * np.exp(-0.5) + 0.6 * np.exp(-0.25) * np.cos(3.0)
 
 
-@pytest.mark.parametrize(("make", "error", "match"), [
+test_mistakes_are_told = refusals(None, [
     (lambda: ek.quadrature(model(), [[0, 0, np.nan, 0]]), ek.DataError, "NaN in row 0, col.* 2"),
     (lambda: ek.quadrature(K, [[0]]), ek.DataError, "is of a model. Got a kernel"),
     (lambda: ek.quadrature([[0, 1]], [[0, 1]]), ek.DataError, "must be a Circuit, a Factor"),
@@ -116,5 +116,3 @@ def _mean_cosine():
      ek.KernelError, "Quadrature needs a positive definite kernel"),
     (lambda: ek.quadrature(model(), [[0] * 4], evidence={0: 5}), ek.CircuitError, "5"),
 ])  # fmt: skip
-def test_mistakes_are_told(make, error, match):
-    assert_raises(error, match, make)

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR, NuSVC, NuSVR
 
 import expectedkernels as ek
-from assertions import assert_close, assert_raises
+from assertions import assert_close, refusals
 from expectedkernels import expected_prediction
 from oracles import distribution, values_at, worlds
 from strategies import rngs
@@ -168,7 +168,7 @@ def test_machines_with_other_kernels_are_asked_at_completions(model):
     np.testing.assert_allclose(expected_prediction(model, PAIR, [[0.0, np.nan]]), wanted)
 
 
-@pytest.mark.parametrize(("circuit", "X", "options", "error", "message"), [
+test_bad_arguments = refusals(None, [
     (ek.factorized([[0.5, 0.5]] * 3), [[0, 1]], {}, ek.DataError, "over 2 variables.*over 3"),
     ("p", [[0, 1]], {}, ek.DataError, "must be a Circuit. Got str"),
     (PAIR, [[0, 1, 0]], {}, ek.DataError, "X must have 2 columns.*Got 3"),
@@ -184,9 +184,7 @@ def test_machines_with_other_kernels_are_asked_at_completions(model):
      "2 one-hot columns.*Got 3"),
     (ek.factorized([[1.0, 0.0], [0.5, 0.5]]), [[0, 1], [1, np.nan]], {}, ek.EvidenceError,
      "observed in row 1 has probability zero"),
-])  # fmt: skip
-def test_bad_arguments(circuit, X, options, error, message):
-    assert_raises(error, message, expected_prediction, MODEL, circuit, X, **options)
+], lambda circuit, X, options: expected_prediction(MODEL, circuit, X, **options))  # fmt: skip
 
 
 D = 8
@@ -261,12 +259,10 @@ class Labeller(ClassifierMixin, BaseEstimator):
         return np.where(Z[:, 0] > 0, "yes", "no")
 
 
-@pytest.mark.parametrize(("model", "error", "match"), [
+test_models_that_are_not_supported = refusals(None, [
     (SVR(kernel="precomputed").fit([[1.0]], [1.0]), ek.KernelError, "for SVR.*'precomputed'"),
     ("model", ek.DataError, r"with predict or predict_proba.*Got 'model'"),
     (SVR(), NotFittedError, "not fitted yet"),
     (Labeller(), ek.DataError, "Averages of labels mean nothing"),
     (RandomForestRegressor, ek.DataError, "of a fitted model with predict"),
-])  # fmt: skip
-def test_models_that_are_not_supported(model, error, match):
-    assert_raises(error, match, expected_prediction, model, PAIR, [[0.0, np.nan]])
+], lambda model: expected_prediction(model, PAIR, [[0.0, np.nan]]))  # fmt: skip

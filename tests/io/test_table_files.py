@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from assertions import assert_raises
+from assertions import assert_raises, refusals
 from expectedkernels.io.table_files import forms_of, frame_of, read_cells, read_raw
 from expectedkernels.io.text import Source
 
@@ -80,15 +80,12 @@ def test_delimiters_and_headers_are_found(text, names, columns):
     assert found[:2] == (names, columns)
 
 
-@pytest.mark.parametrize(("text", "message"), [
+test_rows_that_are_not_alike_are_refused = refusals(ek.ParseError, [
     ('a,b\n1,"x\n2,y\n', "line 2: cannot tell cells apart .*is a quote not closed"),
     ("My report\na,b\n1,2\n", "line 2: expected 1 cells, found 2"),
     ("/*\n1.5 2.5\n3.5 4.5\n", "line 2: expected 1 cells, found 2"),
     ("a,b\n1,2,3\n1,2,3\n", "line 2: expected 2 cells, found 3"),
-])  # fmt: skip
-def test_rows_that_are_not_alike_are_refused(text, message):
-    with pytest.raises(ek.ParseError, match=message):
-        read_cells(Source("t.csv", text.encode(), any_encoding=True))
+], lambda text: read_cells(Source("t.csv", text.encode(), any_encoding=True)))  # fmt: skip
 
 
 def read(path, data=None):

@@ -112,19 +112,16 @@ def test_the_type_of_a_column_of_a_frame_says_what_it_is():
     assert "columns of" not in str(ek.mmd_two_sample_test(*frames, wanted, rng=0))
 
 
-@pytest.mark.parametrize(
-    ("column", "categorical"),
-    [
-        (np.arange(200) % 20, True),
-        (np.arange(200) % 21, False),
-        (np.arange(30) % 15, True),
-        (np.arange(30) % 16, False),
-        (np.arange(2), True),
-        ([-1, 1, 1, -1], True),
-        ([0.5, 1, 1, 0.5], False),
-        ([23, 45, 31, 60, 18], False),
-    ],
-)
+@pytest.mark.parametrize(("column", "categorical"), [
+    (np.arange(200) % 20, True),
+    (np.arange(200) % 21, False),
+    (np.arange(30) % 15, True),
+    (np.arange(30) % 16, False),
+    (np.arange(2), True),
+    ([-1, 1, 1, -1], True),
+    ([0.5, 1, 1, 0.5], False),
+    ([23, 45, 31, 60, 18], False),
+])  # fmt: skip
 def test_whole_numbers_in_arrays_are_categorical_if_they_are_few(column, categorical):
     X = np.asarray(column, dtype=float)[:, None]
     kernel = ek.ExpHamming() if categorical else ek.RBF(ek.median_gamma(X))
@@ -146,16 +143,13 @@ def test_the_caller_says_what_is_categorical():
     assert isinstance(k, ek.ExpHamming)
 
 
-@pytest.mark.parametrize(
-    ("features", "k", "match"),
-    [
-        (["c"], None, r"'categorical_features' parameter must name .* Got 'c'"),
-        ([2], None, r"or their numbers in 0..1, .* Got 2 instead"),
-        ([True], None, "a mask of 2 bools. Got True"),
-        (["a"], None, "The column 'b' holds labels, and so is categorical"),
-        (["a", "b"], ek.Delta(), "is for the default kernel, and a kernel is given"),
-    ],
-)
+@pytest.mark.parametrize(("features", "k", "match"), [
+    (["c"], None, r"'categorical_features' parameter must name .* Got 'c'"),
+    ([2], None, r"or their numbers in 0..1, .* Got 2 instead"),
+    ([True], None, "a mask of 2 bools. Got True"),
+    (["a"], None, "The column 'b' holds labels, and so is categorical"),
+    (["a", "b"], ek.Delta(), "is for the default kernel, and a kernel is given"),
+])  # fmt: skip
 def test_wrong_categorical_columns_are_refused(features, k, match):
     frame = pd.DataFrame({"a": [1, 2, 3, 4], "b": list("xyxy")})
     assert_raises(ek.DataError, match, ek.mmd2, frame, frame[:2], k, categorical_features=features)

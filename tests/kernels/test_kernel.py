@@ -26,16 +26,12 @@ def test_definiteness_and_representation_of_sums_and_products():
     assert_close(again(X), (k * (ek.Delta() + ek.RBF(1.0)))(X))
 
 
-@pytest.mark.parametrize(
-    "k",
-    [
-        INDEFINITE + ek.RBF(1.0),
-        ek.RBF(1.0) + 2.0 * INDEFINITE,
-        INDEFINITE * ek.RBF(1.0),
-        ek.Delta() * (ek.RBF(1.0) + INDEFINITE),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize("k", [
+    INDEFINITE + ek.RBF(1.0),
+    ek.RBF(1.0) + 2.0 * INDEFINITE,
+    INDEFINITE * ek.RBF(1.0),
+    ek.Delta() * (ek.RBF(1.0) + INDEFINITE),
+], ids=repr)  # fmt: skip
 def test_what_is_made_of_indefinite_kernels_is_not_trusted(k):
     verdict = k.is_positive_definite()
     assert verdict.holds is not True

@@ -90,17 +90,14 @@ def test_verdicts_on_tables():
     assert ek.TableKernel([np.zeros((2, 2))]).is_positive_definite()
 
 
-@pytest.mark.parametrize(
-    ("k", "text"),
-    [
-        (ek.RBF(0.5), "RBF(gamma=0.5)"),
-        (ek.RBF(2), "RBF(gamma=2.0)"),
-        (ek.Laplacian([0.5, 1]), "Laplacian(gamma=[0.5, 1.0])"),
-        (ek.ExpHamming(), "ExpHamming(gamma=None)"),
-        (ek.Delta(), "Delta()"),
-        (ek.TableKernel([np.eye(2)] * 3), "TableKernel(3 tables)"),
-    ],
-)
+@pytest.mark.parametrize(("k", "text"), [
+    (ek.RBF(0.5), "RBF(gamma=0.5)"),
+    (ek.RBF(2), "RBF(gamma=2.0)"),
+    (ek.Laplacian([0.5, 1]), "Laplacian(gamma=[0.5, 1.0])"),
+    (ek.ExpHamming(), "ExpHamming(gamma=None)"),
+    (ek.Delta(), "Delta()"),
+    (ek.TableKernel([np.eye(2)] * 3), "TableKernel(3 tables)"),
+])  # fmt: skip
 def test_representations(k, text):
     assert repr(k) == text
 

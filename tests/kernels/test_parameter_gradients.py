@@ -94,16 +94,12 @@ def test_gradients_of_logs_and_of_mmd(name):
         assert torch.autograd.gradcheck(lambda *x, c=call: c(make(*x)), tensors, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        ek.RBF,
-        ek.Laplacian,
-        ek.ExpHamming,
-        lambda rate: ek.RBF(rate) * ek.Laplacian(0.4) + ek.ExpHamming(rate),
-    ],
-    ids=["RBF", "Laplacian", "ExpHamming", "product"],
-)
+@pytest.mark.parametrize("make", [
+    ek.RBF,
+    ek.Laplacian,
+    ek.ExpHamming,
+    lambda rate: ek.RBF(rate) * ek.Laplacian(0.4) + ek.ExpHamming(rate),
+], ids=["RBF", "Laplacian", "ExpHamming", "product"])  # fmt: skip
 def test_gradients_on_real_variables(make):
     rng = np.random.default_rng(0)
     parts = [

@@ -109,15 +109,12 @@ def test_hidden_trees_of_weighted_chunks(options):
         ek.learn_hclt(lambda: pieces(GAPS), X_valid=GAPS, **common)
 
 
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [
-        (WEIGHTS, "the name of a column of data frames, or a function .* Got ndarray"),
-        ("v", "In chunk 0: There is no column 'v' of weights. Columns are 'a', 'b', 'c', 'd', 'w'"),
-        (lambda chunk: -np.ones(len(chunk)), "In chunk 0: .*not negative"),
-        (lambda chunk: np.zeros(len(chunk)), "positive, finite sum. Got 0"),
-    ],
-)
+@pytest.mark.parametrize(("weights", "message"), [
+    (WEIGHTS, "the name of a column of data frames, or a function .* Got ndarray"),
+    ("v", "In chunk 0: There is no column 'v' of weights. Columns are 'a', 'b', 'c', 'd', 'w'"),
+    (lambda chunk: -np.ones(len(chunk)), "In chunk 0: .*not negative"),
+    (lambda chunk: np.zeros(len(chunk)), "positive, finite sum. Got 0"),
+])  # fmt: skip
 def test_weights_that_are_none(weights, message):
     start = ek.random_circuit(4, 2, 0, cardinalities=3).with_names(list("abcd"))
     data = framed(GAPS)
@@ -133,14 +130,11 @@ def test_weights_that_are_none(weights, message):
         ek.learn_chow_liu(lambda: pieces(GAPS), sample_weight="w")
 
 
-@pytest.mark.parametrize(
-    "learn",
-    [
-        lambda data: ek.em(ek.factorized([[0.5, 0.5]]), data, 1, batch_size=2, **QUIET),
-        lambda data: ek.em(ek.factorized([[0.5, 0.5]]), data, 2, **QUIET),
-        ek.learn_chow_liu,
-    ],
-)
+@pytest.mark.parametrize("learn", [
+    lambda data: ek.em(ek.factorized([[0.5, 0.5]]), data, 1, batch_size=2, **QUIET),
+    lambda data: ek.em(ek.factorized([[0.5, 0.5]]), data, 2, **QUIET),
+    ek.learn_chow_liu,
+])  # fmt: skip
 def test_chunks_that_come_once_or_never(learn):
     once = iter([np.zeros((5, 1))])
     assert_raises(ek.DataError, "a new iterable every time", learn, lambda: once)

@@ -341,13 +341,10 @@ def test_the_order_of_rows_does_not_matter(clusters):
     assert_same_circuit(learn_strudel(X, iterations=40), learn_strudel(shuffled, iterations=40))
 
 
-@pytest.mark.parametrize(
-    ("iterations", "size", "means"),
-    [
-        (200, (619, 917), (-6.1149, -6.0920, -6.1347)),
-        (500, (1575, 2382), (-6.0184, -6.0073, -6.0677)),
-    ],
-)
+@pytest.mark.parametrize(("iterations", "size", "means"), [
+    (200, (619, 917), (-6.1149, -6.0920, -6.1347)),
+    (500, (1575, 2382), (-6.0184, -6.0073, -6.0677)),
+])  # fmt: skip
 def test_nltcs(nltcs, iterations, size, means):
     p, told = steps(nltcs[0], iterations=iterations)
     assert (told[-1].decisions, told[-1].elements) == size

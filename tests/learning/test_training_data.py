@@ -96,16 +96,13 @@ def test_mutual_information_comes_in_parts_for_many_states(monkeypatch):
     np.testing.assert_allclose(whole[1], 0.0, atol=1e-15)
 
 
-@pytest.mark.parametrize(
-    "X",
-    [
-        np.array([[0.0, 1.0], [2.0, 0.0]]),
-        np.array([[0, 1], [2, 0]], dtype=np.uint8),
-        np.array([[0, 1.0], [2, False]], dtype=object),
-        sparse.csr_array(np.array([[0, 1], [2, 0]])),
-        np.ma.MaskedArray([[0, 1], [2, 0]]),
-    ],
-)
+@pytest.mark.parametrize("X", [
+    np.array([[0.0, 1.0], [2.0, 0.0]]),
+    np.array([[0, 1], [2, 0]], dtype=np.uint8),
+    np.array([[0, 1.0], [2, False]], dtype=object),
+    sparse.csr_array(np.array([[0, 1], [2, 0]])),
+    np.ma.MaskedArray([[0, 1], [2, 0]]),
+])  # fmt: skip
 def test_integers_of_any_kind_are_states(X):
     wanted = learn_chow_liu([[0, 1], [2, 0]])
     assert wanted.cardinalities == (3, 2)  # a column of zeros would be binary, too
@@ -123,24 +120,21 @@ def test_missing_values_are_marked(missing):
 
 
 @pytest.mark.parametrize("learn", [learn_chow_liu, learn_strudel])
-@pytest.mark.parametrize(
-    ("X", "message"),
-    [
-        ([0, 1, 1], r"X must be a matrix of shape \(rows, variables\).*Got shape \(3,\)"),
-        ([[0, 1], [1]], r"as many entries in every row"),
-        (np.zeros((3, 0)), r"one column per variable. Got shape \(3, 0\)"),
-        ([[0, "M"], [1, "F"]], r"Got text, '0'. Labels are read from data frames"),
-        (np.array([[0, "M"]], dtype=object), r"Got text, 'M'. Labels are read from data frames"),
-        ([[0, 1], [0.5, 1]], r"Got 0.5 in row 1, column 0. Discretise.*KBinsDiscretizer"),
-        ([[0, np.inf]], r"Got inf in row 0, column 1"),
-        ([[0, 1], [-1, 1]], r"Got -1 in row 1, column 0. Codes start at 0, and a missing value"),
-        ([[2**40, 1]], r"Got 1099511627776 in row 0, column 0. That is too large"),
-        (np.array([[1j]]), r"Got complex numbers"),
-        ([[0, 5000], [1, 2]], r"Column 1 of X holds codes up to 5000.*give cardinalities="),
-        ([[0, np.nan], [1, np.nan]], r"Column 1 .*of X has no values.*Give it with cardinalities="),
-        (np.zeros((0, 2)), r"Column 0 .*of X has no values"),
-    ],
-)
+@pytest.mark.parametrize(("X", "message"), [
+    ([0, 1, 1], r"X must be a matrix of shape \(rows, variables\).*Got shape \(3,\)"),
+    ([[0, 1], [1]], r"as many entries in every row"),
+    (np.zeros((3, 0)), r"one column per variable. Got shape \(3, 0\)"),
+    ([[0, "M"], [1, "F"]], r"Got text, '0'. Labels are read from data frames"),
+    (np.array([[0, "M"]], dtype=object), r"Got text, 'M'. Labels are read from data frames"),
+    ([[0, 1], [0.5, 1]], r"Got 0.5 in row 1, column 0. Discretise.*KBinsDiscretizer"),
+    ([[0, np.inf]], r"Got inf in row 0, column 1"),
+    ([[0, 1], [-1, 1]], r"Got -1 in row 1, column 0. Codes start at 0, and a missing value"),
+    ([[2**40, 1]], r"Got 1099511627776 in row 0, column 0. That is too large"),
+    (np.array([[1j]]), r"Got complex numbers"),
+    ([[0, 5000], [1, 2]], r"Column 1 of X holds codes up to 5000.*give cardinalities="),
+    ([[0, np.nan], [1, np.nan]], r"Column 1 .*of X has no values.*Give it with cardinalities="),
+    (np.zeros((0, 2)), r"Column 0 .*of X has no values"),
+])  # fmt: skip
 def test_matrices_that_are_not_states_are_refused(learn, X, message):
     assert_raises(ek.DataError, message, learn, X)
 
@@ -167,15 +161,12 @@ test_data_and_options_that_do_not_fit_are_refused = refusals(ek.CircuitError, [
 ], lambda learn, X, options: learn(X, **options))  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [
-        ([1.0], r"must be 2 finite numbers.*Got an array of shape \(1,\)\."),
-        ([1.0, -1.0], r"with other entries"),
-        ([1.0, np.nan], r"with other entries"),
-        ([0.0, 0.0], r"positive, finite sum. Got 0"),
-    ],
-)
+@pytest.mark.parametrize(("weights", "message"), [
+    ([1.0], r"must be 2 finite numbers.*Got an array of shape \(1,\)\."),
+    ([1.0, -1.0], r"with other entries"),
+    ([1.0, np.nan], r"with other entries"),
+    ([0.0, 0.0], r"positive, finite sum. Got 0"),
+])  # fmt: skip
 @pytest.mark.parametrize("learn", [learn_chow_liu, learn_strudel])
 def test_weights_that_do_not_fit_are_refused(learn, weights, message):
     assert_raises(ek.DataError, message, learn, [[0, 1], [1, 1]], sample_weight=weights)

@@ -64,14 +64,11 @@ def sizes(plan):
     return plan.n_sums, plan.n_products
 
 
-@pytest.mark.parametrize(
-    ("side", "context", "linear", "boundary", "bisection", "elimination"),
-    [
-        (4, (179, 290), (183, 366), (185, 372), (97, 480), (145, 344)),
-        (6, (1167, 1806), (1783, 3566), (1785, 3572), (569, 7808), (1393, 5512)),
-        (8, (10271, 14974), (13303, 26606), (13305, 26612), (2529, 132992), (57629, 213988)),
-    ],
-)
+@pytest.mark.parametrize(("side", "context", "linear", "boundary", "bisection", "elimination"), [
+    (4, (179, 290), (183, 366), (185, 372), (97, 480), (145, 344)),
+    (6, (1167, 1806), (1783, 3566), (1785, 3572), (569, 7808), (1393, 5512)),
+    (8, (10271, 14974), (13303, 26606), (13305, 26612), (2529, 132992), (57629, 213988)),
+])  # fmt: skip
 def test_sizes_of_grids(side, context, linear, boundary, bisection, elimination):
     grid = ek.ising_grid(side, side, rng=0)
     row_linear = ek.Vtree.right_linear(side * side)

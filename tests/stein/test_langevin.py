@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import expectedkernels as ek
-from assertions import assert_close, assert_raises
+from assertions import assert_close, assert_raises, refusals
 from stein_oracles import greedy
 
 MEANS = np.array([[0.0, 0.0], [2.0, 1.0]])
@@ -200,15 +200,13 @@ def test_scores_are_given_or_differentiated():
     assert (NORMAL.is_real, NORMAL.cardinalities) == (True, (None, None))
 
 
-@pytest.mark.parametrize(("make", "message"), [
+test_mistakes_in_targets = refusals(ek.CircuitError, [
     (lambda: ek.Target(np.sum, [2], n_variables=1), "over states, with 'cardinalities', or over"),
     (lambda: ek.Target(np.sum, [2], score=np.sum), "over states, with 'cardinalities', or over"),
     (lambda: ek.Target(np.sum), r"'cardinalities' parameter of Target.*give n_variables"),
     (lambda: ek.Target(np.sum, n_variables=1, score=3), "'score' parameter of Target"),
     (lambda: ek.Target(np.sum, n_variables=0), "'n_variables' parameter of Target"),
 ])  # fmt: skip
-def test_mistakes_in_targets(make, message):
-    assert_raises(ek.CircuitError, message, make)
 
 
 def test_mistakes_in_functions():

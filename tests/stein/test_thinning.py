@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from assertions import assert_raises
+from assertions import assert_raises, refusals
 from oracles import distribution, worlds
 from stein_oracles import gibbs_gram, greedy, stein_gram
 
@@ -67,15 +67,15 @@ def test_many_samples_need_little_memory():
     assert peak < 20 * X.nbytes  # the Gram matrix would be 1250 times as large
 
 
-@pytest.mark.parametrize(("options", "error", "match"), [
+GIVEN = {"target": model(), "samples": [[0, 0, 0]], "m": 2}
+
+
+test_mistakes_are_told = refusals(None, [
     ({"m": 0}, ek.DataError, "'m' parameter of stein_thin"),
     ({"operator": "both"}, ek.DataError, "'operator' parameter of stein_thin"),
     ({"samples": [[0, 1]]}, ek.DataError, r"shape \(samples, 3\)"),
     ({"samples": model()}, ek.DataError, "Samples of a model are needed"),
-])  # fmt: skip
-def test_mistakes_are_told(options, error, match):
-    arguments = {"target": model(), "samples": [[0, 0, 0]], "m": 2, **options}
-    assert_raises(error, match, ek.stein_thin, **arguments)
+], lambda options: ek.stein_thin(**GIVEN | options))  # fmt: skip
 
 
 def test_functions_cannot_be_collapsed_and_zeros_are_told():

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from scipy.optimize import minimize
 
 import expectedkernels as ek
-from assertions import assert_close, assert_raises
+from assertions import assert_close, assert_raises, refusals
 from factor_graphs import factor_graphs, scores
 from oracles import worlds
 from stein_oracles import conditionals_given
@@ -201,7 +201,7 @@ GRID = ek.ising_grid(2, 2, rng=0)
 ROW = np.zeros((2, 4))
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
+test_bad_arguments = refusals(ek.CircuitError, [
     ((3, ROW), r"target must be a FactorGraph, .* a Target made of a function\. Got int"),
     ((GRID, np.zeros((2, 3))), r"Samples must have shape \(samples, 4\).* Got shape \(2, 3\)"),
     ((GRID, ROW + 2), r"Samples on variable 0 must be integers in 0\.\.1\. Got 2\.0 in row 0"),
@@ -209,9 +209,7 @@ ROW = np.zeros((2, 4))
     ((GRID, ROW, [1.0]), r"2 samples need as many finite weights\. Got shape \(1,\)"),
     ((GRID, ROW, [np.nan, 1.0]), r"2 samples need as many finite weights"),
     ((GRID, ROW, [0.5, 0.7]), r"must sum to one\. Got a sum of 1\.2"),
-])  # fmt: skip
-def test_bad_arguments(arguments, message):
-    assert_raises(ek.CircuitError, message, ek.WeightedSamples, *arguments)
+], lambda arguments: ek.WeightedSamples(*arguments))  # fmt: skip
 
 
 def test_more_bad_arguments():
@@ -368,13 +366,10 @@ def test_a_proposal_that_visits_both_modes_keeps_their_masses():
     assert shrunk < plain
 
 
-@pytest.mark.parametrize(("logs", "options", "match"), [
+test_mistakes_are_told = refusals(ek.DataError, [
     ([0.0], {}, "12 samples need as many log-weights"),
     ([np.nan] * 12, {}, "log-weights: numbers, or -inf"),
     ([-np.inf] * 12, {}, "but not for all"),
     ([0.0] * 12, {"weights": "raw"}, "Got weights='raw'. Leave out log_weights"),
     ([0.0] * 12, {"signed": True}, "Got weights='signed'. Leave out log_weights"),
-])  # fmt: skip
-def test_mistakes_are_told(logs, options, match):
-    target, X, _ = problem()
-    assert_raises(ek.DataError, match, ek.bbis, target, X, log_weights=logs, **options)
+], lambda logs, options: ek.bbis(*problem()[:2], log_weights=logs, **options))  # fmt: skip
