@@ -17,7 +17,7 @@ from expectedkernels.checks import DataError, SizeError, check_choice, public_in
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.expectation import refuse_functions
 from expectedkernels.kernels.empirical import as_log_weights, collapsed_rows, distinct_rows
-from expectedkernels.kernels.kernel import ExpHamming, Kernel, refuse_gradients, require_kernel
+from expectedkernels.kernels.kernel import Kernel, refuse_gradients, require_kernel
 from expectedkernels.kernels.target import Target, TargetLike
 from expectedkernels.models.factor_graph import CollapsedModel, FactorGraph
 from expectedkernels.sampling import weights as simplex
@@ -46,7 +46,7 @@ def stein_problem(
     """The target, kernel and rows of a call, checked, and the numbers of the rows that count."""
     target = stein_kernel.stein_target(call, target, samples, real=True)
     if not langevin.is_real(target):
-        kernel = ExpHamming() if kernel is None else kernel
+        kernel = stein_kernel.DEFAULT_KERNEL if kernel is None else kernel
         require_kernel(kernel, "ExpHamming()")
         definite = kernel.is_positive_definite(target.cardinalities)
         if not definite:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from math import inf, prod
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -61,6 +61,7 @@ RARE = "Some state of the target is more than 1e150 times less likely than one n
 TOO_RARE = f"{RARE} Leave out samples of such states, or use operator='gibbs', which is bounded."
 TOO_RARE_BETWEEN = f"{RARE} Compare samples: kdsd(q.sample(1000), p, k, operator='gibbs')."
 
+DEFAULT_KERNEL = ExpHamming()
 KEPT_BYTES = 2**26
 """How large a signed measure may be that a circuit keeps for the next call."""
 
@@ -222,7 +223,7 @@ class SteinKernel(PairwiseKernel):
         if isinstance(target, Kernel):
             check_roles("SteinKernel(target, kernel)", target, None)
         target = as_target(target)
-        kernel = ExpHamming() if kernel is None else kernel
+        kernel = DEFAULT_KERNEL if kernel is None else kernel
         check_choices(kernel, zeros, operator)
         # points are read on the CPU, so that is where a circuit is asked
         found: Any = target.to("numpy") if isinstance(target, Circuit) else target
@@ -558,6 +559,12 @@ def is_strictly_positive_definite(kernel: Kernel, cardinalities: Sequence[int]) 
     >>> is_strictly_positive_definite(ek.TableKernel([np.ones((2, 2))]), [2])
     no: the kernels of variable 0 are not strictly positive definite
     """
+    judge = _strictness.__wrapped__ if kernel.tensors else _strictness
+    return judge(kernel, tuple(cardinalities))
+
+
+@lru_cache(maxsize=16)
+def _strictness(kernel: Kernel, cardinalities: tuple[int, ...]) -> Verdict:
     verdict = kernel.is_positive_definite(cardinalities)
     if not verdict:
         return verdict
@@ -655,7 +662,7 @@ class CollapsedSteinKernel(PairwiseKernel):
                 "The target of collapsed samples must be a Circuit (a FactorGraph compiles to "
                 f"one). Got {type(circuit).__name__} instead{why}."
             )
-        kernel = ExpHamming() if kernel is None else kernel
+        kernel = DEFAULT_KERNEL if kernel is None else kernel
         check_choices(kernel, zeros, operator)
         refuse_gradients("CollapsedSteinKernel", kernel)
         circuit.require_single_root("A Stein kernel")
@@ -663,7 +670,9 @@ class CollapsedSteinKernel(PairwiseKernel):
         self.circuit = host_for(circuit, "CollapsedSteinKernel")
         self.kernel, self.zeros, self.operator, self.max_bytes = kernel, zeros, operator, max_bytes
         shifts = operator == "shift"
-        self._marked = marked(self.circuit, lambda t: np.roll(t, -1, axis=1) if shifts else t)
+        change: Any = partial(np.roll, shift=-1, axis=1) if shifts else np.asarray
+        keep = self.circuit.operand.cached  # for the next samples of this target
+        self._marked = keep(f"{operator} marks", lambda: marked(self.circuit, change))
         known = gibbs.is_positive(self.circuit) if shifts and positive is None else positive
         self._positive = not shifts or bool(known)
 
@@ -674,7 +683,10 @@ class CollapsedSteinKernel(PairwiseKernel):
     @cached_property
     def _blocks(self) -> KernelBlocks:
         blocks = self.kernel.blocks(self.circuit.vtree, self.cardinalities)
-        return same_single_mark(blocks, self.cardinalities)
+        key = "single mark", *self.cardinalities
+        if key not in blocks.known:
+            blocks.known[key] = same_single_mark(blocks, self.cardinalities)
+        return blocks.known[key]
 
     def cost(self, rows: RowsLike) -> float:
         """What the Gram matrix of rows costs, in numbers computed, before it is.
@@ -947,7 +959,7 @@ def kdsd(
         call = "kdsd(q, p, k), with the samples (or another model) first and the target second"
         check_roles(call, p, q)
     default = k is None and not is_real(p)  # over the reals it depends on the samples
-    k = ExpHamming() if default else k
+    k = DEFAULT_KERNEL if default else k
     if k is not None:
         check_choices(k, zeros, operator)
     arrays.check_max_bytes(max_bytes)
