@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 
 import expectedkernels as ek
-from assertions import assert_close, assert_raises
+from assertions import assert_close, assert_raises, refusals
 from factor_graphs import factor_graphs
 from networks import ASIA
 from oracles import distribution, worlds
@@ -210,30 +210,20 @@ def test_models_too_large_to_compile():
         np.testing.assert_allclose(a, b, atol=1e-7)
 
 
-def test_mistakes():
-    model = ek.ising_grid(2, 2, rng=0)
-    X = np.zeros((3, 4))
-    for weights in ("best", np.ones(3)):
-        with pytest.raises(ek.CircuitError, match=r"'weights' parameter of \w+ must be"):
-            ek.bbis(model, X, weights=weights)
-    with pytest.raises(ek.CircuitError, match=r"'zeros' parameter of \w+ must be"):
-        ek.bbis(model, X, zeros="ignore")
-    with pytest.raises(ek.CircuitError, match=r"'operator' parameter of \w+ must be"):
-        ek.bbis(model, X, operator="hmc")
-    assert_raises(ek.DataError, r"Samples must have shape \(samples, 4\)", ek.bbis, model, X[:, :3])
-    assert_raises(ek.EvidenceError, r"int in 0\.\.3", ek.collapsed_bbis, model, X, [4])
-    assert_raises(ek.DataError, "must be a FactorGraph", ek.bbis, 3, X)
-    negative = ek.TableKernel([np.array([[1.0, 2.0], [2.0, 1.0]])] * 4)
-    assert_raises(ek.KernelError, "need a positive definite kernel", ek.bbis, model, X, negative)
-    flat = ek.TableKernel([np.ones((2, 2))] * 4)
-    with pytest.warns(UserWarning, match="may not be strictly positive definite"):
-        ek.bbis(model, X, flat)
-    ek.bbis(model, X, ek.Delta())  # without a warning
-    zero = ek.FactorGraph([2, 2], [((0, 1), [[0.0, 1.0], [1.0, 1.0]])])
-    with pytest.raises(
-        ek.DataError, match=r"The target is zero at row \d of the samples, \[0, 0\]"
-    ):
-        ek.bbis(zero, [[1, 0], [0, 0], [1, 1], [0, 1]])
+SQUARE, CORNERS = ek.ising_grid(2, 2, rng=0), np.zeros((3, 4))
+NEGATIVE = ek.TableKernel([np.array([[1.0, 2.0], [2.0, 1.0]])] * 4)
+ZERO = ek.FactorGraph([2, 2], [((0, 1), [[0.0, 1.0], [1.0, 1.0]])])
+
+
+test_mistakes = refusals(ek.CircuitError, [
+    *(({"weights": x}, r"'weights' parameter of \w+ must be") for x in ("best", np.ones(3))),
+    ({"zeros": "ignore"}, r"'zeros' parameter of \w+ must be"),
+    ({"operator": "hmc"}, r"'operator' parameter of \w+ must be"),
+    ({"samples": CORNERS[:, :3]}, r"Samples must have shape \(samples, 4\)"),
+    ({"target": 3}, "must be a FactorGraph"),
+    ({"kernel": NEGATIVE}, "need a positive definite kernel"),
+    ({"target": ZERO, "samples": [[1, 0], [0, 0], [1, 1]]}, r"is zero at row \d .*, \[0, 0\]"),
+], lambda options: ek.bbis(**{"target": SQUARE, "samples": CORNERS} | options))  # fmt: skip
 
 
 def test_new_samples_are_read_like_the_first():
@@ -323,6 +313,7 @@ def test_kernels_that_see_too_little_do_not_prove_a_match():
     blind = ek.TableKernel([np.ones((2, 2)), np.ones((2, 2))])
     with pytest.warns(UserWarning, match="may not be strictly positive definite"):
         samples = ek.bbis(model, [[0, 0], [1, 1], [0, 1], [1, 0]], blind)
+    ek.bbis(model, [[0, 0], [1, 1]], ek.Delta())  # without a warning
     assert "match the target" not in samples.decision
 
 

@@ -172,15 +172,7 @@ test_what_does_not_fit_is_refused = refusals(None, [
      r"must have the variables of the target"),
     ({"proposal": ek.factorized([[1.0, 0.0]] * 9)}, ek.DataError,
      r"The sample in row \d+ has probability zero"),
-], lambda options: ek.log_partition_estimate(GRID, SAMPLES, **options))  # fmt: skip
-
-
-def test_too_few_and_incomplete_samples_are_refused():
-    with pytest.raises(ek.DataError, match=r"at least 20 samples"):
-        ek.log_partition_estimate(GRID, SAMPLES[:5])
-    holes = SAMPLES.astype(float)
-    holes[0, 0] = np.nan
-    with pytest.raises(ek.DataError, match=r"must be complete. Got NaN"):
-        ek.log_partition_estimate(GRID, holes)
-    with pytest.raises(ek.DataError, match=r"target and the samples are swapped"):
-        ek.log_partition_estimate(SAMPLES, GRID)
+    ({"samples": SAMPLES[:5]}, ek.DataError, r"at least 20 samples"),
+    ({"samples": np.full((20, 9), np.nan)}, ek.DataError, r"must be complete. Got NaN"),
+    ({"target": SAMPLES, "samples": GRID}, ek.DataError, r"target and the samples are swapped"),
+], lambda x: ek.log_partition_estimate(**{"target": GRID, "samples": SAMPLES} | x))  # fmt: skip

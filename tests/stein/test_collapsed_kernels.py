@@ -1,9 +1,10 @@
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
 
 import expectedkernels as ek
-from assertions import assert_close, assert_raises
+from assertions import assert_close, refusals
 from expectedkernels import CollapsedSteinKernel, SteinKernel
 from factor_graphs import factor_graphs
 from oracles import distribution, worlds
@@ -114,31 +115,14 @@ def test_probabilities_far_below_the_smallest_number():
     assert_close(gram[0, 1], apart)
 
 
-def test_mistakes():
-    p = ek.factorized([[0.5, 0.5]])
-    with pytest.raises(ek.DataError, match="must be a Circuit"):
-        CollapsedSteinKernel(ek.ising_grid(2, 2), ek.Delta())
-    with pytest.raises(ek.KernelError, match="'operator' parameter"):
-        CollapsedSteinKernel(p, ek.Delta(), operator="hmc")
-    with pytest.raises(ek.EvidenceError):
-        CollapsedSteinKernel(ek.factorized([[1.0, 0.0]]), ek.Delta())([[1]])
-
-
 CARDS = [2, 3, 4]
 TARGET = ek.FactorGraph(CARDS, [ek.Factor([0, 1, 2], np.ones(CARDS))], names=["a", "b", "c"])
+CIRCUIT = TARGET.compile()[0]
 X = np.array([[0, 2, 3], [1, 0, 1], [0, 1, 2], [1, 2, 0]])
 
 
 def read(samples, collapsed=None, target=TARGET):
     return ek.collapsed_bbis(target, samples, collapsed, weights="uniform").rows
-
-
-@pytest.mark.parametrize(
-    "samples", [X, X.tolist(), X.astype(np.int8), X.astype(np.float32), X.reshape(2, 2, 3)]
-)
-def test_samples_come_in_many_types(samples):
-    np.testing.assert_array_equal(read(samples, [1])[:, [0, 2]], X[:, [0, 2]])
-    assert np.isnan(read(samples, [1])[:, 1]).all()
 
 
 @pytest.mark.parametrize("one", ["b", 1, np.int64(1), ["b"], {1}, range(1, 2), np.array([1])])
@@ -149,17 +133,11 @@ def test_one_set_for_all_samples(one):
 def test_masks_come_in_many_types():
     mask = np.random.default_rng(0).random(X.shape) < 0.5
     many = [mask, mask.tolist(), tuple(map(tuple, mask)), mask.reshape(2, 2, 3)]
-    for form in many:
-        np.testing.assert_array_equal(np.isnan(read(X, form)), mask)
+    frame = pd.DataFrame(mask)  # iteration would give the columns
+    for samples, form in (*((X, form) for form in many), (pd.DataFrame(X), frame)):
+        np.testing.assert_array_equal(read(samples, form), np.where(mask, np.nan, X))
     np.testing.assert_array_equal(np.isnan(read(np.where(mask, np.nan, X))), mask)
     np.testing.assert_array_equal(np.isnan(read(X, mask[0])), np.tile(mask[0], (4, 1)))
-
-
-def test_tables_with_columns_are_read_by_value():
-    pandas = pytest.importorskip("pandas")
-    mask = np.random.default_rng(0).random(X.shape) < 0.5
-    rows = read(pandas.DataFrame(X), pandas.DataFrame(mask))  # iteration would give the columns
-    np.testing.assert_array_equal(rows, np.where(mask, np.nan, X))
 
 
 def test_values_of_collapsed_variables_do_not_matter():
@@ -167,21 +145,22 @@ def test_values_of_collapsed_variables_do_not_matter():
     assert np.isnan(read([[0, np.inf, 0]], [1])[0, 1])
 
 
-@pytest.mark.parametrize("value", [-1, 3, 0.5, np.inf])
-def test_values_outside_the_domain(value):
-    for collapsed in (None, (), [0]):
-        with pytest.raises(
-            ek.DataError, match=r"Samples on variable 1 .*must be integers in 0\.\.2"
-        ):
-            read([[0, 2, 0], [0, value, 0]], collapsed)
+def kernel(p=CIRCUIT, rows=((0, 0, 0),), **options):
+    return CollapsedSteinKernel(p, ek.Delta(), **options)(rows)
 
 
-def test_mistakes_in_rows():
-    assert_raises(ek.DataError, "set of numbers or names, or a mask of booleans", read, X, 1.5)
-    with pytest.raises(ek.DataError, match=r"mask of booleans of shape \(4, 3\)"):
-        read(X, [[True, False], [True]])
-    with pytest.raises(ek.DataError, match=r"shape \(4, 3\) or \(3,\). Got array"):
-        read(X, np.ones((4, 3), dtype=int))
-    assert_raises(ek.DataError, "Got NaN in row 0, column 2", read, [[0, 1, np.nan]], [1])
-    assert_raises(ek.DataError, "with at least one sample", read, X[:0])
-    assert_raises(ek.CircuitError, "'z'", read, X, ["z"], TARGET.compile()[0])
+OUTSIDE = r"Samples on variable 1 .*must be integers in 0\.\.2"
+
+
+test_mistakes = refusals(ek.CircuitError, [
+    *((read, [[X[0], [0, x, 0]], on], OUTSIDE) for x in (-1, 3, 0.5, np.inf) for on in ((), [0])),
+    (read, [X, 1.5], "set of numbers or names, or a mask of booleans"),
+    (read, [X, [[True, False], [True]]], r"mask of booleans of shape \(4, 3\)"),
+    (read, [X, np.ones((4, 3), dtype=int)], r"shape \(4, 3\) or \(3,\). Got array"),
+    (read, [[[0, 1, np.nan]], [1]], "Got NaN in row 0, column 2"),
+    (read, [X[:0]], "with at least one sample"),
+    (read, [X, ["z"], CIRCUIT], "'z'"),
+    (kernel, [TARGET], "must be a Circuit"),
+    (lambda: kernel(operator="hmc"), [], "'operator' parameter"),
+    (kernel, [ek.factorized([[1.0, 0.0]]), [[1]]], "probability zero"),
+], lambda call, arguments: call(*arguments))  # fmt: skip
