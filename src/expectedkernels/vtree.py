@@ -71,28 +71,27 @@ class Vtree:
                 "A vtree needs at least one node, and as many left and right children as nodes. "
                 f"Got {len(left)}, {len(right)} and {n}."
             )
-        lefts, rights, variables = ([int(i) for i in xs] for xs in (left, right, variable))
-        order: dict[int, int] = {}  # nodes and variables, the reverse of the post-order
-        stack = [n - 1]
-        while stack:
-            node = stack.pop()
-            if node in order:
+        seen: set[int] = set()
+
+        def split(node: int) -> Any:
+            if node in seen:
                 raise VtreeError(f"Node {node} has two parents; a vtree is a tree.")
-            order[node] = max(-1, variables[node])
-            a, b = lefts[node], rights[node]
-            if variables[node] >= 0 and (a >= 0 or b >= 0):
+            seen.add(node)
+            a, b, v = int(left[node]), int(right[node]), int(variable[node])
+            if v >= 0 and (a >= 0 or b >= 0):
                 raise VtreeError(f"Node {node} has a variable and children; it can have only one.")
-            if variables[node] < 0:
-                if not (0 <= a < node and 0 <= b < node):
-                    raise VtreeError(
-                        f"Node {node} needs two children with smaller numbers. Got {a} and {b}."
-                    )
-                stack += [a, b]
-        if len(order) != n:
+            if v < 0 and not (0 <= a < node and 0 <= b < node):
+                raise VtreeError(
+                    f"Node {node} needs two children with smaller numbers. Got {a} and {b}."
+                )
+            return v if v >= 0 else (a, b)
+
+        order = _postorder(n - 1, split)
+        if len(seen) != n:
             raise VtreeError(
-                f"Only {len(order)} of {n} nodes are reached from the root, which is the last node."
+                f"Only {len(seen)} of {n} nodes are reached from the root, which is the last node."
             )
-        self._fill(list(order.values())[::-1])
+        self._fill(order)
 
     def _fill(self, variables: Sequence[int]) -> None:
         """Set all arrays by the variables of nodes in post-order, which determine the tree."""
@@ -558,6 +557,11 @@ def in_postorder(variables: Sequence[int]) -> Vtree:
 
 def by_splits(root: Any, split: Callable[[Any], Any]) -> Vtree:
     """The vtree of a thing that `split` turns into a variable, or into two smaller things."""
+    return in_postorder(_postorder(root, split))
+
+
+def _postorder(root: Any, split: Callable[[Any], Any]) -> list[int]:
+    """The variables of the nodes of such a vtree in post-order, -1 at inner nodes."""
     order: list[int] = []
     parts = [root]
     missing: list[int] = []  # how many children of the nodes above have yet to come
@@ -574,4 +578,4 @@ def by_splits(root: Any, split: Callable[[Any], Any]) -> Vtree:
             missing.pop()
             order.append(-1)
         missing[-1:] = [1] if missing else []
-    return in_postorder(order)
+    return order

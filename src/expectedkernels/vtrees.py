@@ -92,16 +92,11 @@ def elimination(graph: Graph, order: Sequence[int]) -> Elimination:
     ({1, 2}, {2}, set())
     """
     position = {v: i for i, v in enumerate(order)}
-    contexts: list[set[int]] = [set() for _ in order]
-    below: list[list[int]] = [[] for _ in order]
+    contexts = [{u for u in near if position[u] > position[v]} for v, near in enumerate(graph)]
     for v in order:
-        context = {u for u in graph[v] if position[u] > position[v]}
-        for u in below[v]:
-            context |= contexts[u]
-        context.discard(v)
-        contexts[v] = context
-        if context:
-            below[min(context, key=position.__getitem__)].append(v)
+        contexts[v].discard(v)
+        if contexts[v]:
+            contexts[min(contexts[v], key=position.__getitem__)] |= contexts[v]
     return Elimination(tuple(order), tuple(contexts))
 
 

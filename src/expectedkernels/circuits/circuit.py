@@ -816,14 +816,11 @@ def _drop_unreachable(vtree: Vtree, blocks: Sequence[Any]) -> list[Block]:
     def inner_at(node: int, units: Any) -> tuple[Inner, Any, Any]:
         block = blocks[node]
         left, right = block.inputs
-        weights = block.csr if (block.weights is None and units is not None) else block.weights
+        weights = block.matrix
+        if units is not None:
+            weights = (block.csr if weights is None else weights)[units]
         if weights is not None:
-            if units is not None:
-                weights = weights[units]
-            if sparse.issparse(weights):
-                used = np.bincount(weights.indices, weights.data != 0, len(left)) > 0
-            else:
-                used = (weights != 0).any(axis=0)
+            used = (weights != 0).sum(axis=0) > 0
             if not used.all():
                 left, right, weights = left[used], right[used], weights[:, np.flatnonzero(used)]
         n, m = blocks[vtree.left[node]].n_units, blocks[vtree.right[node]].n_units
@@ -853,13 +850,12 @@ def merge_equal(vtree: Vtree, blocks: Sequence[Any]) -> list[Block]:
             place = np.full(block.n_products, -1, dtype=np.intp)
             place[alive] = column
             return inner(*pairs, None, n_left, n_right), place
-        weights = block.csr if block.weights is None else block.weights
+        weights = block.csr if block.weights is None else block.matrix
         if not alive.all() or len(pairs[0]) < block.n_products:
             left, right = pairs
             weights = _merge_columns(weights, alive, column, len(left))
         if not is_root:  # the first of equal rows stays, and rows of zeros go
             if sparse.issparse(weights):
-                weights = tidy(weights)
                 kept, place = arrays.distinct_sparse_rows(
                     weights.indptr, weights.indices, weights.data
                 )
@@ -875,13 +871,11 @@ def _merge_columns(weights: Any, alive: Any, column: Any, n: int) -> Any:
     """Add up the columns of products that became one, and drop those that became zero."""
     merged: Any = np.zeros((weights.shape[0], n))
     some = weights[:, np.flatnonzero(alive)]
-    with np.errstate(over="ignore", invalid="ignore"):  # refused below, with words
-        if sparse.issparse(weights):
-            entries = np.ones(len(column)), column, np.arange(len(column) + 1)
-            merged = some @ sparse.csr_array(entries, (len(column), n))
-            merged.sum_duplicates()
-            merged.eliminate_zeros()
-        else:
+    if sparse.issparse(weights):
+        entries = np.ones(len(column)), column, np.arange(len(column) + 1)
+        merged = tidy(some @ sparse.csr_array(entries, (len(column), n)))
+    else:
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below, with words
             np.add.at(merged.T, column, some.T)
     if not np.isfinite(merged.data if sparse.issparse(merged) else merged).all():
         raise checks.CircuitError(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, reduce
 from heapq import heappop, heappush
+from itertools import combinations
 from math import inf
 from typing import Any, ClassVar
 
@@ -244,22 +245,21 @@ class Unit:
         >>> p.sample(2, rng=0).tolist()
         [[1.0, 2.0], [1.0, 2.0]]
         """
-        checks.check_count("sample", "n", n, error=DataError)
-        graph = Graph(self)
+        n, graph = checks.check_count("sample", "n", n, error=DataError), Graph(self)
         if (reason := graph.has_negative()) is not None:
             raise PropertyError(f"Sampling needs non-negative weights and tables, but {reason}.")
         logs, _ = _integrals(graph, "Sampling")
         if logs[-1] == -np.inf:
             raise PropertyError("The circuit is zero everywhere: there is nothing to sample from.")
         generator = as_generator(rng)
-        X = np.full((int(n), self.n_variables), np.nan)
+        X = np.full((n, self.n_variables), np.nan)
         arriving: list[list[Array]] = [[] for _ in graph.units]
-        arriving[-1].append(np.arange(int(n)))
-        for i in range(len(graph.units) - 1, -1, -1):
-            if not arriving[i]:
+        arriving[-1].append(np.arange(n))
+        for unit, inputs in zip(reversed(graph.units), reversed(graph.inputs), strict=True):
+            parts = arriving.pop()
+            if not parts:
                 continue
-            rows, unit, inputs = np.concatenate(arriving[i]), graph.units[i], graph.inputs[i]
-            arriving[i] = []
+            rows = np.concatenate(parts)
             if isinstance(unit, Leaf):
                 X[rows, unit.variable] = unit._draw(len(rows), generator)
             elif isinstance(unit, Sum):
@@ -641,8 +641,7 @@ class Indicator(_Discrete):
     @cached_property
     def probs(self) -> Array:  # type: ignore[override]
         """The one-hot table."""
-        table: Array = np.eye(1, self.card, self.value)[0]
-        return table
+        return np.eye(1, self.card, self.value).ravel()
 
 
 @public
@@ -724,17 +723,17 @@ def find_vtree(graph: Graph) -> Vtree:
                 "standard error."
             )
         middle = len(blocks) // 2
-        halves = union(blocks[:middle]), union(blocks[middle:])
-        parts = []
-        for half in halves:
-            inside = {
-                (tuple(i for i in factors if graph.masks[i] & half), cover & half): None
-                for factors, cover in families
-            }
-            parts.append((half, list(inside)))
-        return parts
 
-    return by_splits((graph.masks[-1], [_alone(graph, len(graph.units) - 1)]), split)
+        def within(half: int) -> tuple[int, list[Family]]:
+            return half, [
+                (tuple(i for i in factors if graph.masks[i] & half), cover & half)
+                for factors, cover in families
+            ]
+
+        return within(union(blocks[:middle])), within(union(blocks[middle:]))
+
+    root = len(graph.units) - 1
+    return by_splits((graph.masks[root], [((root,), graph.masks[root])]), split)
 
 
 def node_masks(vtree: Vtree) -> list[int]:
@@ -755,10 +754,6 @@ def can_be_flattened(graph: Graph, i: int) -> bool:
     """Whether a unit is, up to a factor, the product of its inputs."""
     kind = graph.units[i].kind
     return kind == "product" or (kind == "sum" and len(graph.inputs[i]) == 1)
-
-
-def _alone(graph: Graph, i: int) -> Family:
-    return (i,), graph.masks[i]
 
 
 def _family(graph: Graph, inputs: Iterable[int], cover: int) -> Family:
@@ -784,8 +779,7 @@ def _opened(graph: Graph, families: list[Family], scope: int, fully: bool) -> li
         if len(factors) == 1 and masks[factors[0]] == cover and (fully or cover == scope):
             i = factors[0]
             if graph.units[i].kind == "sum":
-                inputs = [j for j in graph.inputs[i] if masks[j].bit_count() > 1]
-                work += [_alone(graph, j) for j in reversed(inputs)]
+                work += [_family(graph, [j], masks[j]) for j in reversed(graph.inputs[i])]
             else:
                 work.append(_family(graph, graph.inputs[i], cover))
         elif fully and any(can_be_flattened(graph, i) for i in factors):
@@ -825,10 +819,12 @@ def _blocks(graph: Graph, families: Iterable[Family], scope: int) -> list[int]:
 def _conflict(graph: Graph, families: list[Family], scope: int) -> str:
     """Two products over a scope that no vtree fits, in words.
 
-    From the largest on, some factor crosses one that is not within another: otherwise those
-    would be the blocks of a partition.
+    Two of their factors cross each other: otherwise the largest ones would be the blocks of a
+    partition.
     """
-    masks, largest = graph.masks, list[int]()
+    masks = graph.masks
+    factors = sorted({masks[i] for inputs, _ in families for i in inputs}, key=int.bit_count)
+    crossing = next((a, b) for a, b in combinations(factors, 2) if a & b and a & ~b)
 
     def product(part: int) -> tuple[int, str]:
         """The first product unit with an input over these variables, in words."""
@@ -839,15 +835,8 @@ def _conflict(graph: Graph, families: list[Family], scope: int) -> str:
         split = show_split(mask & scope for mask in parts if mask & scope)
         return i, f"product unit #{i} splits into {split}"
 
-    masks_of_factors = {masks[i] for factors, _ in families for i in factors}
-    for mask in sorted(masks_of_factors, key=lambda mask: (-mask.bit_count(), mask)):
-        for other in largest:
-            if mask & other and mask & ~other:
-                (_, first), (_, second) = sorted(map(product, (mask, other)))
-                return f"over variables {show(scope)}, {first}, but {second}"
-        if not any(mask & other for other in largest):
-            largest.append(mask)
-    raise CircuitError("The products have a split in common.")  # pragma: no cover
+    (_, first), (_, second) = sorted(map(product, crossing))
+    return f"over variables {show(scope)}, {first}, but {second}"
 
 
 def _smallest(mask: int) -> int:
@@ -957,18 +946,14 @@ class _Builder:
 
     def __init__(self, graph: Graph, vtree: Vtree):
         self.graph, self.vtree = graph, vtree
-        leaf_nodes = np.flatnonzero(vtree.variable >= 0)
-        place = dict(zip(vtree.variable[leaf_nodes].tolist(), range(len(leaf_nodes)), strict=True))
-        first_leaf = np.cumsum(vtree.variable >= 0) - (vtree.n_below + 1) // 2
-        self.start: list[int] = first_leaf.tolist()
-        # for every unit the place of its leftmost variable, and the lowest node above them all
+        # for every unit the leaf of its leftmost variable, and the lowest node above them all
         self.low: list[int] = []
         self.home: list[int] = []
         lowest_above = cache(vtree.lca)
         for unit, inputs in zip(graph.units, graph.inputs, strict=True):
             if unit.kind == "input":
-                self.low.append(place[unit.variable])  # type: ignore[attr-defined]
-                self.home.append(int(leaf_nodes[self.low[-1]]))
+                self.low.append(vtree.leaf(unit.variable))  # type: ignore[attr-defined]
+                self.home.append(self.low[-1])
             else:
                 self.low.append(min(self.low[j] for j in inputs))
                 self.home.append(reduce(lowest_above, {self.home[j] for j in inputs}))
@@ -991,11 +976,9 @@ class _Builder:
                     right.append(wanted[1].setdefault(other, len(wanted[1])))
                 column, scale = columns[term]
                 entries.append((row, column, _times(weight, scale)))
-        rows, indices, weights = (np.array(numbers) for numbers in zip(*entries, strict=True))
-        if not np.isfinite(weights).all():
+        edges: Any = tuple(np.array(numbers) for numbers in zip(*sorted(entries), strict=True))
+        if not np.isfinite(edges[2]).all():
             raise ArithmeticError
-        order = np.lexsort((indices, rows))
-        edges = (rows[order], indices[order], weights[order])
         sizes = (len(keys), *map(len, wanted))
         return inner_of_edges(np.array(left), np.array(right), edges, *sizes), *wanted
 
@@ -1033,9 +1016,10 @@ class _Builder:
 
         Products within the product that have units on both sides are flattened.
         """
-        graph, boundary = self.graph, self.start[int(self.vtree.right[node])]
+        # nodes below the right child have greater numbers than those below the left one
+        graph, boundary = self.graph, int(self.vtree.left[node])
         scale, low = 1.0, self.low.__getitem__
-        middle = bisect_left(term, boundary, key=low)
+        middle = bisect_right(term, boundary, key=low)
         while crossing := [i for i in term[:middle] if self.home[i] == node]:
             if not can_be_flattened(graph, crossing[0]):
                 raise self._misfit(term, crossing[0])
@@ -1044,7 +1028,7 @@ class _Builder:
                 scale = _times(scale, float(unit.weights[0]))
             parts = {*term, *graph.inputs[crossing[0]]} - {crossing[0]}
             term = tuple(sorted(parts, key=low))
-            middle = bisect_left(term, boundary, key=low)
+            middle = bisect_right(term, boundary, key=low)
         return term[:middle], term[middle:], scale
 
     def _misfit(self, term: Key, cut: int) -> checks.CompatibilityError:
