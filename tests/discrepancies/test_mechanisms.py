@@ -268,6 +268,24 @@ def test_p_values_are_small_for_tables_that_changed():
     assert found.frame().index[0] == "bronc"
 
 
+def test_more_missing_values_in_one_set_are_no_change_of_a_table():
+    network, small = ek.asia(), []
+    for seed in range(5):
+        X, Y = network.sample(300, rng=2 * seed), incomplete(network, 300, 0.4, 2 * seed + 1)
+        options = {"target": "dysp", "n_permutations": 19, "rng": seed}
+        small.append(ek.mechanism_change(X, Y, network, **options).p_values <= 0.05)
+    assert not np.any(small, axis=0)[network.variable("either")]  # a function of its parents
+    assert np.mean(small) < 0.1
+
+
+def test_tables_of_hidden_variables_depend_on_the_seed_alone():
+    network = ek.asia()
+    X, Y = (incomplete(network, 100, 0.2, seed) for seed in (0, 1))
+    X[:, 3] = Y[:, 3] = np.nan
+    one, other = (ek.mechanism_change(X, Y, network, target="dysp", rng=0) for _ in range(2))
+    np.testing.assert_array_equal(one.shapley, other.shapley)
+
+
 def test_changes_are_shown(tmp_path):
     network = ek.asia()
     found = ek.mechanism_change(network, network.do({"smoke": [0.9, 0.1]}), target="lung")

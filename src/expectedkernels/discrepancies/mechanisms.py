@@ -36,6 +36,8 @@ PRIOR = 4.0
 """How many rows the pooled tables count for where tables are fitted to either set of rows."""
 ROUNDING = 1e-12
 """Tables that differ by less are equal."""
+NEGLIGIBLE = 0.05
+"""A log-likelihood ratio that is smaller is that of equal tables."""
 
 
 def effect(
@@ -276,7 +278,7 @@ def mechanism_change(
     n_permutations : int
         For rows: how often they are divided at random between both sets, for p-values.
     rng : int, Generator or None
-        For permutations.
+        For permutations, and the tables of variables that no row shows with their parents.
     max_bytes : int
         How much memory tables may take.
 
@@ -303,8 +305,8 @@ def mechanism_change(
     with four rows' worth of the pooled distributions as pseudocounts: distributions that a set
     never reaches stay pooled. A p-value compares the likelihood ratio of a table, of expected
     counts under the pooled network, with those of permuted rows. It is exact if nothing has
-    changed; for one table while others changed it is approximate. There is no correction for many
-    tables.
+    changed, missingness included; otherwise, for tables that have not, it is approximate. There is
+    no correction for many tables.
 
     Cost of a mean: a pass forward and backward for every two changed tables. The squared MMD
     takes twice as many, over pairs of states.
@@ -412,24 +414,27 @@ def _fitted(network: Any, before: Any, after: Any, n: int, rng: Any, max_bytes: 
     if any(x is None for x in rows):
         raise DataError("mechanism_change takes rows with states. Got weights of states.")
     every, options = np.concatenate(rows), dict[str, Any](progress=False, max_bytes=max_bytes)
-    pooled = learn_tables(network, every, **options)
-    options |= {"start": "tables", "pseudocount": [PRIOR * table for table in pooled.cpts]}
-    p, q = (learn_tables(pooled, x, **options) for x in rows)
+    pooled = learn_tables(network, every, rng=rng, **options)
+    options["start"], prior = "tables", [PRIOR * table for table in pooled.cpts]
+    p, q = (learn_tables(pooled, x, pseudocount=prior, **options) for x in rows)
     if not n:
         return p, q, None
+    # pseudocounts would be changes where one set has more missing values
+    pooled = learn_tables(pooled, every, pseudocount=0.0, **options)
     model, read = model_of(network), as_evidence(every, network.schema)
     parts = [*network_tables.family_sums(model, read, max_bytes)]
     for _, sums in parts:
         sums.forward(pooled.cpts)
     first, found = np.arange(len(every)) < len(rows[0]), []
-    for mask in [first, *(rng.permutation(first) for _ in range(n))]:
+    for mask in [first | True, first, *(rng.permutation(first) for _ in range(n))]:
         total = np.zeros(len(pooled.cpts))  # log-likelihoods with tables of their own
         for side in (mask, ~mask):
             counts: Any = zip(*(sums.backward(side[some]) for some, sums in parts), strict=True)
             pairs = [(x, x.sum(axis=-1)) for x in (np.sum(own, axis=0) for own in counts)]
             total += [xlogy(x, x).sum() - xlogy(y, y).sum() for x, y in pairs]
         found.append(total)
-    return p, q, np.array([rank_p_value(x[0], x[1:]) for x in np.transpose(found)])
+    found = np.maximum(found[1:], found[0] + NEGLIGIBLE).T
+    return p, q, np.array([rank_p_value(x[0], x[1:]) for x in found])
 
 
 @checks.public
