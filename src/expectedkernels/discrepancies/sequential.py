@@ -280,6 +280,7 @@ class SequentialTest:
                 self._bet(rows[part])
             for _ in rows[possible:]:  # wealth stays infinite
                 self._record(inf)
+            self._rows = np.concatenate([self._rows, rows[possible:]])[-max(self.windows) :]
         except BaseException:
             vars(self).update(before)
             del self._logs[n:]
