@@ -173,6 +173,11 @@ def test_rows_beyond_the_range_of_doubles_are_counted():
     possible = ek.BayesianNetwork(network.parents, [[1e-300, 1.0], *tables[1:]])
     _, mean = step(possible, X[:2])
     np.testing.assert_allclose(mean, np.log(1e-300) + n * np.log(0.99), rtol=1e-12)
+    least = [[1e-20, 1.0], [1e-300, 1.0]]  # products have inverses that are no doubles
+    _, mean = step(
+        ek.BayesianNetwork([[], [0], [0]], [[1e-300, 1.0], least, least]), [[np.nan, 0, 0]]
+    )
+    np.testing.assert_allclose(mean, -340 * np.log(10), rtol=1e-12)
 
 
 @settings(max_examples=40)

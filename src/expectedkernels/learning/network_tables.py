@@ -115,7 +115,7 @@ class FamilySums:
         logs = self._forward(tables, in_logs=False)
         return logs if logs.min() > -inf else self._forward(tables, in_logs=True)
 
-    @np.errstate(divide="ignore")
+    @np.errstate(divide="ignore", over="ignore", invalid="ignore")
     def _forward(self, tables: Sequence[Any], in_logs: bool) -> Any:
         values, every = dict[Source, Any](), [*tables, *self.weights]
         # logs of the scales of messages, and lower bounds of logs of entries that are not zero
