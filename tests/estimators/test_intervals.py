@@ -112,6 +112,11 @@ def test_too_few_rows_and_wrong_arguments():
     for n, finite in ((4, False), (8, False), (9, True)):
         ends = ek.ExpectedKernelRidge(density="gaussian").fit(X[:n], y[:n]).predict_interval(rows)
         assert np.isfinite(ends).all() if finite else np.isinf(ends).all()
+    answers = model._training.answers(model)
+    errors = np.sort(np.abs(answers.target - answers.mean[:, 0]))
+    for coverage, k in ((0.01, 1), (0.3, 4), (0.45, 5)):  # of eleven, also below one half
+        low, high = model.predict_interval(rows[:1], coverage)
+        assert (high - low)[0] == pytest.approx(2.0 * errors[k - 1])
     with pytest.raises(ek.DataError, match=r"'coverage' .* in the range \(0, 1\)\. Got 90 instead"):
         model.predict_interval(X, coverage=90)
     for wrong in (0.5, [0.5, 1.0], ["a"], [NAN]):

@@ -445,7 +445,9 @@ def completed(machine: Any, Z: Any, index: Any, n: int, rng: Any) -> Any:
         yield values.reshape(shape), deviations.reshape(shape), rows, drawn
 
 
-def weighted_quantiles(scores: Any, weights: Any, n_rows: int, own: Any, levels: Any) -> Any:
+def weighted_quantiles(
+    scores: Any, weights: Any, n_rows: int, own: Any, levels: Any, absolute: bool = False
+) -> Any:
     """Quantiles of the score of one more row, away from the median, (rows, outputs, levels).
 
     Of n + 1 exchangeable scores, the last lies at or below the k-th smallest of the others with
@@ -461,6 +463,8 @@ def weighted_quantiles(scores: Any, weights: Any, n_rows: int, own: Any, levels:
     own : array of shape (rows,)
         The weights of the rows whose quantiles are wanted.
     levels : array
+    absolute : bool
+        Whether they are upper quantiles of absolute scores at all levels.
 
     Examples
     --------
@@ -470,11 +474,11 @@ def weighted_quantiles(scores: Any, weights: Any, n_rows: int, own: Any, levels:
     """
     found = np.empty((len(own), scores.shape[1], len(levels)))
     for k, level in enumerate(levels):
-        sign = -1.0 if level < 0.5 else 1.0
-        for output, x in enumerate(sign * scores.T):
+        sign, level = (1.0, level) if absolute or level >= 0.5 else (-1.0, 1.0 - level)
+        for output, x in enumerate(np.abs(scores.T) if absolute else sign * scores.T):
             order = np.argsort(x, kind="stable")
             reached = np.cumsum(weights[order]) * (n_rows / len(x))
-            wanted = max(level, 1.0 - level) * (reached[-1] + own)
+            wanted = level * (reached[-1] + own)
             at = np.searchsorted(reached, wanted * (1.0 - EXACT))
             found[:, output, k] = sign * np.append(x[order], np.inf)[at]
     return found
@@ -579,7 +583,7 @@ class PredictionSets(Calibrated):
                 own = self._probabilities(pool.mean, pool.spread)
                 scores = 1.0 - own[np.arange(len(own)), np.searchsorted(self.classes_, pool.target)]
                 n, ones = len(np.unique(pool.rows)), np.ones(len(scores))
-                limit = weighted_quantiles(scores[:, None], ones, n, np.ones(1), [coverage])
+                limit = weighted_quantiles(scores[:, None], ones, n, np.ones(1), [coverage], True)
                 found[rows, j] |= 1.0 - p[rows, j] <= limit[0, 0, 0]
         return found
 
@@ -822,8 +826,8 @@ class PredictionIntervals(Calibrated):
         for count in np.unique(counts):
             pool, rows = training.pool(self, int(count)), np.flatnonzero(counts == count)
             scores, n = scale.scores(pool), len(np.unique(pool.rows))
-            scores = np.abs(scores) if absolute else scores
-            answer[rows] = weighted_quantiles(scores, ratio(pool.Z), n, ratio(Z[rows]), levels)
+            weights = ratio(pool.Z), n, ratio(Z[rows])
+            answer[rows] = weighted_quantiles(scores, *weights, levels, absolute)
         return answer
 
     def _density_ratio(self, reference: Any, coverage: float) -> Callable[[Any], Any]:
@@ -862,7 +866,7 @@ class PredictionIntervals(Calibrated):
         if size < need:
             raise DataError(
                 "Rows in fit are too unlike the reference to say how far predictions are off "
-                f"there: they are worth {size:.0f} rows, at least {need:.0f} are needed. "
+                f"there: they are worth {int(size)} rows, at least {need:.0f} are needed. "
                 "Fit to rows like the reference, or leave 'reference' out."
             )
         if size < min(0.5 * len(weights), 10.0 * need):
