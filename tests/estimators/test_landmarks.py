@@ -281,6 +281,16 @@ def test_landmarks_of_expected_kernels_and_of_circuits():
     assert (np.diff(model.predict_interval(rows), axis=0) > 0).all()
 
 
+@pytest.mark.parametrize("drawn", [200, 10_000])
+def test_landmarks_do_not_depend_on_the_order_of_rows(drawn, monkeypatch):
+    monkeypatch.setattr(f"{MODULE}.DRAWN", drawn)
+    X, y = table(600, missing=0.2)  # means of a tree have rounding errors, and few values
+    model = ek.ExpectedKernelRidge(n_landmarks=20, density="chow_liu", alpha=0.1, gamma=0.2)
+    order = np.random.default_rng(1).permutation(600)
+    found, other = (clone(model).fit(X[rows], y[rows]) for rows in (slice(None), order))
+    np.testing.assert_allclose(other.predict(X[:50]), found.predict(X[:50]), atol=1e-9)
+
+
 @pytest.mark.parametrize("name", ["svr", "svc"])
 def test_support_vector_machines_that_do_not_converge(name, monkeypatch):
     models = "expectedkernels.estimators.kernel_models"
@@ -357,6 +367,19 @@ def test_chunks_whose_rows_are_all_left_out(name, monkeypatch):
     model = clone(MACHINES[name]).set_params(fit_missing="drop", density="gaussian")
     assert model.fit(in_chunks(X, y), 4).score(X[1800:], y[1800:]) > 0.2
     assert model.n_landmarks_ is not None
+
+
+@pytest.mark.parametrize("make", [np.asarray, pd.DataFrame])
+def test_chunks_without_rows(make, monkeypatch):
+    monkeypatch.setattr(f"{MODULE}.DRAWN", 40)
+    rows = np.column_stack(table(60)) if make is np.asarray else frame(60)[["a", "kind", "y"]]
+    model, y = ek.ExpectedKernelRidge(n_landmarks=20, alpha=0.1), 4 if make is np.asarray else "y"
+    wanted = clone(model).fit(lambda: [rows[:30], rows[30:]], y)
+    found = model.fit(lambda: [rows[:0], rows[:30], rows[30:30], rows[30:]], y)
+    np.testing.assert_array_equal(found.landmarks_, wanted.landmarks_)
+    np.testing.assert_array_equal(found._machine.expansion.coef, wanted._machine.expansion.coef)
+    with pytest.raises(ek.DataError, match="There is nothing to be read: the data have no rows"):
+        model.fit(lambda: [rows[:0]], y)
 
 
 def words(*second):

@@ -56,11 +56,13 @@ def choose_landmarks(Z: Any, n: int, seed: int) -> Any:
 
     All rows that differ, if there are not as many.
     """
-    first = distinct(Z)[0]
-    some = first[chosen_rows(Z[first], CANDIDATES * n, seed)]
+    # means of what is missing have rounding errors, which must not tell rows apart
+    rough = np.round(Z / np.maximum(np.abs(Z).max(axis=0), np.finfo(np.float64).tiny), 9)
+    first = distinct(rough)[0]
+    some = first[chosen_rows(rough[first], CANDIDATES * n, seed)]
     if len(some) <= n:
         return some
-    rows, columns = canonical_order(Z[some])
+    rows, columns = canonical_order(rough[some])
     return some[rows[kmeans_plusplus(Z[some][np.ix_(rows, columns)], n, random_state=seed)[1]]]
 
 
@@ -196,7 +198,7 @@ class Source:
         """The sum of a function of all rows, the same to the last bit for any number of workers."""
         total, work = None, partial(_chunk_total, function, self.read)
         with progress_bar(self.n_rows, "fit", unit="row") as bar:
-            for n, part in nonempty(each_chunk(work, self.data, n_jobs)):
+            for n, part in nonempty(x for x in each_chunk(work, self.data, n_jobs) if x[1][0]):
                 total = part if total is None else total + part
                 bar.update(n)
         return total
@@ -204,9 +206,9 @@ class Source:
 
 @one_thread
 def _chunk_total(function: Any, read: Any, chunk: Any) -> tuple[int, Any]:
-    rows = read(chunk)
-    every = spans(max(1, len(rows[0])), CHUNK_ROWS)
-    return len(rows[0]), reduce(add, (function(*(x[span] for x in rows)) for span in every))
+    rows = read(chunk) if len(chunk) else [()]
+    parts = (function(*(x[span] for x in rows)) for span in spans(len(rows[0]), CHUNK_ROWS))
+    return len(rows[0]), reduce(add, parts) if len(rows[0]) else None
 
 
 def drawn_rows(Z: Any, seed: int, classes: Any, weights: Any) -> Any:
