@@ -433,8 +433,8 @@ def _fitted(network: Any, before: Any, after: Any, n: int, rng: Any, max_bytes: 
             pairs = [(x, x.sum(axis=-1)) for x in (np.sum(own, axis=0) for own in counts)]
             total += [xlogy(x, x).sum() - xlogy(y, y).sum() for x, y in pairs]
         found.append(total)
-    found = np.maximum(found[1:], found[0] + NEGLIGIBLE).T
-    return p, q, np.array([rank_p_value(x[0], x[1:]) for x in found])
+    ratios = np.maximum(found[1:], found[0] + NEGLIGIBLE).T
+    return p, q, np.array([rank_p_value(x[0], x[1:]) for x in ratios])
 
 
 @checks.public
