@@ -154,6 +154,10 @@ def test_drift_is_that_of_the_library(folder, name):
         assert [parts[name] for name in wanted.names] == getattr(wanted, part).tolist()
     same = run(name, "patients.csv", "patients.csv", *options)
     assert json.loads(same.stdout)["p_value"] == 1.0
+    pd.read_csv("later.csv").drop(columns="id").to_csv("targetless.csv", index=False)
+    assert invoke(name, "patients.csv", "targetless.csv", *options).stdout == done.stdout
+    absent = invoke(name, "patients.csv", "targetless.csv", "--without", "ids").stderr
+    assert "patients.csv has no column 'ids' to leave out" in absent
 
 
 LEFT_OUT = ["--without", "id", "--without", "pressure"]

@@ -650,10 +650,10 @@ def monitor(
     without: opt.Without = None,
     missing: opt.Missing = None,
 ) -> None:
-    """Watch rows as they come, and print a line of JSON at every alarm: they left the model.
+    """Watch rows as they come, and print a line of JSON at every alarm.
 
-    The test is valid after every row, however often it is looked at, and starts anew after an
-    alarm. Rows are numbered from 0; a row of standard input is a line. Values may be missing at
+    The test is anytime-valid: it may be evaluated after every row. It restarts after an alarm.
+    Rows are numbered from 0; a row of standard input is a line. Values may be missing at
     random. Ends with exit code 3 if there was an alarm.
     """
     circuit = files.read_distribution(model)

@@ -75,8 +75,15 @@ ROUNDING = 1e-6
 
 
 def read_tables(paths: Sequence[str], without: Words, missing: Words) -> list[Columns]:
-    """The columns of tables in files (-: standard input): the same, of one type in all of them."""
-    files = {path: read_file(path, missing, without) for path in dict.fromkeys(paths)}
+    """The columns of tables in files (-: standard input): the same, of one type in all of them.
+
+    Columns to leave out have to be in one of the tables.
+    """
+    files = {path: read_file(path, missing) for path in dict.fromkeys(paths)}
+    present = {path: {column.name for column in table.columns} for path, table in files.items()}
+    for path, table in files.items():
+        others = set().union(*present.values()) - present[path]
+        files[path] = leave_out(table, [name for name in without or () if name not in others])
     first = next((table for table in files.values() if table.named), next(iter(files.values())))
     known = [column.name for column in first.columns]
     for path, table in files.items():

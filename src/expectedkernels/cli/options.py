@@ -248,7 +248,7 @@ BINS = "Divide numeric columns of more than N distinct values into N bins."
 Bins = Annotated[int, Option(min=2, help=BINS)]
 WITHOUT = "A column to leave out, such as an identifier (may be repeated)."
 Without = Annotated[list[str] | None, Option(help=WITHOUT)]
-MARKS = "Text of cells without a value, beside empty ones, NA, NaN and the like"
+MARKS = "Text that marks a missing value, in addition to empty cells, NA and NaN"
 Missing = Annotated[list[str] | None, Option(metavar="MARK", help=f"{MARKS} (may be repeated).")]
 PICTURES = (".png", ".svg", ".pdf")
 Picture = Annotated[Path | None, _out("a figure", *PICTURES, names=("--plot",))]
