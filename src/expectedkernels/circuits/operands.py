@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import product
 from math import ceil, exp, floor, inf, prod
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from expectedkernels.arrays import as_like, is_on_gpu, namespace, take, to_numpy
 from expectedkernels.circuits import conditioning
 from expectedkernels.circuits.inputs import log_sizes
 from expectedkernels.data.evidence import FEW_ROWS, Evidence, Patterns, patterns, uniform
-from expectedkernels.engine.joint import Operand, joint_layers, joint_layout
+from expectedkernels.engine.joint import Group, Operand, joint_layers, joint_layout
 from expectedkernels.engine.layers import LEAST_MARGIN, Layers, log_headroom
 from expectedkernels.engine.nodes import CACHED_BYTES, NodePass
 from expectedkernels.engine.operations import differentiable
@@ -615,11 +616,14 @@ class JointPass:
         return rows, units, products
 
     @property
+    def _groups(self) -> list[Group]:
+        """The nodes that are computed together by layers."""
+        return [group for layer in joint_layout(self.operands).groups for group in layer]
+
+    @property
     def n_steps(self) -> int:
         """The number of groups of nodes that are computed together."""
-        if not self.by_layers:
-            return self.vtree.n_nodes
-        return sum(map(len, joint_layout(self.operands).groups))
+        return len(self._groups) if self.by_layers else self.vtree.n_nodes
 
     @property
     def operations(self) -> int:
@@ -638,9 +642,8 @@ class JointPass:
     def __str__(self) -> str:
         if not self.by_layers:
             return f"{self.vtree.n_nodes} nodes, one by one"
-        groups = [group for layer in joint_layout(self.operands).groups for group in layer]
-        lines = [f"{len(groups)} steps for {self.vtree.n_nodes} nodes"]
-        for group in groups:
+        lines = [f"{self.n_steps} steps for {self.vtree.n_nodes} nodes"]
+        for group in self._groups:
             kind = "leaves" if self.vtree.is_leaf(int(group.nodes[0])) else "inner nodes"
             lines.append(f"  {len(group.nodes)} {kind}: {(len(group.nodes), *group.units)}")
         return "\n".join(lines)
@@ -680,6 +683,9 @@ class JointPass:
                 before = [1] * self.batched.index(i)
                 more = as_like(found.scale, like).reshape(n, *before, n_rows)
                 scale = more if scale is None else scale + more
+        if scale is not None:
+            rows = data.shape[data.ndim - len(self.batched) :]
+            scale = namespace(scale).broadcast_to(scale, (len(variables), *rows))
         if mode != "logs" and low < -self.margin:
             small = (data != 0) & (abs(data) < exp(-self.margin))
             low = -self.margin
@@ -691,11 +697,7 @@ class JointPass:
     def _leaf_at(self, variable: int, mode: str) -> tuple[Scaled, bool]:
         """The same of one variable, without the first axis."""
         value, clamped = self._leaf([variable], mode)
-        value.data = value.data[0]
-        if value.scale is not None:
-            shape = value.data.shape[value.data.ndim - len(self.batched) :]
-            value.scale = namespace(value.scale).broadcast_to(value.scale[0], shape)
-        return value, clamped
+        return value.mapped(itemgetter(0)), clamped
 
     def values(self) -> Scaled | None:
         """The values of all roots and rows; None if those of a few rows are out of range."""
@@ -707,12 +709,11 @@ class JointPass:
         value, clamped = self._plain("floor")
         if clamped and self.signed:
             return self._logs()
-        found = _scaled(value)
         if not clamped:
-            return found
-        agree = _agree(found, _scaled(self._plain("zero")[0]))
+            return value
+        agree = _agree(value, self._plain("zero")[0])
         if agree.all():
-            return found
+            return value
         return None if prod(self.shape) > 1 and 1.0 - agree.mean() < FEW else self._logs()
 
     def _logs(self) -> Scaled:
@@ -721,10 +722,16 @@ class JointPass:
         return of_signed_logs(self._plain("logs")[0].data)
 
     def _plain(self, mode: str) -> tuple[Scaled, bool]:
+        """The values of all roots and rows, and whether some were too small."""
         if self.by_layers:
-            return self._by_layers(mode)
-        found = self._nodes(mode)
-        return found.root(), found.clamped
+            value, clamped = self._by_layers(mode)
+        else:
+            nodes = self._nodes(mode)
+            value, clamped = nodes.root(), nodes.clamped
+        if value.scale is not None:
+            shape = value.data.shape
+            value.scale = namespace(value.data).broadcast_to(value.scale, shape)
+        return value, clamped
 
     def node_values(self) -> tuple[NodePass, list[Scaled]]:
         """A pass by nodes, and the values of all of these: in logarithms if some are too small."""
@@ -766,7 +773,7 @@ class JointPass:
 
     def _atoms(self, mode: str) -> tuple[Any, Any, tuple[int, int, bool], bool]:
         """The values of all atoms, their log-scales and bounds, and whether some were too small."""
-        xp, clamped, low, high = namespace(self.like), False, 0.0, 0.0
+        clamped, low, high = False, 0.0, 0.0
         variables = self.vtree.variable[self.layers.layers[0].nodes].tolist()
         parts: list[Any] = [None] * len(variables)
         scale: Any = None
@@ -775,8 +782,8 @@ class JointPass:
             value, small = self._leaf([variables[i] for i in places], mode)
             clamped, low, high = clamped or small, min(low, value.low), max(high, value.high)
             if value.scale is not None:
-                more = xp.broadcast_to(value.scale, (len(places), *self.shape)).sum(axis=0)
-                scale = more.reshape(-1) if scale is None else scale + more.reshape(-1)
+                more = value.scale.sum(axis=0).reshape(-1)
+                scale = more if scale is None else scale + more
             data = [x.reshape(shape) for x in value.data] * (len(places) // len(value.data))
             for i, x in zip(places, data, strict=True):
                 parts[i] = x
@@ -831,13 +838,6 @@ def _repeated(data: Any, index: Any, axis: int) -> Any:
     chosen = take(data, as_like(index.reshape(-1), data), axis)
     split = chosen.reshape(*data.shape[:axis], *index.shape, *data.shape[axis + 1 :])
     return namespace(data).moveaxis(split, axis + 1, -1)
-
-
-def _scaled(root: Scaled) -> Scaled:
-    """The values of all roots and rows as mantissas and log-scales."""
-    if root.scale is None:
-        return root
-    return Scaled(root.data, namespace(root.data).broadcast_to(root.scale, root.data.shape))
 
 
 def _agree(one: Scaled, other: Scaled) -> Any:

@@ -44,14 +44,11 @@ class Stack:
     weights : array of shape (nodes, units, products)
     units, products : slices
         Their place among the units and the products of the layer.
-    stored : slice
-        The place of the weights among the stored numbers of the layer.
     """
 
     weights: Any
     units: slice
     products: slice
-    stored: Any
 
     def apply(self, x: Any, out: Any, turned: bool = False) -> None:
         """Write what the weights make of products; `turned`, of derivatives in units."""
@@ -72,14 +69,11 @@ class Edges:
     starts : int array of shape (units + 1,)
     products : int array
     weights : array
-    stored : int array
-        The place of every weight among the stored numbers of the layer.
     """
 
     starts: IntArray
     products: IntArray
     weights: Any
-    stored: Any = None
 
     @cached_property
     def units(self) -> IntArray:
@@ -478,36 +472,41 @@ class Layers:
         return result
 
     @cached_property
-    def stored(self) -> tuple[Any, list[int]]:
-        """The place of every weight among the stored numbers of nodes, and these nodes in order."""
-        places, nodes, n = np.empty(self.places[1][-1].stop, dtype=np.intp), [], 0
-        for layer, (stacks, edges) in zip(self.layers, self.split(places), strict=True):
-            for stack, part in zip(layer.stacks, stacks, strict=True):
-                every = np.arange(stack.stored.start, stack.stored.stop)
-                part[...] = n - 1 + every.reshape(part.shape)
-            edges[...] = n - 1 + layer.edges.stored
+    def stored(self) -> tuple[list[int], Any]:
+        """The nodes with weights in the order of the list of all weights.
+
+        And which of the numbers that they store are in that list: edges have no zeros.
+        """
+        stacked, nodes = list[Any](), list[int]()
+        for layer, places in zip(self.host.layers, self.host.places[0], strict=True):
             own = layer.nodes[layer.n_passed_nodes :].tolist()
-            n += sum(stored_numbers(self.matrices[node]).size for node in own)
+            for stack, place in zip(layer.stacks, places, strict=True):
+                n = len(stack.weights)
+                stacked.append((place.start, own[:n]))
+                own = own[n:]
             nodes += own
-        return places, nodes
+        edges = [stored_numbers(self.matrices[node]).reshape(-1) != 0 for node in nodes]
+        dense = np.ones(self.host.places[1][0].start, dtype=np.bool_)
+        nodes = [node for _, own in sorted(stacked) for node in own] + nodes
+        return nodes, np.concatenate([dense, *edges])
 
     def from_nodes(self, numbers: Sequence[Any]) -> Any:
         """Numbers of nodes, as their weights are stored, in the order of the list of weights."""
-        places, nodes = self.stored
-        return np.concatenate([np.zeros(0), *(numbers[i].reshape(-1) for i in nodes)])[places]
+        nodes, kept = self.stored
+        return np.concatenate([numbers[node].reshape(-1) for node in nodes])[kept]
 
     def by_node(self, flat: Any) -> list[Any]:
         """The same the other way round; None where nodes have no weights.
 
         A matrix for dense weights, one number per stored entry for sparse ones.
         """
-        places, nodes = self.stored
-        like = [stored_numbers(self.matrices[node]) for node in nodes]
-        ends = np.cumsum([0, *(x.size for x in like)])
-        own, result = np.zeros(ends[-1]), list[Any]([None] * self.vtree.n_nodes)
-        own[places] = to_numpy(flat)
-        for node, x, start in zip(nodes, like, ends[:-1], strict=True):
-            result[node] = own[start : start + x.size].reshape(x.shape)
+        nodes, kept = self.stored
+        own, result, first = np.zeros(len(kept)), list[Any]([None] * self.vtree.n_nodes), 0
+        own[kept] = to_numpy(flat)
+        for node in nodes:
+            like = stored_numbers(self.matrices[node])
+            result[node] = own[first : first + like.size].reshape(like.shape)
+            first += like.size
         return result
 
 
@@ -578,26 +577,26 @@ def circuit_layers(vtree: Vtree, blocks: Sequence[Any], bounds: Any) -> Layers:
                 ]
             )
         n_passed = sum(kinds[node][0] == PASSED for node in nodes)
-        stacks, at, stored = [], n_passed, 1
+        stacks, at = [], n_passed
         for kind, group in groupby(nodes[n_passed:], key=kinds.__getitem__):
             if kind[0] == DENSE:
                 some = [matrices[node] for node in group]
                 units, products = (slice(*ends[[at, at + len(some)], i].tolist()) for i in (0, 1))
                 weights = some[0][None] if len(some) == 1 else np.stack(some)
-                stacks.append(Stack(weights, units, products, slice(stored, stored + weights.size)))
-                at, stored = at + len(some), stored + weights.size
+                stacks.append(Stack(weights, units, products))
+                at += len(some)
         single = [matrices[node] for node in nodes[at:]]
-        edges = _edges(single, ends[at:-1, 1] - ends[at, 1], stored)
+        edges = _edges(single, ends[at:-1, 1] - ends[at, 1])
         stop, passed = first + int(ends[-1, 0]), int(ends[n_passed, 0])
         places = (np.asarray(nodes), first, stop, ends[:, 0], ends[:, 1], inputs, passed)
         layers.append(Layer(*places, tuple(stacks), edges))
     return Layers(vtree, tuple(layers), starts, bounds, matrices)
 
 
-def _edges(own: list[Any], first: IntArray, stored: int) -> Edges:
+def _edges(own: list[Any], first: IntArray) -> Edges:
     """The edges of sparse nodes; those stored as small matrices come first, all at once."""
     n_small = sum(not sparse.issparse(matrix) for matrix in own)
-    places, parts = [np.zeros(0, dtype=np.intp)], []
+    parts = []
     if n_small:
         numbers = np.concatenate([matrix.reshape(-1) for matrix in own[:n_small]])
         heights, widths = np.array([matrix.shape for matrix in own[:n_small]]).T
@@ -606,10 +605,6 @@ def _edges(own: list[Any], first: IntArray, stored: int) -> Edges:
         kept = np.flatnonzero(numbers)
         counts = np.bincount(row[kept], minlength=len(widths))
         parts.append((counts, column[kept], numbers[kept]))
-        places.append(stored + kept)
-        stored += len(numbers)
     for matrix, start in zip(map(tidy, own[n_small:]), first[n_small:], strict=True):
         parts.append((np.diff(matrix.indptr), matrix.indices + start, matrix.data))
-        places.append(np.arange(stored, stored + matrix.nnz))
-        stored += matrix.nnz
-    return replace(joined(parts), stored=np.concatenate(places))
+    return joined(parts)

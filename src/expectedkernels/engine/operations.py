@@ -152,7 +152,7 @@ def tensor_layers(host: Layers, like: Any) -> TensorLayers:
         for _, group in groupby(layer.stacks, key=lambda stack: stack.weights.shape[1:]):
             some = list(group)
             weights = like.new_tensor(np.concatenate([stack.weights for stack in some]))
-            ends = ((x.units, x.products, x.stored) for x in (some[0], some[-1]))
+            ends = ((x.units, x.products) for x in (some[0], some[-1]))
             places = (slice(a.start, b.stop) for a, b in zip(*ends, strict=True))
             stacks.append(Stack(weights, *places))
         sent = layer_to_device(layer, like)
@@ -176,7 +176,7 @@ def layer_to_device(layer: Layer, like: Any) -> Layer:
 def _sent_edges(edges: Edges, like: Any) -> Edges:
     """The edges in tensors like another one."""
     starts, products = (as_like(x, like) for x in (edges.starts, edges.products))
-    new = Edges(starts, products, like.new_tensor(edges.weights), edges.stored)
+    new = Edges(starts, products, like.new_tensor(edges.weights))
     vars(new)["units"] = as_like(edges.units, like)
     return new
 

@@ -41,7 +41,8 @@ class Scaled:
 
     def mapped(self, change: Callable[[Any], Any]) -> Scaled:
         """Mantissas and scales with their entries elsewhere."""
-        return Scaled(change(self.data), None if self.scale is None else change(self.scale))
+        scale = None if self.scale is None else change(self.scale)
+        return Scaled(change(self.data), scale, self.low, self.high)
 
     def linear(
         self,

@@ -361,7 +361,8 @@ def gram(
     `symmetric`, there are two, they are the same and so is the kernel: half of it is computed.
     """
     shape, found = tuple(map(extent_of, axes)), None
-    for at, piece in pieces(axes, kernel, max_bytes, bar, symmetric=symmetric):
+    make = _mirrored if symmetric else pieces
+    for at, piece in make(axes, kernel, max_bytes, bar):
         if tuple(piece.data.shape) == shape:
             return piece
         if found is None:
@@ -407,29 +408,21 @@ def pieces(
     kernel: ProductKernel,
     max_bytes: int,
     bar: Any = None,
-    rows_first: bool = False,
-    symmetric: bool = False,
     first: tuple[int, ...] = (0, 0, 0),
+    rows_first: bool = False,
 ) -> Iterator[tuple[scaled.Place, scaled.Scaled]]:
     """Values for some rows of the axes after the other, and which these are.
 
     With `rows_first`, other axes than the first are cut only where it has a single row; `first` are
-    the numbers of the first rows. With `symmetric`, see `gram`.
+    the numbers of the first rows.
     """
-    n_rows, options = extent_of(axes[0]), (kernel, max_bytes, bar)
-    if symmetric and n_rows >= SYMMETRIC_ROWS:
-        yield from _mirrored(axes, options, first)
-        return
     for joint, begin in parts(axes, kernel, max_bytes, rows_first, first):
         n, *others = map(extent_of, joint.axes)
-        if symmetric and n * others[0] < n_rows**2:
-            yield from _mirrored(axes, options, first)
-            return
         root = joint.values()
         if root is None:  # a few rows are out of range
             axis = int(np.argmax([side.n_rows or 1 for side in joint.axes]))
             for half, some in _halves(joint.axes, axis, begin):
-                yield from pieces(some, *options, rows_first, first=half)
+                yield from pieces(some, kernel, max_bytes, bar, half, rows_first)
             continue
         if bar is not None:
             bar.update(prod(joint.shape))
@@ -442,15 +435,19 @@ def pieces(
 
 
 def _mirrored(
-    axes: Axes, options: tuple[Any, Any, Any], first: tuple[int, ...]
+    axes: Axes, kernel: ProductKernel, max_bytes: int, bar: Any, first: tuple[int, ...] = (0, 0)
 ) -> Iterator[tuple[scaled.Place, scaled.Scaled]]:
     """The pieces of a symmetric matrix: one corner, its mirror image, and two others likewise."""
+    options = kernel, max_bytes, bar
+    if extent_of(axes[0]) < SYMMETRIC_ROWS:
+        yield from pieces(axes, *options, first)
+        return
     (a, one), (b, two) = _halves(axes, 0, first)
-    for at, piece in pieces((one[0], two[0]), *options, first=(a[0], b[0])):
+    for at, piece in pieces((one[0], two[0]), *options, (a[0], b[0])):
         yield at, piece
         yield at[::-1], piece.mapped(namespace(piece.data).matrix_transpose)
     for start, (half, _) in ((a[0], one), (b[0], two)):
-        yield from pieces((half, half), *options, symmetric=True, first=(start, start))
+        yield from _mirrored((half, half), *options, (start, start))
 
 
 def parts(
