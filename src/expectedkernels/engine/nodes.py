@@ -142,10 +142,7 @@ class NodePass:
         low, high = left.low + right.low, left.high + right.high
         if self.mode == "logs":
             return Scaled(left.data + right.data)
-        fresh = isinstance(kept, np.ndarray) and not np.may_share_memory(left.data, kept)
-        data = (
-            np.multiply(left.data, right.data, out=left.data) if fresh else left.data * right.data
-        )
+        data = left.data * right.data
         return Scaled(data, scale, low, high)
 
     def _gathered(
