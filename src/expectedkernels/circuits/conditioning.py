@@ -71,32 +71,27 @@ def evidence_chunks(
 def observed(circuit: Circuit, layers: Layers, evidence: Evidence | None) -> LeafValues:
     """What rows of evidence say of all atoms of a circuit on the CPU, for passes over layers.
 
-    One row gives arrays of one axis less in NumPy, but not in torch.
+    One row gives arrays of one axis less in NumPy, but not in torch, where states stay as they are.
     """
-    if isinstance(layers, TensorLayers):
-        return _sent(circuit, layers, evidence)
+    coded = None not in circuit.cardinalities and (evidence is None or evidence.values is not None)
+    if coded and isinstance(layers, TensorLayers):
+        states = layers.leaf_states
+        if evidence is not None:  # laid out there
+            rows = as_like(evidence.values, layers.like).T.index_select(0, layers.leaf_variables)
+            codes = rows.nan_to_num(-1.0).to(layers.bases.dtype)
+            states = codes.where(codes >= 0, states)
+        return LeafValues(States(states, layers.n_atoms))
     if evidence is None:
-        return LeafValues(np.ones(circuit.layers.n_atoms))
-    if evidence.values is not None and None not in circuit.cardinalities:
-        return LeafValues(state_values(circuit, evidence.values))
-    return _general(circuit, evidence, layers.margin)
-
-
-def _sent(circuit: Circuit, layers: TensorLayers, evidence: Evidence | None) -> LeafValues:
-    """The same in tensors: states as they are, anything else as the values of atoms."""
-    like, states = layers.like, layers.leaf_states
-    real = None in circuit.cardinalities
-    if not real and evidence is not None and evidence.values is not None:  # laid out there
-        rows = as_like(evidence.values, like).T.index_select(0, layers.leaf_variables)
-        codes = rows.nan_to_num(-1.0).to(layers.bases.dtype)
-        return LeafValues(States(codes.where(codes >= 0, states), layers.n_atoms))
-    if evidence is None:
-        ones = like.new_ones((layers.n_atoms, 1))
-        return LeafValues(ones if real else States(states, layers.n_atoms))
-    leaf_values = _general(circuit, evidence, layers.margin)
-    parts: list[Any] = [leaf_values.values, leaf_values.scale, leaf_values.clamped]
-    parts = [None if x is None else as_like(x.reshape(len(x), -1), like) for x in parts]
-    return LeafValues(parts[0].to(like.dtype), parts[1], leaf_values.low, parts[2])
+        found = LeafValues(np.ones(circuit.layers.n_atoms))
+    elif coded:
+        found = LeafValues(state_values(circuit, evidence.values))
+    else:
+        found = _general(circuit, evidence, layers.margin)
+    if not isinstance(layers, TensorLayers):
+        return found
+    parts = [found.values, found.scale, found.clamped]
+    parts = [None if x is None else as_like(x.reshape(len(x), -1), layers.like) for x in parts]
+    return LeafValues(parts[0].to(layers.like.dtype), parts[1], found.low, parts[2])
 
 
 def _general(circuit: Circuit, evidence: Evidence, margin: float) -> LeafValues:

@@ -436,9 +436,7 @@ def choose(axes: tuple[AxisSize | Side, AxisSize | Side], width: int = 1) -> Str
     if not sides:
         return Strategy()
     first = next(iter(sides.values())).model
-    if not isinstance(
-        first.blocks[0].numbers, np.ndarray
-    ):  # elsewhere launches cost more than repeated rows
+    if not first.is_on_host:  # elsewhere launches cost more than repeated rows
         return Strategy(tuple("rows" if i in sides else None for i in range(2)))
     n_nodes = first.vtree.n_nodes
     known: list[dict[str | None, AxisSize]] = [

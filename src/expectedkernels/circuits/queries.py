@@ -51,9 +51,12 @@ def by_rows(circuit: Circuit, evidence: Evidence | None) -> bool:
     )
 
 
-def layer_logs(circuit: Circuit, evidence: Evidence | None) -> tuple[Any, Any]:
-    """The logs of the values of the roots, (rows, roots), and the rows where they are not right."""
-    layers: Any = layers_of(circuit)
+def layer_logs(circuit: Circuit, evidence: Evidence | None, layers: Any = None) -> tuple[Any, Any]:
+    """The logs of the values of the roots, (rows, roots), and the rows where they are not right.
+
+    By default the layers have the weights of the circuit.
+    """
+    layers = layers or layers_of(circuit)
     parts, lost = [], []
     work = operations.Workspace(layers.like)
 
@@ -68,7 +71,7 @@ def layer_logs(circuit: Circuit, evidence: Evidence | None) -> tuple[Any, Any]:
         if mark is not None and bool(mark):
             good = conditioning.certain(passes.forward(layers, atoms, work))
             lost.append(rows.start + np.flatnonzero(~good))
-    logs = parts[0] if len(parts) == 1 else circuit.xp.concat(parts)
+    logs = parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts)
     return logs, np.concatenate(lost) if lost else ()
 
 

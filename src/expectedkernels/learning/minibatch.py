@@ -13,8 +13,8 @@ from scipy import sparse
 from expectedkernels.arrays import Place, as_like, is_numpy, namespace, to_numpy
 from expectedkernels.checks import CircuitError
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.conditioning import certain, evidence_chunks, observed
-from expectedkernels.circuits.queries import log_values
+from expectedkernels.circuits.conditioning import observed
+from expectedkernels.circuits.queries import layer_logs, log_values
 from expectedkernels.engine import operations
 from expectedkernels.engine.layers import Layers
 from expectedkernels.engine.operations import States, TensorLayers, tensor_layers
@@ -81,17 +81,11 @@ def mean_log_likelihood(trained: Trained | Circuit, data: Rows) -> float:
     evidence, weights = data.evidence, data.weights
     if isinstance(trained, Circuit):
         return float(weights @ trained.log_likelihood(evidence)) / float(weights.sum())
-    layers, total = trained.layers, 0.0
-    work = operations.Workspace(layers.like)
-    for rows, some in evidence_chunks(layers, evidence):
-        atoms = observed(trained.circuit, layers, some)
-        found = forward(layers, atoms, work, values_only=True)
-        logs = to_numpy(found.log_roots).reshape(-1)
-        if bool(found.clamped_mark):
-            lost = np.flatnonzero(~certain(forward(layers, atoms, work)))
-            logs[lost] = log_values(circuit_of(trained), some.rows(lost))[0][:, 0]
-        total += float(weights[rows] @ logs)
-    return total / float(weights.sum())
+    found, lost = layer_logs(trained.circuit, evidence, trained.layers)
+    logs = to_numpy(found)[:, 0]
+    if len(lost):
+        logs[lost] = log_values(circuit_of(trained), evidence.rows(lost))[0][:, 0]
+    return float(weights @ logs) / float(weights.sum())
 
 
 def sent_weights(weights: Any, like: Any) -> Any:
