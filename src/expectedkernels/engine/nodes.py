@@ -133,7 +133,6 @@ class NodePass:
         self, node: int, left: Scaled, right: Scaled, axis: int = 0, some: Any = None
     ) -> Scaled:
         """The values of products, given those of both children; for some patterns of a batch."""
-        kept = left.data
         left, right = (
             self._gathered(node, value, side, axis, some)
             for value, side in ((left, "left"), (right, "right"))
