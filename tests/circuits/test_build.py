@@ -67,6 +67,8 @@ def test_stacks_have_all_roots_in_order(seed):
     both = algebra.stack([p, q, p])
     expected = np.concatenate([joint(p), joint(q), joint(p)])
     np.testing.assert_allclose(joint(both), expected, rtol=1e-10)
+    totals = expected.reshape(5, -1).sum(axis=1)
+    np.testing.assert_allclose(np.exp(both.log_partition()), totals, rtol=1e-10)
 
 
 @pytest.mark.parametrize("length", [1, 2, 5])

@@ -271,6 +271,8 @@ def test_deep_circuits():
     assert found.structured_decomposable
     assert found.deterministic
     p = ek.Circuit.from_units(chain)
+    assert p.vtree == ek.Vtree.right_linear(n)
+    assert all(block.n_units <= 2 for block in p.blocks)
     assert ek.is_compatible(chain, p)
     assert ek.is_compatible(p, p)
 

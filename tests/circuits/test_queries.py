@@ -162,7 +162,7 @@ def test_all_sites_are_the_sites_one_by_one(seed, n, missing, monkeypatch):
         assert_logs_close(again, p.site_logs(X, v))
 
 
-@pytest.mark.parametrize("step", [2.0, 20.0])
+@pytest.mark.parametrize("step", [2.0, 20.0, 58.0])
 def test_sites_out_of_range_are_done_in_logs(step, monkeypatch):
     far = np.exp([0.0, -step]) / (1 + np.exp(-step))
     tables = [far] * 60 + [far[::-1]] * 60
@@ -177,7 +177,7 @@ def test_sites_out_of_range_are_done_in_logs(step, monkeypatch):
         lambda p, rows, exact: asked.append(rows.n_rows) or again(p, rows, exact),
     )
     every = p.all_site_logs(X)
-    assert asked == ([2] if step == 20.0 else [])
+    assert asked == ([] if step == 2.0 else [2])
     for v in (0, 59, 60, 119):
         assert_logs_close(every[v], p.site_logs(X, v))
 
@@ -200,14 +200,6 @@ def test_some_variables_and_no_rows():
     q = factorized([[0.5, 0.5], [0.1, 0.9]]).with_names(["a", "b"])
     assert_logs_close(q.all_site_logs([[0, 1]], ["b"])[0], np.log([[0.05, 0.45]]))
     assert [logs.shape for logs in q.all_site_logs(np.empty((0, 2)))] == [(0, 2)] * 2
-
-
-def test_states_far_likelier_than_the_own_one():
-    tiny = 1e-25
-    p = factorized([[tiny, 1 - tiny]] * 40)
-    X = np.zeros((1, 40))
-    for v, logs in enumerate(p.all_site_logs(X)):
-        assert_logs_close(logs, p.site_logs(X, v))
 
 
 def test_real_variables_have_no_states():

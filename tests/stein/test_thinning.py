@@ -110,12 +110,6 @@ def test_resampled_rows_follow_their_weights():
     assert_raises(ek.DataError, "'n' parameter of resample", samples.resample, 0)
 
 
-def test_resampling_takes_no_row_without_weight():
-    coin = ek.factorized([[0.5, 0.5]])
-    samples = ek.WeightedSamples(coin, [[0], [1], [0]], [0.0, 1.0, 0.0])
-    assert (samples.resample(50, rng=0).rows == 1).all()
-
-
 def test_weighted_samples_are_thinned_among_those_with_weights():
     grid = ek.ising_grid(3, 3, rng=0)
     samples = ek.cis(grid, 20, 3, rng=0)

@@ -1,3 +1,6 @@
+import sys
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -201,40 +204,40 @@ GRID = ek.ising_grid(2, 2, rng=0)
 ROW = np.zeros((2, 4))
 
 
-test_bad_arguments = refusals(ek.CircuitError, [
-    ((3, ROW), r"target must be a FactorGraph, .* a Target made of a function\. Got int"),
-    ((GRID, np.zeros((2, 3))), r"Samples must have shape \(samples, 4\).* Got shape \(2, 3\)"),
-    ((GRID, ROW + 2), r"Samples on variable 0 must be integers in 0\.\.1\. Got 2\.0 in row 0"),
-    ((GRID, np.zeros((0, 4))), r"at least one sample: .* Got shape \(0, 4\)"),
-    ((GRID, ROW, [1.0]), r"2 samples need as many finite weights\. Got shape \(1,\)"),
-    ((GRID, ROW, [np.nan, 1.0]), r"2 samples need as many finite weights"),
-    ((GRID, ROW, [0.5, 0.7]), r"must sum to one\. Got a sum of 1\.2"),
-], lambda arguments: ek.WeightedSamples(*arguments))  # fmt: skip
+GRID_SAMPLES, COIN = ek.WeightedSamples(GRID, ROW), ek.factorized([[0.5, 0.5]])
 
 
-def test_more_bad_arguments():
-    with pytest.raises(ek.DataError, match=r"as many log-weights.* Got shape \(1,\)"):
-        ek.WeightedSamples(GRID, ROW, log_weights=[0.0])
-    with pytest.raises(ek.CircuitError, match=r"Targets are discrete here. Variable 0"):
-        ek.WeightedSamples(ek.gaussian_mixture([1.0], [[0.0]], [[1.0]]), [[0.0]])
-    samples = ek.WeightedSamples(GRID, ROW)
-    with pytest.raises(ek.CircuitError, match=r"function of points, or of a Circuit\. Got int"):
-        samples.expect(3)
-    with pytest.raises(ek.DataError, match=r"Got shape \(3,\) for 1 rows"):
-        samples.expect(lambda X: np.zeros(3))
-    with pytest.raises(ek.EvidenceError, match=r"int in 0\.\.3.* Got 4"):
-        samples.expect(lambda X: X, scope=[4])
-    assert_raises(ek.DataError, "none twice", samples.expect, lambda X: X, scope=[1, 1])
-    assert_raises(ek.DataError, "at least one variable", samples.expect, lambda X: X, scope=[])
-    of_circuit = ek.WeightedSamples(ek.factorized([[0.5, 0.5]]), [[0]])
-    with pytest.raises(ek.EvidenceError, match=r"an int in 0\.\.0\. Got 'x'"):
-        of_circuit.expect(lambda X: X, scope=["x"])
-    with pytest.raises(ek.DataError, match=r"A scope is a list of variables\. Got float"):
-        samples.expect(lambda X: X, scope=1.5)
-    with pytest.raises(ek.DataError, match=r"must give real numbers: could not convert string"):
-        samples.expect(lambda X: ["high"] * len(X))
-    with pytest.raises(ek.DataError, match="as many entries in every row"):
-        ek.WeightedSamples(GRID, [[0, 0, 0, 0], [1, 1]])
+def expect(f, scope=None):
+    return GRID_SAMPLES.expect(f, scope)
+
+
+test_bad_arguments = refusals(None, [
+    (lambda: ek.WeightedSamples(3, ROW), ek.CircuitError,
+     r"target must be a FactorGraph, .* a Target made of a function\. Got int"),
+    (lambda: ek.WeightedSamples(ek.gaussian_mixture([1.0], [[0.0]], [[1.0]]), [[0.0]]),
+     ek.CircuitError, r"Targets are discrete here. Variable 0"),
+    *((lambda x=x: ek.WeightedSamples(GRID, *x), ek.DataError, message) for *x, message in [
+        (np.zeros((0, 4)), r"at least one sample: .* Got shape \(0, 4\)"),
+        ([[0, 0, 0, 0], [1, 1]], "as many entries in every row"),
+        (ROW, [1.0], r"2 samples need as many finite weights\. Got shape \(1,\)"),
+        (ROW, [np.nan, 1.0], r"2 samples need as many finite weights"),
+        (ROW, [0.5, 0.7], r"must sum to one\. Got a sum of 1\.2"),
+    ]),
+    (lambda: ek.WeightedSamples(GRID, ROW, log_weights=[0.0]), ek.DataError,
+     r"as many log-weights.* Got shape \(1,\)"),
+    (lambda: expect(3), ek.CircuitError, r"function of points, or of a Circuit\. Got int"),
+    (lambda: expect(lambda X: np.zeros(3)), ek.DataError, r"Got shape \(3,\) for 1 rows"),
+    (lambda: expect(lambda X: ["high"] * len(X)), ek.DataError,
+     r"must give real numbers: could not convert string"),
+    *((lambda scope=scope: expect(len, scope), error, message) for scope, error, message in [
+        ([4], ek.EvidenceError, r"int in 0\.\.3.* Got 4"),
+        ([1, 1], ek.DataError, "none twice"),
+        ([], ek.DataError, "at least one variable"),
+        (1.5, ek.DataError, r"A scope is a list of variables\. Got float"),
+    ]),
+    (lambda: ek.WeightedSamples(COIN, [[0]]).expect(len, scope=["x"]), ek.EvidenceError,
+     r"an int in 0\.\.0\. Got 'x'"),
+])  # fmt: skip
 
 
 def test_a_scope_may_be_one_variable():
@@ -312,15 +315,6 @@ def test_equal_samples_share_in_proportion_to_their_importance():
     np.testing.assert_allclose(both.weights[0], 3 * both.weights[-1], atol=1e-9)
 
 
-def test_impossible_samples_have_no_weight():
-    target, X, logs = problem()
-    logs[3] = -np.inf
-    samples = ek.bbis(target, X, log_weights=logs)
-    assert samples.weights[3] == 0.0
-    rest = ek.bbis(target, np.delete(X, 3, axis=0), log_weights=np.delete(logs, 3))
-    np.testing.assert_allclose(np.delete(samples.weights, 3), rest.weights, atol=1e-10)
-
-
 def test_samples_that_carry_log_weights_pass_them_on():
     target = ek.ising_grid(3, 3, rng=0)
     drawn = ek.cis(target, 30, 2, rng=0)
@@ -373,3 +367,70 @@ test_mistakes_are_told = refusals(ek.DataError, [
     ([0.0] * 12, {"weights": "raw"}, "Got weights='raw'. Leave out log_weights"),
     ([0.0] * 12, {"signed": True}, "Got weights='signed'. Leave out log_weights"),
 ], lambda logs, options: ek.bbis(*problem()[:2], log_weights=logs, **options))  # fmt: skip
+
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # it announces another package
+    arviz = pytest.importorskip("arviz")
+
+LABELS = {
+    "none": None,
+    "text": [["no", "yes"], ["low", "mid", "high"]],
+    "numbers": [[10, 20], [1, 2, 3]],
+    "fractions": [[0.5, 1.5], [1, 2.5, 3]],
+    "bools": [[False, True], ["low", "mid", "high"]],
+}
+
+
+@pytest.mark.parametrize("labels", LABELS)
+@pytest.mark.parametrize("collapsed", [False, True])
+def test_samples_come_back_as_they_were(labels, collapsed):
+    target = ek.random_circuit(2, 2, rng=0, cardinalities=[2, 3])
+    if LABELS[labels] is not None:
+        target = target.with_names(["rain", "wind"], LABELS[labels])
+    rows = target.sample(30, rng=1)
+    if collapsed:
+        rows[np.random.default_rng(2).random(rows.shape) < 0.3] = np.nan
+    weights = np.random.default_rng(3).dirichlet(np.ones(30))
+    samples = ek.WeightedSamples(target, rows, weights)
+    data = samples.to_arviz()
+    found = ek.WeightedSamples(target, data, data.sample_stats["weight"].values.ravel())
+    np.testing.assert_array_equal(found.rows, samples.rows)
+    np.testing.assert_array_equal(found.weights, samples.weights)
+    np.testing.assert_allclose(
+        target.log_likelihood(found.rows), target.log_likelihood(rows), rtol=0, atol=1e-10
+    )
+
+
+def test_arviz_summarises_what_it_is_given():
+    target = ek.asia()
+    samples = ek.WeightedSamples(target, target.sample(200, rng=0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # chains that never move have no diagnostics
+        table = arviz.summary(samples.to_arviz(), kind="stats", round_to="none")
+    means = dict(zip(target.names, samples.rows.mean(axis=0), strict=True))
+    assert table["mean"].to_dict() == pytest.approx(means)
+    assert samples.to_arviz().posterior["smoke"].attrs["states"] == ["yes", "no"]
+
+
+def test_chains_of_arviz_are_samples_of_discrete_variables_by_name():
+    target = ek.asia()
+    drawn = np.stack([target.sample(25, rng=seed) for seed in (0, 1)])
+    order = np.random.default_rng(0).permutation(len(target.names))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        data = arviz.from_dict(
+            posterior={target.names[v]: drawn[..., v].astype(int) for v in order}
+        )
+    found = ek.WeightedSamples(target, data)
+    np.testing.assert_array_equal(found.rows, drawn.reshape(-1, 8))
+    kernel = ek.ExpHamming(1.0)
+    np.testing.assert_array_equal(
+        ek.expected_kernel(target, data, kernel), ek.expected_kernel(target, found.rows, kernel)
+    )
+
+
+def test_the_package_is_named_if_it_is_absent(monkeypatch):
+    monkeypatch.setitem(sys.modules, "arviz", None)
+    with pytest.raises(ek.CircuitError, match="arviz is not installed"):
+        ek.WeightedSamples(ek.factorized([[0.5, 0.5]]), [[0]]).to_arviz()
