@@ -205,6 +205,8 @@ def test_tables_that_tell_nothing_raise():
     bits, sure = np.tile([0, 1], 20), known([np.eye(2), np.ones((2, 2))])
     with pytest.raises(ek.DataError, match="'x' is constant given Z"):
         ek.independence_test(bits, bits[::-1], bits, density=sure, n_null=1)
+    with pytest.raises(ek.DataError, match="'y' is constant given Z"):
+        ek.independence_test(frame["x"], frame["y"], frame[["a", "y"]], n_null=1)
     few = frame.assign(x=frame["x"].where(frame.index < 15))
     with pytest.raises(ek.DataError, match=r"15 of 40 rows have values of x and y.* needs 20"):
         ek.independence_test("x", "y", "a", data=few)

@@ -304,7 +304,7 @@ def _test(
         edges = arrays.cumulative(P)
         draws = [x, *(arrays.drawn(edges, generator.random(n_used)) for _ in range(n_null))]
     for name, table, v in (("x", P, x), ("y", Q, y)):
-        if v.max() == 0 or (table.max(axis=1) > CERTAIN).all():
+        if not v.any() or (table.max(axis=1) > CERTAIN).all() or (v == Z.T).all(axis=1).any():
             what = f"{name!r} is constant given Z (every probability above {CERTAIN})"
             raise DataError(f"{what}: there is nothing to test.")
     rows, [place] = tests.distinct_places(np.column_stack([y, Z])[None])

@@ -524,11 +524,8 @@ class MechanismChange(Reported):
         from expectedkernels.plotting import MOST_BARS, plot_importances
 
         order = np.argsort(-np.abs(self.shapley), kind="stable")[:MOST_BARS]
-        names, what = (
-            [str(self.names[v]) for v in order],
-            f"part of the change of the {self.measure}",
-        )
-        return plot_importances(names, self.shapley[order], what)
+        what = f"part of the change of the {self.measure}"
+        return plot_importances([str(self.names[v]) for v in order], self.shapley[order], what)
 
     def __str__(self) -> str:
         top, n = int(np.argmax(np.abs(self.shapley))), int(self.changed.sum())

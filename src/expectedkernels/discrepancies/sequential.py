@@ -108,8 +108,9 @@ class SequentialTest:
 
     Missing values are allowed with a model: an incomplete row stands for its conditional mean
     embedding given the observed values, exactly. Payoffs then have mean zero if values are missing
-    at random: missingness may depend on observed values and on rows before. Observed values of
-    probability zero refute the hypothesis: the e-value is infinite.
+    at random: missingness may depend on observed values and on rows before. An incomplete row whose
+    observed values have probability zero refutes the hypothesis: the e-value is infinite. Complete
+    rows need no density, and are bet on as others.
 
     Rows may depend on rows before; what is tested is their distribution given these. Cost of a
     row: its embedding, and its kernels with the rows of the longest window.
