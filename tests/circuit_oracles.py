@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+from hypothesis import strategies as st
 from scipy import sparse
 from scipy.special import logsumexp
 
@@ -160,6 +161,20 @@ def random_blocks(rng, vtree, cardinalities, roots=1, **options):
             sizes = (blocks[vtree.left[node]].n_units, blocks[vtree.right[node]].n_units)
             blocks.append(random_inner(rng, numbers, n, *sizes))
     return blocks
+
+
+@st.composite
+def block_circuits(draw, binary=False, signed=False, real=False, roots=1, minimised=True):
+    """Circuits with few variables, any mixture of block forms, and zeros and ones in all places."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    n = draw(st.integers(1, 6))
+    vtree = Vtree.random(rng.permutation(n).tolist(), rng)
+    cards = [2 if binary else int(rng.integers(1, 4)) for _ in range(n)]
+    cards = [None if real and rng.random() < 0.5 else card for card in cards]
+    decades = float(rng.choice([0.0, 3.0]))  # all numbers are ones, or of different sizes
+    options = {"zeros": 0.25, "signed": signed, "decades": decades}
+    blocks = random_blocks(rng, vtree, cards, roots=roots, **options)
+    return Circuit.from_blocks(vtree, blocks) if minimised else Circuit(vtree, tuple(blocks))
 
 
 def drawn_circuit(seed, n_max=6, roots=1, share_real=0.0, **options):
