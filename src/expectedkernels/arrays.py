@@ -233,8 +233,6 @@ def take(array: Array, index: Any, axis: int) -> Array:
     >>> take(np.arange(4.0), np.array([2, 0]), 0).tolist()
     [2.0, 0.0]
     """
-    if array_api_compat.is_torch_array(array):
-        return array.index_select(axis, index)
     return namespace(array).take(array, index, axis=axis)
 
 

@@ -99,7 +99,7 @@ def _array(numbers: Any) -> Any:
 def _over(n: int, vtree: Vtree | None, what: str) -> Vtree:
     """The vtree (default: balanced), after checking that its variables are 0 to n - 1."""
     vtree = Vtree.balanced(n) if vtree is None else vtree
-    if vtree.n_variables != n or sorted(vtree.scope().tolist()) != list(range(n)):
+    if sorted(vtree.scope().tolist()) != list(range(n)):
         raise CircuitError(
             f"Got {what} for variables 0 to {n - 1}, but a vtree over "
             f"{sorted(vtree.scope().tolist())[:8]} ({vtree.n_variables} in all)."
@@ -333,11 +333,9 @@ def gaussian_mixture(
     _check_distributions(normalized, share, "The weights of a Gaussian mixture")
     n, d = mean.shape
     vtree = _over(d, vtree, "means and variances")
-    if d == 1:
-        return Circuit.from_blocks(vtree, [Real(share[None, :], mean[:, 0], variance[:, 0])])
     eye, parts = np.eye(n), Inner(n, n, None, None, None)
     blocks = at_nodes(vtree, lambda _, v: Real(eye, mean[:, v], variance[:, v]), lambda _: parts)
-    blocks[-1] = parts.with_numbers(share[None, :])
+    blocks[-1] = blocks[-1].with_numbers(share[None, :])
     return Circuit.from_blocks(vtree, blocks)
 
 

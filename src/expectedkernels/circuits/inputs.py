@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from math import inf, log, pi, sqrt
 from typing import Any, ClassVar
 
@@ -189,10 +189,8 @@ class Family(ReadOnly):
     """
 
     cardinality: ClassVar[Any] = None
-    inputs: ClassVar[None] = None
     noise: ClassVar[Any] = (0,)
     numbers: ClassVar[Any]
-    with_numbers: ClassVar[Any]
     overlap: ClassVar[Any]
     take: ClassVar[Any]
 
@@ -223,11 +221,6 @@ class Family(ReadOnly):
         return self.numbers.reshape(-1), np.arange(self.n_units + 1) * self.width
 
     @property
-    def columns(self) -> Any:
-        """The state or component of every number."""
-        return np.tile(np.arange(self.width), self.n_units)
-
-    @property
     def n_parameters(self) -> int:
         """The number of parameters."""
         return self.n_units * self.width
@@ -240,6 +233,11 @@ class Family(ReadOnly):
     def moved(self, move: Callable[[Any], Any]) -> Any:
         """The block with its arrays elsewhere."""
         return type(self)(*map(move, self.arrays))
+
+    def with_numbers(self, rows: Array) -> Any:
+        """The block with other rows of numbers."""
+        arrays = rows, *self.arrays[1:]
+        return type(self)(*arrays)
 
     def invalid_reason(self) -> str | None:
         """What is wrong with the parameters, None if nothing is."""
@@ -279,10 +277,6 @@ class Table(Family):
     def cardinality(self) -> int:
         """The number of states of the variable."""
         return int(self.table.shape[1])
-
-    def with_numbers(self, rows: Array) -> Table:
-        """The block with other rows of numbers."""
-        return Table(rows)
 
     def beside(self, others: Sequence[Table]) -> Table:
         """The block of the units of this block, and then those of others."""
@@ -382,10 +376,6 @@ class Real(Family):
     def spread(self) -> Any:
         """The variances of all components, with those of the intervals."""
         return self.variance if self.half is None else self.variance + self.half**2 / 3.0
-
-    def with_numbers(self, rows: Array) -> Real:
-        """The block with other weights."""
-        return replace(self, weights=rows)
 
     def moved(self, move: Callable[[Any], Any]) -> Real:
         """The block with its arrays elsewhere."""

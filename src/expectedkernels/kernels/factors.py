@@ -44,18 +44,11 @@ def log_pairs(rate: float, a: InputComponents, b: InputComponents) -> Any:
         root = np.sqrt(rate / shrink)
     away *= root
     logs = -(away**2)
-    half, other = half_of(a), half_of(b)
-    points, also_points = np.flatnonzero(half == 0), np.flatnonzero(other == 0)
-    wide, also_wide = np.flatnonzero(half), np.flatnonzero(other)
-    for rows, columns in ((wide, also_points), (points, also_wide), (wide, also_wide)):
-        if len(rows) and len(columns):  # where both are points all is done
-            at = np.ix_(rows, columns)
-            scale = root if shrink is None else root[at]
-            widths = scale * half[rows, None], scale * other[columns]
-            if rows is wide and columns is also_wide:
-                logs[at] = log_boxes(away[at], *widths)
-            else:
-                logs[at] = log_box(away[at], widths[0] if rows is wide else widths[1])
+    half, other = half_of(a)[:, None], half_of(b)
+    wide = (half > 0) | (other > 0)  # where both are points all is done
+    if wide.any():
+        widths = (np.broadcast_to(root * x, wide.shape)[wide] for x in (half, other))
+        logs[wide] = log_boxes(away[wide], *widths)
     return logs if shrink is None else logs - 0.5 * np.log(shrink)
 
 

@@ -156,12 +156,8 @@ def _table_logs(factors: Sequence[Factor], X: Any, Y: Any) -> tuple[Any, Any]:
         check_states(table, v, X[:, v], Y[:, v])
     X, Y, low = X[:, columns], Y[:, columns], np.zeros(len(columns))
     sizes = [np.abs(table) for table in tables]
-    # powers of two are multiplied exactly: what is left of every table is at most one
-    powers = [int(np.frexp(size.max())[1]) for size in sizes]
-    scaled = [np.ldexp(size, -power) for size, power in zip(sizes, powers, strict=True)]
-    logs_of = [np.log(size, where=size > 0, out=np.zeros_like(size)) for size in scaled]
+    logs_of = [np.log(size, where=size > 0, out=np.zeros_like(size)) for size in sizes]
     logs = _by_states(logs_of, X, Y, low)
-    logs += sum(powers) * log(2.0)
     if any((size == 0).any() for size in sizes):
         zeros = _by_states([(size == 0).astype(np.float64) for size in sizes], X, Y, low)
         logs[zeros > 0] = -inf

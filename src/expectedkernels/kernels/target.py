@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -243,33 +243,33 @@ class Target:
         check_parameter(good, "Target", "score", score, wanted, CircuitError)
         self._function, self.vectorized, self._score = log_prob, bool(vectorized), score
         cards: tuple[Any, ...] = tuple(cardinalities) if np.iterable(cardinalities) else ()
-        good = len(cards) > 0 and all(is_int(n) and n >= 1 for n in cards)
-        if real := n_variables is not None:
-            cards = (1,) * checks.check_count("Target", "n_variables", n_variables, 1)
-            good = True
-        wanted = "a sequence of ints in [1, inf), one per variable (or give n_variables)"
-        check_parameter(good, "Target", "cardinalities", cardinalities, wanted, CircuitError)
-        self.cardinalities = tuple(map(int, cards)) if n_variables is None else (None,) * len(cards)
-        if (cardinalities if real else score) is not None:
+        if n_variables is not None:
+            cards = (None,) * checks.check_count("Target", "n_variables", n_variables, 1)
+        else:
+            good = len(cards) > 0 and all(is_int(n) and n >= 1 for n in cards)
+            wanted = "a sequence of ints in [1, inf), one per variable (or give n_variables)"
+            check_parameter(good, "Target", "cardinalities", cardinalities, wanted, CircuitError)
+        if (score if n_variables is None else cardinalities) is not None:
             raise CircuitError(
                 "A Target is over states, with 'cardinalities', or over the reals, with "
                 "'n_variables' and maybe a 'score'. Got both."
             )
-        self.schema = Schema(
-            self.cardinalities,
-            None if names is None else tuple(names),
-            None if states is None else tuple(map(tuple, states)),
-        )
-        # a variable adds its state times a stride to one of a few words, equal for equal rows only
+        self.schema = Schema(cards, names, states)  # type: ignore[arg-type]
+        self.cardinalities = self.schema.cardinalities
+
+    @cached_property
+    def _weights(self) -> Any:
+        """What states add to a few words that are equal for equal rows only: multiples of these."""
         places, word, size = [], 0, 1
-        for n in cards:
+        for n in self.cardinalities:
             if size * n > WORD:
                 word, size = word + 1, 1
             places.append((word, size))
             size *= n
         words, strides = zip(*places, strict=True)
-        self._weights = np.zeros((len(words), word + 1), dtype=np.int64)
-        self._weights[np.arange(len(words)), words] = strides
+        weights = np.zeros((len(words), word + 1), dtype=np.int64)
+        weights[np.arange(len(words)), words] = strides
+        return weights
 
     @property
     def names(self) -> tuple[str, ...] | None:
