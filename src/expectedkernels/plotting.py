@@ -500,10 +500,10 @@ def plot_null(test: Any) -> Axes:
     return tidy(ax, xlabel="statistic", ylabel="simulated samples")
 
 
-def plot_stream(logs: Any, threshold: float, alarm: int | None) -> Axes:
-    """The log e-values of a stream of rows, the threshold, and where it was reached."""
+def plot_stream(logs: Any, n_rows: int, threshold: float, alarm: int | None) -> Axes:
+    """The last log e-values of a stream of rows, the threshold, and where it was reached."""
     ax = new_axes()
-    ax.plot(logs, label="rows")
+    ax.plot(range(n_rows - len(logs), n_rows), logs, label="rows")
     ax.axhline(threshold, color="black", linewidth=1, linestyle="--", label="threshold")
     if alarm is not None:
         ax.axvline(alarm, color="C3", linewidth=1, label="alarm")

@@ -136,6 +136,20 @@ def test_alarms_are_the_first_row_at_the_threshold_and_reset_forgets():
     assert (other.log_e, other.p_value) == (0.0, 1.0)
 
 
+def test_memory_does_not_grow_with_the_stream(monkeypatch):
+    p, _ = pair()
+    every, X = ek.monitoring.SequentialTest(p, K), stream(90)
+    logs = every.update(X)
+    monkeypatch.setattr("expectedkernels.discrepancies.sequential.SHOWN", 20)
+    test = ek.monitoring.SequentialTest(p, K)
+    assert_close(np.concatenate([test.update(X[:70]), test.update(X[70:])]), logs)
+    assert (test.n_rows, test.alarm) == (90, every.alarm)
+    assert_close(test.plot().lines[0].get_xydata().T, np.array([range(70, 90), logs[70:]]))
+    with pytest.raises(ek.DataError, match="variable 1"):
+        test.update([[0, 0, 0], [0, 7, 0]])
+    assert (test.n_rows, test.log_e) == (90, pytest.approx(logs[-1]))
+
+
 def test_tests_can_be_copied_and_stored():
     p, q = pair()
     test, X = ek.monitoring.SequentialTest(p, K), q.sample(60, rng=0)

@@ -35,6 +35,8 @@ RESAMPLES = 400
 """How many bootstrap samples the tolerance of a sample comes from."""
 CHUNK = 200
 """How many rows are compared with the rows before them at once."""
+SHOWN = 100_000
+"""So many e-values are kept for the plot."""
 ROUNDING = 1e-9
 """A squared norm of a witness that is no larger, for every row, is rounding."""
 
@@ -86,6 +88,8 @@ class SequentialTest:
         The e-value of an alarm: 1 / alpha, 2 / alpha for a sample, or `arl`.
     alarm : int or None
         The number of the first row, from 0, at which `threshold` was reached.
+    n_rows : int
+        The number of rows since the start, or since `reset`.
 
     Raises
     ------
@@ -134,6 +138,7 @@ class SequentialTest:
     """
 
     alarm: int | None
+    n_rows: int
 
     def __init__(
         self,
@@ -174,8 +179,7 @@ class SequentialTest:
         self._total = float(arrays.on_host(self._p.total))
         self._largest, self._radius = largest, sqrt(largest + self._total)
         self.tolerance = self._read_tolerance(tolerance, alpha)
-        half = 2.0 if tolerance == "auto" else 1.0
-        self._arl, self.threshold = arl, half / alpha if arl is None else arl
+        self._arl, self.threshold = arl, arl or (2.0 if tolerance == "auto" else 1.0) / alpha
         self.reset()
 
     def _read_tolerance(self, tolerance: Any, alpha: float) -> float:
@@ -219,12 +223,7 @@ class SequentialTest:
         self._sums = np.zeros(1)  # of h over pairs of the last n rows, n = 0, 1, ...
         self._wealth = np.full((len(self.windows), len(BETS)), -inf)  # logs
         self._rest, self._top, self._frames, self.alarm = 1.0, 0.0, False, None
-        self._logs: list[float] = []
-
-    @property
-    def n_rows(self) -> int:
-        """The number of rows since the start, or since `reset`."""
-        return len(self._logs)
+        self.n_rows, self._logs = 0, list[float]()
 
     @property
     def log_e(self) -> float:
@@ -273,7 +272,8 @@ class SequentialTest:
         frames = tables.is_frame(table := tables.as_table(X))
         given = table if frames else np.atleast_2d(tables.as_floats(table))
         rows = empirical.sample_rows(SimpleNamespace(schema=self._schema), given, least=0)
-        before, n = vars(self).copy(), self.n_rows
+        del self._logs[:-SHOWN]
+        before, n = vars(self).copy(), len(self._logs)
         try:
             self._frames = frames
             possible = self._possible(rows)
@@ -353,10 +353,12 @@ class SequentialTest:
         if self.alarm is None and log_e >= log(self.threshold):
             self.alarm = self.n_rows
         self._logs.append(log_e)
-        self._top = max(self._top, log_e)
+        self.n_rows, self._top = self.n_rows + 1, max(self._top, log_e)
 
     def plot(self) -> Axes:
         """Axes with the log of the e-value after every row, and the threshold. Needs matplotlib.
+
+        Of more than 100,000 rows, with those of the last.
 
         Returns
         -------
@@ -372,7 +374,7 @@ class SequentialTest:
         """
         from expectedkernels.plotting import plot_stream
 
-        return plot_stream(self._logs, log(self.threshold), self.alarm)
+        return plot_stream(self._logs[-SHOWN:], self.n_rows, log(self.threshold), self.alarm)
 
     def __str__(self) -> str:
         claim = f"No alarm: the e-value did not reach {self.threshold:g}"
