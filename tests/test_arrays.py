@@ -3,79 +3,70 @@ import pytest
 from scipy import sparse
 
 from assertions import assert_raises, host
-from expectedkernels import CircuitError, arrays as equal_rows
-from expectedkernels.arrays import (
-    Place,
-    as_generator,
-    as_like,
-    detach,
-    device_of,
-    distinct_dense_rows,
-    distinct_sparse_rows,
-    frozen,
-    to_numpy,
-)
+from expectedkernels import CircuitError, arrays, arrays as equal_rows
 
 
 @pytest.fixture
 def array(xp):
-    return Place(xp).move(np.arange(6.0).reshape(2, 3))
+    return arrays.Place(xp).move(np.arange(6.0).reshape(2, 3))
 
 
 def test_arrays_travel_there_and_back(array, xp):
-    back = to_numpy(array)
+    back = arrays.to_numpy(array)
     assert isinstance(back, np.ndarray)
     np.testing.assert_array_equal(back, np.arange(6.0).reshape(2, 3))
-    again = as_like(back, array)
+    again = arrays.as_like(back, array)
     assert type(again) is type(array)
     np.testing.assert_array_equal(host(again), back)
-    assert as_like(array, back) is array
-    assert (device_of(array) is None) == isinstance(array, np.ndarray)
-    assert Place(xp).move(None) is None
-    assert to_numpy(Place(xp).move(np.arange(3))).dtype == np.int64
+    assert arrays.as_like(array, back) is array
+    assert (arrays.device_of(array) is None) == isinstance(array, np.ndarray)
+    assert arrays.Place(xp).move(None) is None
+    assert arrays.to_numpy(arrays.Place(xp).move(np.arange(3))).dtype == np.int64
 
 
 def test_gradients_are_detached_on_request():
     torch = pytest.importorskip("torch")
     x = torch.ones(2, requires_grad=True)
-    assert not detach(x).requires_grad
-    assert to_numpy(x).tolist() == [1.0, 1.0]
-    assert Place("cpu").move(x).requires_grad
+    assert not arrays.detach(x).requires_grad
+    assert arrays.to_numpy(x).tolist() == [1.0, 1.0]
+    assert arrays.Place("cpu").move(x).requires_grad
     plain = np.ones(2)
-    assert detach(plain) is plain
+    assert arrays.detach(plain) is plain
 
 
 def test_missing_devices():
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():
-        assert Place("cuda").move(np.ones(2)).device.type == "cuda"
+        assert arrays.Place("cuda").move(np.ones(2)).device.type == "cuda"
     else:
-        assert_raises(CircuitError, "There is no device 'cuda': torch sees no CUDA", Place, "cuda")
+        assert_raises(
+            CircuitError, "There is no device 'cuda': torch sees no CUDA", arrays.Place, "cuda"
+        )
 
 
 @pytest.mark.parametrize("rng", [None, 3, np.int64(3), [1, 2], np.random.default_rng(0)])
 def test_sources_of_random_numbers(rng):
-    assert isinstance(as_generator(rng), np.random.Generator)
+    assert isinstance(arrays.as_generator(rng), np.random.Generator)
 
 
 def test_frozen_arrays():
     plain, matrix = np.ones(3), sparse.csr_array(np.eye(2))
-    still, still_matrix = frozen(plain), frozen(matrix)
+    still, still_matrix = arrays.frozen(plain), arrays.frozen(matrix)
     assert np.shares_memory(still, plain)
-    assert frozen(still) is still
-    assert frozen(still_matrix) is still_matrix
-    assert frozen(None) is None
+    assert arrays.frozen(still) is still
+    assert arrays.frozen(still_matrix) is still_matrix
+    assert arrays.frozen(None) is None
     for array in (still, still_matrix.data, still_matrix.indices, still_matrix.indptr):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0
     assert plain.flags.writeable
     assert matrix.data.flags.writeable
     pytest.importorskip("torch")
-    still = frozen(np.ones(3))
-    moved = Place("torch").move(still)
+    still = arrays.frozen(np.ones(3))
+    moved = arrays.Place("torch").move(still)
     moved[0] = 0.0
     assert still.tolist() == [1.0, 1.0, 1.0]
-    like = as_like(still, moved)
+    like = arrays.as_like(still, moved)
     like[0] = 0.0
     assert still.tolist() == [1.0, 1.0, 1.0]
 
@@ -110,7 +101,7 @@ def test_rows_are_told_apart_by_hashes_and_without(n, collide, monkeypatch):
             expected = by_definition(rows)
             csr = sparse.csr_array(rows)
             for found in (
-                distinct_dense_rows(rows),
-                distinct_sparse_rows(csr.indptr, csr.indices, csr.data),
+                arrays.distinct_dense_rows(rows),
+                arrays.distinct_sparse_rows(csr.indptr, csr.indices, csr.data),
             ):
                 assert tuple(part.tolist() for part in found) == expected

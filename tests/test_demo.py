@@ -4,26 +4,12 @@ from sklearn.datasets import load_diabetes
 from sklearn.svm import SVR
 
 from assertions import assert_raises
-from expectedkernels.demo import (
-    COLUMNS,
-    EXPECTED,
-    METHODS,
-    RATES,
-    Result,
-    Shown,
-    fit_model,
-    fit_predictors,
-    plot,
-    rmse,
-    run,
-    split_diabetes,
-    table,
-)
+from expectedkernels import demo
 
 
 @pytest.fixture(scope="module")
 def result():
-    return run(seed=0, n_splits=1)
+    return demo.run(seed=0, n_splits=1)
 
 
 def small_result(errors):
@@ -31,41 +17,44 @@ def small_result(errors):
     rows, half = np.array([2.0, 0.0, 1.0]), np.array([0.6, 0.3, 0.1])
     middle = rows + 0.5
     why = (["age", "sex"], np.array([30.0, 2.0]), np.array([2.0, -0.5]), 1.0)
-    found = Shown(rows, middle, middle - half, middle + half, *why)
-    by_method = {m: np.full((1, len(RATES)), e) for m, e in zip(METHODS, errors, strict=True)}
-    return Result(np.array([1.0]), by_method, found, seconds=1.0)
+    found = demo.Shown(rows, middle, middle - half, middle + half, *why)
+    by_method = {
+        m: np.full((1, len(demo.RATES)), e) for m, e in zip(demo.METHODS, errors, strict=True)
+    }
+    return demo.Result(np.array([1.0]), by_method, found, seconds=1.0)
 
 
 def test_test_rows_are_scaled_by_what_the_training_rows_say():
-    split = split_diabetes(np.random.default_rng(0))
+    split = demo.split_diabetes(np.random.default_rng(0))
     np.testing.assert_allclose(split.X_train.mean(axis=0), 0, atol=1e-12)
     np.testing.assert_allclose(split.X_train.std(axis=0), 1)
     assert np.abs(split.X_test.mean(axis=0)).min() > 0
-    other = split_diabetes(np.random.default_rng(1))
+    other = demo.split_diabetes(np.random.default_rng(1))
     assert (other.y_test != split.y_test).any()
 
 
 def test_all_methods_agree_with_the_same_regressor_on_complete_rows():
-    split = split_diabetes(np.random.default_rng(0))
-    model = fit_model(split)
+    split = demo.split_diabetes(np.random.default_rng(0))
+    model = demo.fit_model(split)
     plain = SVR(C=model.C, epsilon=model.epsilon, gamma=model.gamma)
     complete = plain.fit(split.X_train, split.y_train).predict(split.X_test)
-    predictors = fit_predictors(model, split)
-    assert tuple(predictors) == METHODS
+    predictors = demo.fit_predictors(model, split)
+    assert tuple(predictors) == demo.METHODS
     for predict in predictors.values():
         np.testing.assert_allclose(predict(split.X_test), complete, rtol=1e-9)
 
 
 def test_errors_grow_with_what_is_missing(result):
     for errors in result.errors.values():
-        assert errors.shape == (1, len(RATES))
+        assert errors.shape == (1, len(demo.RATES))
         assert result.complete[0] < errors[0, 2] < errors[0, -1]
 
 
 def test_what_is_shown_are_the_predictions_whose_errors_are_counted(result):
     found = result.shown
     np.testing.assert_allclose(
-        rmse(found.expected, found.measured), result.errors[EXPECTED][0, RATES.index(0.5)]
+        demo.rmse(found.expected, found.measured),
+        result.errors[demo.EXPECTED][0, demo.RATES.index(0.5)],
     )
     np.testing.assert_allclose(found.base + found.contributions.sum(), found.expected[0])
 
@@ -77,23 +66,23 @@ def test_intervals_hold_about_the_share_of_targets_that_they_promise(result):
 
 def test_the_explained_entries_are_those_of_the_table(result):
     X = load_diabetes(scaled=False).data
-    places = [COLUMNS.index(name) for name in result.shown.names]
+    places = [demo.COLUMNS.index(name) for name in result.shown.names]
     assert 0 < len(places) < 10
     assert np.isclose(X[:, places], result.shown.entries).all(axis=1).any()
 
 
 def test_table_marks_the_lowest_errors_whoever_has_them():
-    lines = table(small_result([2.0, 1.0, 3.0, 1.0])).splitlines()
-    rows = [line for line in lines if line.startswith(METHODS)]
-    assert [row.count("*") for row in rows] == [0, len(RATES), 0, len(RATES)]
+    lines = demo.table(small_result([2.0, 1.0, 3.0, 1.0])).splitlines()
+    rows = [line for line in lines if line.startswith(demo.METHODS)]
+    assert [row.count("*") for row in rows] == [0, len(demo.RATES), 0, len(demo.RATES)]
     assert len({len(row) for row in rows}) == 1
     assert lines[-2] == "90% hold the measured progression of 33% of 3 rows."
 
 
 def test_picture_shows_the_rows_in_the_order_of_their_predictions():
-    errors, rows, why = plot(small_result([2.0, 1.0, 3.0, 3.0]))
-    assert [line.get_label() for line in errors.get_lines()] == list(METHODS)
-    np.testing.assert_allclose(errors.get_lines()[0].get_ydata(), [1.0, *[2.0] * len(RATES)])
+    errors, rows, why = demo.plot(small_result([2.0, 1.0, 3.0, 3.0]))
+    assert [line.get_label() for line in errors.get_lines()] == list(demo.METHODS)
+    np.testing.assert_allclose(errors.get_lines()[0].get_ydata(), [1.0, *[2.0] * len(demo.RATES)])
     expected, marked = rows.get_lines()
     np.testing.assert_allclose(expected.get_ydata(), [0.5, 1.5, 2.5])
     np.testing.assert_allclose(marked.get_xydata(), [[2.0, 2.5]])
@@ -106,4 +95,4 @@ def test_picture_shows_the_rows_in_the_order_of_their_predictions():
 
 
 def test_no_splits_are_refused():
-    assert_raises(ValueError, r"'n_splits' must be at least 1\. Got 0", run, n_splits=0)
+    assert_raises(ValueError, r"'n_splits' must be at least 1\. Got 0", demo.run, n_splits=0)

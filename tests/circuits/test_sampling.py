@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.stats import norm
 
+import expectedkernels as ek
 from assertions import assert_frequencies, assert_logs_close, refusals
 from circuit_oracles import (
     drawn_deterministic,
@@ -11,23 +12,6 @@ from circuit_oracles import (
     log_weights,
     posterior,
     random_evidence,
-)
-from expectedkernels import (
-    Circuit,
-    CircuitError,
-    DataError,
-    EvidenceError,
-    Gaussian,
-    Indicator,
-    Product,
-    PropertyError,
-    Sum,
-    Vtree,
-    algebra,
-    factorized,
-    gaussian_mixture,
-    mixture,
-    random_circuit,
 )
 from oracles import evidence_as_weights
 from strategies import seeds
@@ -65,7 +49,7 @@ def test_samples_given_rows_and_weights(seed, deterministic, n_rows):
 
 
 def test_shapes_of_samples():
-    p = random_circuit(3, 2, rng=0, cardinalities=[2, 3, 2])
+    p = ek.random_circuit(3, 2, rng=0, cardinalities=[2, 3, 2])
     assert p.sample(5, rng=0).shape == (5, 3)
     for evidence in ({0: 1}, [1, nan, nan], np.array([1, nan, nan])):
         X = p.sample(5, rng=0, evidence=evidence)
@@ -79,18 +63,18 @@ def test_shapes_of_samples():
 
 
 def test_samples_are_reproducible_and_those_of_circuits_elsewhere(xp):
-    p = random_circuit(6, 4, rng=0)
+    p = ek.random_circuit(6, 4, rng=0)
     for same in (p.sample(9, rng=np.random.default_rng(3)), p.to(xp).sample(9, rng=3)):
         assert isinstance(same, np.ndarray)
         np.testing.assert_array_equal(same, p.sample(9, rng=3))
     assert (p.sample(9, rng=3) != p.sample(9, rng=4)).any()
-    p = factorized([[0.2, 0.7], [0.5, 0.1]], normalized=False)
+    p = ek.factorized([[0.2, 0.7], [0.5, 0.1]], normalized=False)
     np.testing.assert_array_equal(p.to(xp).map([[nan, nan]]), p.map([[nan, nan]]))
 
 
 @pytest.mark.parametrize("rows", [1, 40])
 def test_normal_samples_given_evidence(rows):
-    p = gaussian_mixture([0.5, 0.5], [[0.0, 5.0], [4.0, 1.0]], [[1.0, 0.5], [2.0, 0.5]])
+    p = ek.gaussian_mixture([0.5, 0.5], [[0.0, 5.0], [4.0, 1.0]], [[1.0, 0.5], [2.0, 0.5]])
     x, n = 3.1, 20_000 // rows
     share = norm.pdf(x, [5.0, 1.0], np.sqrt(0.5))
     share /= share.sum()
@@ -104,10 +88,10 @@ def test_normal_samples_given_evidence(rows):
 
 def crossing(n, build):
     tables = [[0.9, 0.1], [0.1, 0.9]]
-    return mixture([factorized([table] * n, build(n)) for table in tables], [0.6, 0.4])
+    return ek.mixture([ek.factorized([table] * n, build(n)) for table in tables], [0.6, 0.4])
 
 
-@pytest.mark.parametrize("build", [Vtree.balanced, Vtree.right_linear, Vtree.left_linear])
+@pytest.mark.parametrize("build", [ek.Vtree.balanced, ek.Vtree.right_linear, ek.Vtree.left_linear])
 def test_samples_of_components_thousands_of_nats_apart(build):
     n = 1000
     p = crossing(n, build)
@@ -140,7 +124,7 @@ def test_most_probable_completions(seed, ties, n):
 
 
 def test_shapes_of_completions():
-    p = factorized([[0.2, 0.8], [0.1, 0.3, 0.6]])
+    p = ek.factorized([[0.2, 0.8], [0.1, 0.3, 0.6]])
     for X in ([nan, 0], np.array([nan, 0]), {1: 0}):
         assert p.map(X).tolist() == [1.0, 0.0]
     for X in ([[nan, 0]], np.array([[nan, 0]]), [None, np.array([[1.0, 0, 0]])]):
@@ -152,24 +136,24 @@ def test_shapes_of_completions():
 
 def test_most_probable_values_of_real_variables():
     parts = [
-        Product([Indicator(0, i, 2), Gaussian(1, mean, variance)])
+        ek.Product([ek.Indicator(0, i, 2), ek.Gaussian(1, mean, variance)])
         for i, (mean, variance) in enumerate([(-3.0, 1.0), (3.0, 100.0)])
     ]
-    p = Circuit.from_units(Sum(parts, [0.2, 0.8]))
+    p = ek.Circuit.from_units(ek.Sum(parts, [0.2, 0.8]))
     # the narrow component has the larger density although it has the smaller weight
     assert p.map([nan, nan]).tolist() == [0.0, -3.0]
     found = p.map([[nan, 3.0], [1.0, nan], [nan, -3.0]])
     assert found.tolist() == [[1.0, 3.0], [1.0, 3.0], [0.0, -3.0]]
 
 
-@pytest.mark.parametrize("build", [Vtree.balanced, Vtree.right_linear, Vtree.left_linear])
+@pytest.mark.parametrize("build", [ek.Vtree.balanced, ek.Vtree.right_linear, ek.Vtree.left_linear])
 def test_completions_of_components_thousands_of_nats_apart(build):
     # variable 0 tells which of two opposite factorised components a row comes from
     n, tables = 800, ([0.8, 0.2], [0.1, 0.9])
     parts = []
     for i, table in enumerate(tables):
-        parts.append(factorized([np.eye(2)[i], *([table] * (n - 1))], build(n)))
-    p = mixture(parts, [0.6, 0.4])
+        parts.append(ek.factorized([np.eye(2)[i], *([table] * (n - 1))], build(n)))
+    p = ek.mixture(parts, [0.6, 0.4])
     rows = np.full((4, n), nan)
     rows[0, 1:], rows[1, 1:], rows[2, 0] = 0.0, 1.0, 0.0
     expected = np.stack([np.zeros(n), np.ones(n), np.zeros(n), np.ones(n)])
@@ -178,26 +162,26 @@ def test_completions_of_components_thousands_of_nats_apart(build):
     np.testing.assert_array_equal(p.map(many), np.tile(expected, (10, 1)))
 
 
-p2 = mixture([factorized([[1, 0], [1, 0]]), factorized([[0, 1], [0, 1]])])
-NORMALS = gaussian_mixture([0.5, 0.5], [0, 1], [1, 1])
+p2 = ek.mixture([ek.factorized([[1, 0], [1, 0]]), ek.factorized([[0, 1], [0, 1]])])
+NORMALS = ek.gaussian_mixture([0.5, 0.5], [0, 1], [1, 1])
 SIGNED, PART, ZERO = (
-    factorized(tables, normalized=False) for tables in ([[1, -1]], [[2, -1], [1, 1]], [[0, 0]])
+    ek.factorized(tables, normalized=False) for tables in ([[1, -1]], [[2, -1], [1, 1]], [[0, 0]])
 )
-SEVERAL = algebra.stack([p2, p2])
+SEVERAL = ek.algebra.stack([p2, p2])
 REFUSED = [
-    (lambda: random_circuit(3, 2, rng=0).map([nan] * 3), PropertyError,
+    (lambda: ek.random_circuit(3, 2, rng=0).map([nan] * 3), ek.PropertyError,
      r"MAP needs a deterministic circuit, but sum unit .* overlapping.* NP-hard"),
-    (lambda: NORMALS.map([nan]), PropertyError, "several normal densities, which overlap"),
-    (lambda: p2.map([[0, 1]]), EvidenceError, "row 0 has probability zero"),
-    (lambda: SEVERAL.map([nan, nan]), CircuitError, "MAP needs .* Got 2 roots"),
-    (lambda: SIGNED.map([nan]), PropertyError, "MAP needs .* negative weights"),
-    (lambda: p2.sample(-1), DataError, "'n' parameter of sample must be an int .* Got -1"),
-    (lambda: p2.sample(True), DataError, "parameter of sample must be an int .* Got True"),
-    (lambda: p2.sample(1, evidence=[0, 1]), EvidenceError, "row 0 has probability zero"),
-    (lambda: p2.sample(1, evidence={0: 7}), EvidenceError, "A state of variable 0 is an int"),
-    (lambda: SEVERAL.sample(1), CircuitError, "Sampling needs .* Got 2 roots"),
-    (lambda: ZERO.sample(1), PropertyError, "sums to zero"),
-    (lambda: PART.sample(1), PropertyError,
+    (lambda: NORMALS.map([nan]), ek.PropertyError, "several normal densities, which overlap"),
+    (lambda: p2.map([[0, 1]]), ek.EvidenceError, "row 0 has probability zero"),
+    (lambda: SEVERAL.map([nan, nan]), ek.CircuitError, "MAP needs .* Got 2 roots"),
+    (lambda: SIGNED.map([nan]), ek.PropertyError, "MAP needs .* negative weights"),
+    (lambda: p2.sample(-1), ek.DataError, "'n' parameter of sample must be an int .* Got -1"),
+    (lambda: p2.sample(True), ek.DataError, "parameter of sample must be an int .* Got True"),
+    (lambda: p2.sample(1, evidence=[0, 1]), ek.EvidenceError, "row 0 has probability zero"),
+    (lambda: p2.sample(1, evidence={0: 7}), ek.EvidenceError, "A state of variable 0 is an int"),
+    (lambda: SEVERAL.sample(1), ek.CircuitError, "Sampling needs .* Got 2 roots"),
+    (lambda: ZERO.sample(1), ek.PropertyError, "sums to zero"),
+    (lambda: PART.sample(1), ek.PropertyError,
      "Sampling needs a circuit without negative weights. There is one at vtree node 0"),
 ]  # fmt: skip
 

@@ -3,55 +3,46 @@ import pytest
 from hypothesis import given, strategies as st
 from scipy.stats import norm
 
+import expectedkernels as ek
 from assertions import assert_frequencies, assert_raises, refusals
-from expectedkernels import (
-    Categorical,
-    CircuitError,
-    DataError,
-    Gaussian,
-    Indicator,
-    Product,
-    PropertyError,
-    Sum,
-)
 from unit_graphs import drawn, drawn_unstructured, values, worlds
 
 seeds = st.integers(0, 2**32 - 1)
-a0, a1, b0 = Indicator(0, 0, 2), Indicator(0, 1, 2), Categorical(1, [0.5, 0.25, 0.25])
+a0, a1, b0 = ek.Indicator(0, 0, 2), ek.Indicator(0, 1, 2), ek.Categorical(1, [0.5, 0.25, 0.25])
 
 
-test_constructors_check_their_arguments = refusals(CircuitError, [
-    (lambda: Sum([a0], [0.5, 0.5]), "one for each of the 1 inputs"),
-    (lambda: Sum([], []), "A Sum needs at least one input"),
-    (lambda: Sum([a0, 3], [1, 1]), "in a list of units. Got 3 among them"),
-    (lambda: Sum(a0, [1]), "in a list of units. Got Ind"),
-    (lambda: Sum([a0], [np.inf]), "'weights' parameter of Sum must be a non-empty list of"),
-    (lambda: Sum([a0], ["x"]), "'weights' parameter of Sum must be a non-empty list of finite"),
-    (lambda: Product([]), "A Product needs at least one input"),
-    (lambda: Product([None]), "list of units. Got None"),
-    (lambda: Categorical(0, []), "'probs' parameter of Categorical must be a non-empty list"),
-    (lambda: Categorical(0, [[0.5, 0.5]]), "'probs' parameter of Categorical must be a"),
-    (lambda: Categorical(0, [np.nan, 1]), "'probs' parameter of Categorical must be a"),
-    (lambda: Categorical(-1, [1, 1]), r"'variable' parameter of Categorical must be an int"),
-    (lambda: Categorical(10**9, [1, 1]), "'variable' parameter of Categorical must be an int"),
-    (lambda: Indicator(0.5, 0, 2), r"'variable' parameter of Indicator .*Got 0.5"),
-    (lambda: Indicator(True, 0, 2), "'variable' parameter of Indicator"),
-    (lambda: Indicator(0, 2, 2), r"'value' parameter of Indicator must be an int in the range"),
-    (lambda: Indicator(0, 0, 0), r"'card' parameter of Indicator must be an int in the range"),
-    (lambda: Gaussian(0, np.nan, 1), "'mean' parameter of Gaussian must be a float"),
-    (lambda: Gaussian(0, 0, 0), r"'variance' parameter of Gaussian must be a float.*\(0,"),
-    (lambda: Gaussian(0, 0, -1.0), "Got -1.0 instead"),
+test_constructors_check_their_arguments = refusals(ek.CircuitError, [
+    (lambda: ek.Sum([a0], [0.5, 0.5]), "one for each of the 1 inputs"),
+    (lambda: ek.Sum([], []), "A Sum needs at least one input"),
+    (lambda: ek.Sum([a0, 3], [1, 1]), "in a list of units. Got 3 among them"),
+    (lambda: ek.Sum(a0, [1]), "in a list of units. Got Ind"),
+    (lambda: ek.Sum([a0], [np.inf]), "'weights' parameter of Sum must be a non-empty list of"),
+    (lambda: ek.Sum([a0], ["x"]), "'weights' parameter of Sum must be a non-empty list of finite"),
+    (lambda: ek.Product([]), "A Product needs at least one input"),
+    (lambda: ek.Product([None]), "list of units. Got None"),
+    (lambda: ek.Categorical(0, []), "'probs' parameter of Categorical must be a non-empty list"),
+    (lambda: ek.Categorical(0, [[0.5, 0.5]]), "'probs' parameter of Categorical must be a"),
+    (lambda: ek.Categorical(0, [np.nan, 1]), "'probs' parameter of Categorical must be a"),
+    (lambda: ek.Categorical(-1, [1, 1]), r"'variable' parameter of Categorical must be an int"),
+    (lambda: ek.Categorical(10**9, [1, 1]), "'variable' parameter of Categorical must be an int"),
+    (lambda: ek.Indicator(0.5, 0, 2), r"'variable' parameter of Indicator .*Got 0.5"),
+    (lambda: ek.Indicator(True, 0, 2), "'variable' parameter of Indicator"),
+    (lambda: ek.Indicator(0, 2, 2), r"'value' parameter of Indicator must be an int in the range"),
+    (lambda: ek.Indicator(0, 0, 0), r"'card' parameter of Indicator must be an int in the range"),
+    (lambda: ek.Gaussian(0, np.nan, 1), "'mean' parameter of Gaussian must be a float"),
+    (lambda: ek.Gaussian(0, 0, 0), r"'variance' parameter of Gaussian must be a float.*\(0,"),
+    (lambda: ek.Gaussian(0, 0, -1.0), "Got -1.0 instead"),
 ])  # fmt: skip
 
 
 def test_units_are_frozen_and_compared_by_identity():
-    one, other = Indicator(0, 0, 2), Indicator(0, 0, 2)
+    one, other = ek.Indicator(0, 0, 2), ek.Indicator(0, 0, 2)
     assert one != other
     assert len({one, other, one}) == 2
     with pytest.raises(AttributeError):
         one.value = 1
     table = np.array([0.5, 0.5])
-    unit = Categorical(0, table)
+    unit = ek.Categorical(0, table)
     table[0] = 7.0
     assert unit.probs.tolist() == [0.5, 0.5]
     with pytest.raises(ValueError, match="read-only"):
@@ -59,21 +50,23 @@ def test_units_are_frozen_and_compared_by_identity():
 
 
 def test_scopes_and_cardinalities():
-    unit = Sum([Product([a0, b0]), Product([a1, b0])], [1, 2])
+    unit = ek.Sum([ek.Product([a0, b0]), ek.Product([a1, b0])], [1, 2])
     assert unit.scope == {0, 1}
     assert unit.n_variables == 2
     assert unit.cardinalities == (2, 3)
     assert repr(unit) == "<Sum of 2 inputs over variables {0, 1}>"
-    wide = Product([Indicator(v, 0, 2) for v in range(100)])
+    wide = ek.Product([ek.Indicator(v, 0, 2) for v in range(100)])
     assert repr(wide) == (
         "<Product of 100 inputs over variables {0, 1, 2, 3, 4, 5, ... 100 in all}>"
     )
     assert repr(a1) == "Indicator(variable=0, value=1, card=2)"
-    with pytest.raises(CircuitError, match=r"variable 0.*discrete with 2 states.* with 3 states"):
-        _ = Sum([a0, Categorical(0, [1, 1, 1])], [1, 1]).cardinalities
-    with pytest.raises(CircuitError, match=r"one that is real and one that is discrete"):
-        Sum([Gaussian(0, 0, 1), a0], [1, 1]).log_likelihood([[0.0]])
-    assert Gaussian(2, 0, 1).cardinalities == (None, None, None)
+    with pytest.raises(
+        ek.CircuitError, match=r"variable 0.*discrete with 2 states.* with 3 states"
+    ):
+        _ = ek.Sum([a0, ek.Categorical(0, [1, 1, 1])], [1, 1]).cardinalities
+    with pytest.raises(ek.CircuitError, match=r"one that is real and one that is discrete"):
+        ek.Sum([ek.Gaussian(0, 0, 1), a0], [1, 1]).log_likelihood([[0.0]])
+    assert ek.Gaussian(2, 0, 1).cardinalities == (None, None, None)
 
 
 @given(seeds, st.booleans(), st.booleans())
@@ -106,14 +99,14 @@ def test_signed_circuits_have_a_log_likelihood_where_they_are_positive(seed):
     )
     negative = np.flatnonzero(expected < -1e-12)
     if len(negative):
-        with pytest.raises(PropertyError, match="Got a negative value in row 0"):
+        with pytest.raises(ek.PropertyError, match="Got a negative value in row 0"):
             root.log_likelihood(X[negative])
 
 
 def test_chunks_do_not_change_the_result():
     root, cards, _ = drawn(7)
     for _ in range(4000):  # more units times rows than are kept at once
-        root = Sum([root], [1.0])
+        root = ek.Sum([root], [1.0])
     X = np.array(worlds(cards))
     many = np.resize(X, (5000, len(cards)))
     expected = np.resize(root.log_likelihood(X), 5000)
@@ -121,10 +114,10 @@ def test_chunks_do_not_change_the_result():
 
 
 def test_gaussian_inputs():
-    root = Sum(
+    root = ek.Sum(
         [
-            Product([Gaussian(0, 1.0, 4.0), Indicator(1, 0, 2)]),
-            Product([Gaussian(0, -2.0, 0.25), Categorical(1, [0.5, 0.5])]),
+            ek.Product([ek.Gaussian(0, 1.0, 4.0), ek.Indicator(1, 0, 2)]),
+            ek.Product([ek.Gaussian(0, -2.0, 0.25), ek.Categorical(1, [0.5, 0.5])]),
         ],
         [0.3, 0.7],
     )
@@ -138,7 +131,7 @@ def test_gaussian_inputs():
     np.testing.assert_allclose(np.exp(root.log_likelihood(X)), expected, rtol=1e-12)
     rows = [[np.nan, 1.0], [np.nan, np.nan]]
     np.testing.assert_allclose(np.exp(root.log_likelihood(rows)), [0.35, 1.0], rtol=1e-12)
-    assert Gaussian(0, 0, 1).log_likelihood([[1e200]]) == -np.inf
+    assert ek.Gaussian(0, 0, 1).log_likelihood([[1e200]]) == -np.inf
     samples = root.sample(20_000, rng=0)
     assert samples[:, 0].mean() == pytest.approx(0.3 * 1.0 - 0.7 * 2.0, abs=0.05)
     assert samples[:, 1].mean() == pytest.approx(0.35, abs=0.02)
@@ -146,17 +139,17 @@ def test_gaussian_inputs():
 
 def test_chunks_underflow_and_depth():
     n = 2000
-    tiny = Product([Categorical(v, [1e-200, 1e-300]) for v in range(n)])
-    huge = Product([Categorical(v, [1e308, 1e308]) for v in range(n)])
-    root = Sum([tiny, huge], [1.0, 0.0])
+    tiny = ek.Product([ek.Categorical(v, [1e-200, 1e-300]) for v in range(n)])
+    huge = ek.Product([ek.Categorical(v, [1e308, 1e308]) for v in range(n)])
+    root = ek.Sum([tiny, huge], [1.0, 0.0])
     assert root.log_likelihood(np.zeros((1, n)))[0] == pytest.approx(n * np.log(1e-200))
     expected = n * (np.log(1e308) + np.log(2))
     assert huge.log_partition() == pytest.approx(expected)
-    assert Product([a0, Categorical(1, [0.0, 0.0])]).log_partition() == -np.inf
-    below = [Categorical(1999, [0.5, 0.5])] * 2
+    assert ek.Product([a0, ek.Categorical(1, [0.0, 0.0])]).log_partition() == -np.inf
+    below = [ek.Categorical(1999, [0.5, 0.5])] * 2
     for v in range(1998, -1, -1):
-        products = [Product([Indicator(v, i, 2), below[i]]) for i in range(2)]
-        below = [Sum(products, [0.25, 0.75]), Sum(products, [0.5, 0.5])]
+        products = [ek.Product([ek.Indicator(v, i, 2), below[i]]) for i in range(2)]
+        below = [ek.Sum(products, [0.25, 0.75]), ek.Sum(products, [0.5, 0.5])]
     root = below[0]
     assert root.log_partition() == pytest.approx(0.0, abs=1e-9)
     assert root.sample(3, rng=1).shape == (3, 2000)
@@ -173,9 +166,9 @@ def test_chunks_underflow_and_depth():
     ([[0, -1]], "variable 1 must be integers in 0..2"),
 ])  # fmt: skip
 def test_data_is_checked(X, message):
-    assert_raises(DataError, message, Product([a0, b0]).log_likelihood, X)
-    with pytest.raises(DataError, match=r"variable 0 must be finite. Got inf"):
-        Gaussian(0, 0, 1).log_likelihood([[np.inf]])
+    assert_raises(ek.DataError, message, ek.Product([a0, b0]).log_likelihood, X)
+    with pytest.raises(ek.DataError, match=r"variable 0 must be finite. Got inf"):
+        ek.Gaussian(0, 0, 1).log_likelihood([[np.inf]])
 
 
 def test_columns_outside_the_scope_are_ignored():
@@ -184,25 +177,27 @@ def test_columns_outside_the_scope_are_ignored():
 
 
 def test_marginalising_needs_smoothness_and_decomposability():
-    not_smooth = Sum([a0, Product([a1, b0])], [0.5, 0.5])
+    not_smooth = ek.Sum([a0, ek.Product([a1, b0])], [0.5, 0.5])
     np.testing.assert_allclose(np.exp(not_smooth.log_likelihood([[0, 0], [1, 0]])), [0.5, 0.25])
     message = (
         r"smooth and decomposable circuit, but sum unit #4 .* over \{0\} and one over \{0, 1\}"
     )
-    with pytest.raises(PropertyError, match="Marginalising out missing values needs a " + message):
+    with pytest.raises(
+        ek.PropertyError, match="Marginalising out missing values needs a " + message
+    ):
         not_smooth.log_likelihood([[0, np.nan]])
-    with pytest.raises(PropertyError, match="A partition function needs a " + message):
+    with pytest.raises(ek.PropertyError, match="A partition function needs a " + message):
         not_smooth.log_partition()
-    assert_raises(PropertyError, "Sampling needs a " + message, not_smooth.sample, 1)
-    square = Product([Categorical(0, [0.5, 2.0]), Categorical(0, [0.5, 2.0])])
+    assert_raises(ek.PropertyError, "Sampling needs a " + message, not_smooth.sample, 1)
+    square = ek.Product([ek.Categorical(0, [0.5, 2.0]), ek.Categorical(0, [0.5, 2.0])])
     np.testing.assert_allclose(np.exp(square.log_likelihood([[0], [1]])), [0.25, 4.0])
-    with pytest.raises(PropertyError, match=r"product unit #2 .* inputs that share variables"):
+    with pytest.raises(ek.PropertyError, match=r"product unit #2 .* inputs that share variables"):
         square.log_likelihood([[np.nan]])
 
 
 def test_negative_partition_function_has_no_logarithm():
-    with pytest.raises(PropertyError, match="must be non-negative to have a logarithm"):
-        Categorical(0, [1.0, -2.0]).log_partition()
+    with pytest.raises(ek.PropertyError, match="must be non-negative to have a logarithm"):
+        ek.Categorical(0, [1.0, -2.0]).log_partition()
 
 
 @given(seeds)
@@ -210,7 +205,7 @@ def test_samples_follow_the_distribution(seed):
     root, cards = drawn_unstructured(seed, zeros=0.3)
     joint = values(root, cards)
     if not joint.any():
-        assert_raises(PropertyError, "zero everywhere", root.sample, 1)
+        assert_raises(ek.PropertyError, "zero everywhere", root.sample, 1)
         return
     assert_frequencies(root.sample(4000, rng=seed), joint.reshape(cards))
 
@@ -221,10 +216,10 @@ def test_samples_are_reproducible_and_leave_other_columns_missing():
     assert np.isnan(X[:, 0]).all()
     assert not np.isnan(X[:, 1]).any()
     assert b0.sample(0).shape == (0, 2)
-    assert_raises(DataError, "'n' parameter of sample must be an int", a0.sample, 2.5)
+    assert_raises(ek.DataError, "'n' parameter of sample must be an int", a0.sample, 2.5)
 
 
-test_sampling_needs_non_negative_numbers = refusals(PropertyError, [
-    (Sum([a0, a1], [1.0, -0.5]), "but sum unit #2 over .* has the weight -0.5"),
-    (Categorical(0, [1.0, -0.25]), "but input unit #0 .* has the value -0.25"),
+test_sampling_needs_non_negative_numbers = refusals(ek.PropertyError, [
+    (ek.Sum([a0, a1], [1.0, -0.5]), "but sum unit #2 over .* has the weight -0.5"),
+    (ek.Categorical(0, [1.0, -0.25]), "but input unit #0 .* has the value -0.25"),
 ], lambda root: root.sample(1))  # fmt: skip

@@ -3,16 +3,8 @@
 import numpy as np
 import pytest
 
+import circuit_oracles as oracle
 from assertions import assert_close
-from circuit_oracles import (
-    drawn_deterministic,
-    drawn_distribution,
-    joint,
-    marginal,
-    posterior,
-    rows_of,
-    sparsified,
-)
 from expectedkernels import Circuit, Vtree, random_circuit
 from expectedkernels.circuits import queries as posteriors
 from expectedkernels.circuits.conditioning import chunks, observed
@@ -34,17 +26,17 @@ def log_marginals(circuit, X):
         return circuit.marginals(X)
 
 
-@pytest.mark.parametrize("form", [lambda p: p, sparsified])
+@pytest.mark.parametrize("form", [lambda p: p, oracle.sparsified])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_marginals_of_rows_with_missing_values(seed, form):
-    p = form(drawn_distribution(seed))
-    X = rows_of(p, 5, seed, 0.5)
-    table = posterior(p, evidence_as_weights(X, p.cardinalities))
+    p = form(oracle.drawn_distribution(seed))
+    X = oracle.rows_of(p, 5, seed, 0.5)
+    table = oracle.posterior(p, evidence_as_weights(X, p.cardinalities))
     many, single, logs = p.marginals(X), p.marginals(X[0]), log_marginals(p, X)
     for v in range(p.n_variables):
-        assert_close(many[v], marginal(table, v))
-        assert_close(logs[v], marginal(table, v))
-        assert_close(single[v], marginal(table, v)[0])
+        assert_close(many[v], oracle.marginal(table, v))
+        assert_close(logs[v], oracle.marginal(table, v))
+        assert_close(single[v], oracle.marginal(table, v)[0])
 
 
 def test_ten_thousand_variables_stay_plain_numbers():
@@ -77,8 +69,8 @@ def test_ten_thousand_variables_stay_plain_numbers():
 
 
 def test_chunks_and_the_order_of_rows_change_nothing(monkeypatch):
-    p = drawn_distribution(3)
-    X = rows_of(p, 70)
+    p = oracle.drawn_distribution(3)
+    X = oracle.rows_of(p, 70)
     whole = p.marginals(X)
     turned = p.marginals(X[::-1])
     one_by_one = [p.marginals(x) for x in X]
@@ -98,10 +90,10 @@ def test_large_matrices_are_not_copied():
         for stack in layer.stacks:
             assert len(stack.weights) == 1
             assert any(np.shares_memory(stack.weights, m) for m in p.layers.matrices)
-    X = rows_of(p, 5)
-    table = posterior(p, evidence_as_weights(X, p.cardinalities))
+    X = oracle.rows_of(p, 5)
+    table = oracle.posterior(p, evidence_as_weights(X, p.cardinalities))
     for v, found in enumerate(p.marginals(X)):
-        assert_close(found, marginal(table, v))
+        assert_close(found, oracle.marginal(table, v))
 
 
 def root_over(semiring, p, atoms):
@@ -110,6 +102,6 @@ def root_over(semiring, p, atoms):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_counts(seed):
-    p = drawn_deterministic(seed)
+    p = oracle.drawn_deterministic(seed)
     everything = np.full(p.layers.n_atoms, 1, dtype=object)
-    assert root_over(COUNTS, p, everything) == (joint(p)[0] > 0).sum()
+    assert root_over(COUNTS, p, everything) == (oracle.joint(p)[0] > 0).sum()
