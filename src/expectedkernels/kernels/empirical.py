@@ -318,14 +318,16 @@ def _median_distance(X: RowsLike) -> float:
         )
     if len(points) > MOST_POINTS:
         points = points[np.linspace(0, len(points) - 1, MOST_POINTS).round().astype(np.intp)]
-    distances = pdist(points) if len(points) > 1 else np.empty(0)
+    # squares of numbers between 1/2 and 1 are in range, and powers of two change no digit
+    power = int(np.frexp(np.abs(points).max(initial=0.0))[1])
+    distances = pdist(np.ldexp(points, -power)) if len(points) > 1 else np.empty(0)
     distances = distances[distances > 0]
     if not len(distances):
         raise DataError(
             "The median heuristic needs at least two different rows without missing values. "
             f"Got {len(points)} rows{' that are all equal' if len(points) > 1 else ''}."
         )
-    return float(np.median(distances))
+    return float(np.ldexp(np.median(distances), power))
 
 
 def _rate(distance: float) -> float:
@@ -450,7 +452,10 @@ def _real_rates(circuits: Sequence[Circuit], points: Sequence[Any], real: Any) -
             return np.ones(len(real))
         units = np.ones(1)
         if len(real) > 1:
-            units = (together - together[:1]).std(axis=0)  # zero where all are equal
+            away = together - together[:1]
+            top = np.abs(away).max(axis=0)
+            top[top == 0.0] = 1.0
+            units = (away / top).std(axis=0) * top  # squares of what is at most one are in range
             units[units == 0.0] = 1.0
         distance = _median_distance(together / units)
     else:
