@@ -359,6 +359,7 @@ class KernelMachine(DensityEstimator):
         the training rows instead of all, so that time and memory grow linearly with the number of
         rows. "auto" uses all rows up to 2000, and 500 landmarks beyond; None always uses all rows.
         500 landmarks cost about 1 % in accuracy; the time grows with the square of their number.
+        They are chosen from 10 000 rows, drawn at random, so that there are not more of them.
         The density "auto" of a landmark model is "gaussian".
     memory : path, joblib.Memory or None
         A cache for densities, means of incomplete rows and expected kernels between rows, so that
@@ -562,8 +563,7 @@ class KernelMachine(DensityEstimator):
             auto = "mean" if many else "expected"
             self.fit_missing_ = auto if self.fit_missing == "auto" else self.fit_missing
         as_is, Z = Z, self._kept(densities.means, Z=Z) if self.fit_missing_ == "mean" else Z
-        known = 0.0 if isinstance(self.mask_kernel, str) else self.mask_kernel
-        self.mask_rate_ = float(known or 0.0)
+        self.mask_rate_ = 0.0 if isinstance(self.mask_kernel, str) else float(self.mask_kernel or 0)
         if source is not None:
             self._choose_landmarks(*(x[sample_weight > 0] for x in (Z, masks)))
         self._choose(Z, masks, targets, sample_weight)

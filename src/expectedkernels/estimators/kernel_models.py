@@ -163,8 +163,7 @@ class ExpectedKernelClassifier(ClassifierMixin, PredictionSets, LeastSquares):  
         >>> ek.ExpectedKernelClassifier().fit(X, y).predict([[0.0, np.nan]]).tolist()
         [0]
         """
-        values = self._expect(X, return_std=False)
-        return self.classes_[np.argmax(values, axis=1)]
+        return self.classes_[self._expect(X, return_std=False).argmax(axis=1)]
 
     def predict_proba(self, X: RowsLike) -> Array:
         """The averaged probabilities of the classes: at least 0.01 before they are normalised.
@@ -310,10 +309,10 @@ class SupportVectors(base.KernelMachine):
         self, source: Source, as_is: Any, y: Any, Z: Any, targets: Any, weights: Any
     ) -> tuple[Any, Any, Any, Prior | None]:
         """Fit linear models to the features of all rows of a source."""
-        nystrom = self._nystrom(self.gamma_, self.mask_rate_)
-        what, size = f"The features of {source.n_rows} rows", source.n_rows * len(nystrom.points)
+        what, size = f"The features of {source.n_rows} rows", source.n_rows * len(self._landmarks)
         advice = "Set a smaller n_landmarks, or use kernel least squares, which does not keep them."
         self._resources.require(NODE_BYTES * size, f"{what} take", advice)
+        nystrom = self._nystrom(self.gamma_, self.mask_rate_)
         parts = source.total(partial(kept_features, partial(self._features, nystrom)), self.n_jobs)
         coef, intercept = self._fit_linear(*map(np.concatenate, zip(*parts, strict=True)))
         closed_form = nystrom, None, 0.0, targets, weights  # there is none
