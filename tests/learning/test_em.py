@@ -113,20 +113,6 @@ def test_one_iteration_is_that_of_the_definition(data, by_layers):
         np.testing.assert_allclose(numbers_of(new), expected, rtol=1e-7, atol=1e-9)
 
 
-@given(st.data())
-@settings(max_examples=30)
-def test_the_likelihood_never_decreases(data):
-    p = data.draw(circuits(data.draw(domains(max_worlds=64))))
-    rows = data.draw(evidence(p, form="holes")).given
-    before = p.log_likelihood(rows).mean() - p.log_partition()
-    for _ in range(6):
-        p = fit(p, rows)
-        assert p.log_partition() == pytest.approx(0.0, abs=1e-9)
-        after = p.log_likelihood(rows).mean()
-        assert after >= before - 1e-9
-        before = after
-
-
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("pseudocount", [0.0, 1.0])
 def test_deterministic_circuits_are_fitted_in_one_iteration(seed, pseudocount):

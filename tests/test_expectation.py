@@ -1,123 +1,28 @@
-"""Laws of expected kernels, and the sampled fallback."""
-
-from dataclasses import replace
+"""Witnesses, estimates from samples, and what `explain` says of a call."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from scipy import sparse
 
 import expectedkernels as ek
 import strategies as draws
 from assertions import assert_close
 from expectedkernels.circuits.operands import JointPass
-from oracles import Table, distribution, unit_values_at, with_holes, worlds
+from oracles import distribution, unit_values_at, with_holes, worlds
 from unit_graphs import drawn_unstructured
-
-
-@st.composite
-def settings_of(draw, n_circuits, definite=True, **options):
-    """Circuits on one vtree up to swaps, and a kernel (with negative values only if definite)."""
-    cards = draw(draws.domains(**options))
-    vtree = draw(draws.vtrees(len(cards)))
-    trees = [vtree, *(draws.with_swaps(vtree, draw(draws.rngs)) for _ in range(n_circuits - 1))]
-    found = [draw(draws.circuits(cards, tree)) for tree in trees]
-    return found, draw(draws.kernels(cards, vtree, definite=definite, signed=definite)).kernel
-
-
-def root_scale(p, q, k):
-    """The size of numbers that M(p, q) may be the cancelling sum of (Cauchy-Schwarz)."""
-    return np.sqrt(ek.expected_kernel(p, p, k) * ek.expected_kernel(q, q, k))
-
-
-@settings(max_examples=40)
-@given(settings_of(2))
-def test_symmetry_and_cauchy_schwarz(drawn):
-    (p, q), k = drawn
-    scale = root_scale(p, q, k)
-    forth, back = ek.expected_kernel(p, q, k), ek.expected_kernel(q, p, k)
-    assert_close(forth, back, scale)
-    assert abs(forth) <= scale * (1 + 1e-12)
-
-
-@settings(max_examples=40)
-@given(settings_of(3, definite=False), st.floats(0.1, 2.0), st.floats(0.1, 2.0))
-def test_linearity_in_the_circuits(drawn, a, b):
-    (p, q, r), k = drawn
-    mixed = ek.mixture([p, q], [a, b], normalized=False)
-    parts = a * ek.expected_kernel(p, r, k) + b * ek.expected_kernel(q, r, k)
-    assert_close(ek.expected_kernel(mixed, r, k), parts)
-    parts = a * ek.expected_kernel(r, p, k) + b * ek.expected_kernel(r, q, k)
-    assert_close(ek.expected_kernel(r, mixed, k), parts)
-
-
-@settings(max_examples=30)
-@given(settings_of(4))
-def test_gram_matrices_of_circuits_are_positive_definite(drawn):
-    several, k = drawn
-    together = ek.algebra.stack(several)
-    gram = ek.expected_kernel(together, together, k)
-    for i, p in enumerate(several):
-        for j, q in enumerate(several):
-            assert_close(gram[i, j], ek.expected_kernel(p, q, k), root_scale(p, q, k))
-    size = np.abs(gram).max()
-    assert np.linalg.eigvalsh((gram + gram.T) / 2).min() >= -1e-12 * len(gram) * size
-
-
-@settings(max_examples=30)
-@given(settings_of(2, definite=False), draws.rngs)
-def test_reordering_units_changes_nothing(drawn, rng):
-    (p, q), k = drawn
-    blocks = list(p.blocks)
-    for node, parent in enumerate(p.vtree.parent[:-1].tolist()):
-        order = rng.permutation(blocks[node].n_units)
-        place = np.argsort(order)
-        if isinstance(blocks[node], Table):
-            blocks[node] = blocks[node].take(order)
-        else:
-            weights = sparse.csr_array(blocks[node].csr[order])
-            blocks[node] = replace(blocks[node], weights=weights.toarray())
-        side = "left" if p.vtree.left[parent] == node else "right"
-        blocks[parent] = replace(blocks[parent], **{side: place[blocks[parent].index(side)]})
-    shuffled = ek.Circuit(p.vtree, tuple(blocks))
-    assert_close(ek.expected_kernel(shuffled, q, k), ek.expected_kernel(p, q, k))
-    assert_close(ek.expected_kernel(shuffled, shuffled, k), ek.expected_kernel(p, p, k))
 
 
 @settings(max_examples=30)
 @given(st.data(), draws.domains(), draws.rngs)
-def test_renaming_variables_changes_nothing(data, cards, rng):
+def test_the_witness_is_the_difference_of_mean_embeddings(data, cards, rng):
     vtree = data.draw(draws.vtrees(len(cards)))
-    p, q = (data.draw(draws.circuits(cards, vtree)) for _ in range(2))
-    n = len(cards)
-    name = rng.permutation(n)  # variable v is called name[v]
-    renamed = ek.Vtree(
-        vtree.left, vtree.right, np.where(vtree.variable < 0, -1, name[vtree.variable])
-    )
-    a, b = (ek.Circuit(renamed, circuit.blocks) for circuit in (p, q))
-    rates = rng.random(n)
-    tables = [rng.random((card, card)) for card in cards]
-    before = draws.product_twin(draws.rate_twin("RBF", rates), draws.table_twin(tables)).kernel
-    inverse = np.argsort(name)
-    after = draws.product_twin(
-        draws.rate_twin("RBF", rates[inverse]), draws.table_twin([tables[v] for v in inverse])
-    ).kernel
-    assert_close(ek.expected_kernel(a, b, after), ek.expected_kernel(p, q, before))
-    Y = draws.points(rng, cards, 4)
-    renamed_points = Y[:, inverse]
-    assert_close(ek.expected_kernel(a, renamed_points, after), ek.expected_kernel(p, Y, before))
-
-
-@settings(max_examples=30)
-@given(settings_of(2, definite=False), draws.rngs)
-def test_the_witness_is_the_difference_of_mean_embeddings(drawn, rng):
-    (p, q), k = drawn
-    p, q = p.normalize(), q.normalize()
-    Y = draws.points(rng, p.cardinalities, 6)
-    one, other = ek.expected_kernel(p, Y, k), ek.expected_kernel(q, Y, k)
+    trees = vtree, draws.with_swaps(vtree, rng)
+    p, q = (data.draw(draws.circuits(cards, tree)).normalize() for tree in trees)
+    (k, naive), X = data.draw(draws.kernels(cards, vtree)), worlds(cards)
+    Y, Z = (draws.points(rng, cards, n) for n in (6, 4))
+    one, other = (distribution(circuit) @ naive(X, Y) for circuit in (p, q))
+    third = naive(Z, Y).mean(axis=0)
     assert_close(ek.witness(p, q, k, Y), one - other, one + other)
-    Z = draws.points(rng, p.cardinalities, 4)
-    third = k(Z, Y).mean(axis=0)
     assert_close(ek.witness(p, Z, k, Y), one - third, one + third)
     assert_close(ek.witness(ek.Empirical(Z), q, k, Y), third - other, third + other)
     np.testing.assert_array_equal(ek.witness(p, p, k, Y), np.zeros(6))
