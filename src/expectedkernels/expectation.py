@@ -543,10 +543,10 @@ def monte_carlo_expected_kernel(
     elif not (isinstance(p, Unit) or isinstance(q, Unit)):
         p, q = two_distributions(p, q)
     (draw_p, mass_p), (draw_q, mass_q) = _sampler(p, generator), _sampler(q, generator)
-    count, mean, squares = 0, 0.0, 0.0
+    values = np.empty(n)
     with checks.progress_bar(n, "sampling") as bar:
-        while count < n:
-            size = min(chunk, n - count)
+        for part in arrays.spans(n, chunk):
+            size = part.stop - part.start
             x, y = draw_p(size), draw_q(size)
             if x.shape != y.shape:
                 raise DataError(
@@ -554,17 +554,11 @@ def monte_carlo_expected_kernel(
                     f"Got {x.shape[1]} and {y.shape[1]} variables."
                 )
             with np.errstate(over="ignore"):
-                values = k.pairs(x, y)
-            kernel.refuse_infinite(values)
-            # merge the moments of this chunk into those so far
-            shift = float(values.mean()) - mean
-            squares += float(((values - values.mean()) ** 2).sum())
-            squares += shift**2 * count * size / (count + size)
-            mean += shift * size / (count + size)
-            count += size
+                values[part] = k.pairs(x, y)
+            kernel.refuse_infinite(values[part])
             bar.update(size)
     mass = mass_p * mass_q
-    return float(mass * mean), float(abs(mass) * sqrt(squares / (n - 1) / n))
+    return float(mass * values.mean()), float(abs(mass) * values.std(ddof=1) / sqrt(n))
 
 
 def _sampler(x: Any, generator: Any) -> tuple[Any, float]:

@@ -173,6 +173,8 @@ def log_values(circuit: Circuit, evidence: Evidence | None) -> tuple[Any, Any]:
         return found[:, None], None
     if not by_rows(circuit, evidence):
         logs, sign = _swept_logs(circuit, evidence)
+        if circuit.is_known_nonnegative:  # rounding of a zero may have a sign
+            return circuit.xp.where(sign > 0, logs, -inf), None
         return logs, sign if bool(circuit.xp.any(detach(sign) < 0)) else None
     logs, lost = layer_logs(circuit, evidence)
     if len(lost):
@@ -205,8 +207,6 @@ def _swept_logs(circuit: Circuit, evidence: Any) -> tuple[Any, Any]:
 def log_likelihood(circuit: Circuit, X: Any) -> Any:
     """See `Circuit.log_likelihood`."""
     logs, sign = log_values(circuit, as_evidence(X, circuit.schema, single=False))
-    if sign is not None and circuit.is_known_nonnegative:
-        logs, sign = namespace(logs).where(sign > 0, logs, -inf), None  # rounding of a zero
     refuse_negative(sign)
     return logs[:, 0] if circuit.n_roots == 1 else logs
 
@@ -540,9 +540,7 @@ def _state_shares(circuit: Circuit, rows: Evidence, variable: int) -> Any:
     n, cardinality = weights.shape
     alone = (weights[:, :, None] * np.eye(cardinality)).reshape(-1, cardinality)
     cases = _with_weights(rows.rows(np.repeat(np.arange(n), cardinality)), variable, alone)
-    logs, sign = log_values(circuit, cases)
-    if sign is not None:  # of what cancels, rounding may be left
-        logs = np.where(sign > 0, logs, -inf)
+    logs = log_values(circuit, cases)[0]
     shares, totals = run_shares(logs[:, 0], np.arange(n + 1) * cardinality)
     refuse_impossible(totals > -inf, given=True)
     return shares.reshape(n, cardinality)

@@ -461,10 +461,8 @@ def parts(
     rows = [1 if side.n_rows is None else side.n_rows for side in axes]
     if not all(rows):
         return
-    axis, joint = None, None
-    for i, side in enumerate(axes):
-        if side.max_rows and rows[i] > side.max_rows:
-            axis = i
+    wide = [i for i, side in enumerate(axes) if side.max_rows and rows[i] > side.max_rows]
+    axis = wide[-1] if wide else None
     if axis is None:
         joint = JointPass(axes, kernel)
         limit = min(max_bytes, CHUNK_BYTES)
