@@ -54,9 +54,10 @@ def by_rows(circuit: Circuit, evidence: Evidence | None) -> bool:
 def layer_logs(circuit: Circuit, evidence: Evidence | None, layers: Any = None) -> tuple[Any, Any]:
     """The logs of the values of the roots, (rows, roots), and the rows where they are not right.
 
-    By default the layers have the weights of the circuit.
+    By default layers have the weights of the circuit. Passes over others, which change with every
+    step of training, are not captured.
     """
-    layers = layers or layers_of(circuit)
+    trained, layers = layers is not None, layers or layers_of(circuit)
     parts, lost = [], []
     work = operations.Workspace(layers.like)
 
@@ -66,7 +67,7 @@ def layer_logs(circuit: Circuit, evidence: Evidence | None, layers: Any = None) 
 
     for rows, some in evidence_chunks(layers, evidence, DEFAULT_MAX_BYTES, values_only=True):
         atoms = conditioning.observed(circuit.host, layers, some)
-        roots, mark = _captured(layers, "likelihoods", atoms, run)
+        roots, mark = run(atoms) if trained else _captured(layers, "likelihoods", atoms, run)
         parts.append(roots.reshape(circuit.n_roots, -1).T)
         if mark is not None and bool(mark):
             good = conditioning.certain(passes.forward(layers, atoms, work))
