@@ -143,13 +143,10 @@ def run_shares(logs: Any, starts: Any) -> tuple[Any, Any]:
     return terms / np.repeat(np.where(sums > 0, sums, 1.0), counts[filled], axis=0), totals
 
 
-def _sums(edges: Edges, weights: Any, products: Any) -> Any:
+def log_sums(edges: Edges, weights: Any, products: Any) -> Any:
+    """The logs of the sums of terms of units, given those of weights and products."""
     terms = products[edges.products]
     return run_shares(terms if weights is None else terms + weights[:, None], edges.starts)[1]
-
-
-LOGS = passes.Semiring(-inf, 0.0, np.add, _sums, log_sizes)
-"""Logarithms of values, of absolute weights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,15 +156,12 @@ class LogValues:
     Attributes
     ----------
     layers : Layers
-    weights : list of arrays
-        Logs of the weights of the edges of every layer.
     atoms : LeafValues
         Arrays of shape (atoms, rows).
     values : array of shape (units, rows)
     """
 
     layers: Layers
-    weights: list[Any]
     atoms: LeafValues
     values: Any
 
@@ -178,7 +172,7 @@ class LogValues:
 
     def product_values(self, number: int) -> Any:
         """The logs of a layer's products, or of all atoms, (products, rows)."""
-        return passes.products_over(LOGS, self.layers, number, self.values, self.atoms.values)
+        return passes.product_logs(self.layers, number, self.values, self.atoms.values)
 
 
 def state_values(circuit: Circuit, rows: Any) -> Any:
@@ -220,10 +214,8 @@ def forward_logs(circuit: Circuit, evidence: Evidence | None) -> LogValues:
     They are those of the circuit with the absolute values of its weights.
     """
     layers = circuit.layers
-    weights = circuit.operand.cached("log weights", lambda: passes.lifted(LOGS, layers))
     atoms = np.zeros((layers.n_atoms, 1)) if evidence is None else atom_logs(circuit, evidence)
-    values = passes.forward_over(LOGS, layers, weights, atoms)
-    return LogValues(layers, weights, LeafValues(atoms), values)
+    return LogValues(layers, LeafValues(atoms), passes.forward_over(log_sums, layers, atoms))
 
 
 def normalized_blocks(

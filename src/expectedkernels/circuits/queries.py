@@ -23,7 +23,7 @@ from expectedkernels.data.schema import Schema
 from expectedkernels.data.tables import as_floats, as_table, is_frame
 from expectedkernels.engine import operations, passes
 from expectedkernels.engine.blocks import from_leaves
-from expectedkernels.engine.layers import Layers
+from expectedkernels.engine.layers import Layers, double_logs
 from expectedkernels.engine.operations import States, TensorLayers
 from expectedkernels.engine.passes import Forward, LeafValues
 from expectedkernels.engine.replay import replayed_pass
@@ -580,7 +580,7 @@ def atom_shares(circuit: Circuit, evidence: Evidence | None, exact: bool = False
             if exact:
                 roots, xp = forward.log_roots[0], circuit.xp
                 scale = xp.zeros_like(roots) if forward.scale is None else forward.scale
-                terms = operations.double_logs(below.atoms)
+                terms = double_logs(below.atoms)
                 terms += xp.where(roots > -inf, roots, scale)
             else:
                 terms = operations.normalised(layers, operations.times_atoms(forward, below.atoms))
@@ -608,7 +608,7 @@ def _log_at_atoms(circuit: Circuit, evidence: Evidence | None, exact: bool) -> A
     for rows in spans(n, max(1, passes.chunk_rows(layers) // conditioning.COPIES)):
         some = None if evidence is None else evidence.rows(rows)
         forward = conditioning.forward_logs(circuit, some)
-        terms = passes.backward_over(conditioning.LOGS, layers, forward.weights, forward.values)
+        terms = passes.backward_over(conditioning.log_sums, layers, forward.values)
         if not exact:
             refuse_impossible(forward.possible, evidence is not None, first=rows.start)
             terms = run_shares(forward.atoms.values + terms, layers.layers[0].product_starts)[0]
@@ -712,22 +712,19 @@ def most_probable(circuit: Circuit, X: Any) -> Any:
     completed = np.empty((read.n_rows, circuit.n_variables))
     for rows, some in evidence_chunks(every, read):
         atoms = conditioning.atom_logs(host, some, modes=True)
-        if isinstance(every, TensorLayers):
-            atoms, weights = as_like(atoms, every.like), passes.lifted(passes.MAX, every)
-        else:
-            atoms = atoms[:, 0] if some.n_rows == 1 else atoms
-            weights = host.operand.cached("log weights", partial(passes.lifted, passes.MAX, every))
-        values = passes.forward_over(passes.MAX, every, weights, atoms)
+        in_numpy = isinstance(every.like, np.ndarray)
+        atoms = atoms[:, 0] if some.n_rows == 1 and in_numpy else as_like(atoms, every.like)
+        values = passes.forward_over(passes.largest, every, atoms)
         refuse_impossible(values[-1] > -inf, given=True, first=rows.start)
-        chosen = descend(every, some.n_rows, partial(_best_edges, weights, values, atoms))
+        chosen = descend(every, some.n_rows, partial(_best_edges, every, values, atoms))
         _write(host, some, chosen, None, np.arange(some.n_rows), completed[rows])
     return completed if is_batch(X) else completed[0]
 
 
-def _best_edges(weights: Any, values: Any, atoms: Any, choice: Choice) -> Any:
+def _best_edges(layers: Layers, values: Any, atoms: Any, choice: Choice) -> Any:
     """The edges that make up the largest values, in logs."""
     layer = choice.layer
-    products, own = choice.edges.products, weights[choice.number]
+    products, own = choice.edges.products, layers.log_weights[choice.number]
     rows = np.arange(choice.rows.start, choice.rows.stop)
     rows = as_like(np.tile(rows, len(choice.nodes)), values)
 
@@ -804,7 +801,7 @@ def _drawn_edges(forward: Forward | LogValues, row_of: Any, noise: Any, choice: 
     rows = as_like(np.tile(row_of[choice.rows], len(choice.nodes)), forward.layers.like)
     inputs = forward.product_values(number)
     if isinstance(forward, LogValues):
-        logs, totals = forward.weights[number], np.ones(len(rows))
+        logs, totals = forward.layers.log_weights[number], np.ones(len(rows))
         sums = _at(forward.values, choice.layer.start + units, rows)
     else:
         totals = _at(forward.sums(number), units, rows)

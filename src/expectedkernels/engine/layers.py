@@ -305,6 +305,11 @@ class Layers:
         return self.layers[number].all_edges
 
     @cached_property
+    def log_weights(self) -> list[Any]:
+        """The logs of the sizes of the weights of all edges of every layer."""
+        return [double_logs(abs(self.all_edges(i).weights)) for i in range(len(self.layers))]
+
+    @cached_property
     def n_units(self) -> int:
         """The number of units."""
         return self.layers[-1].stop
@@ -514,6 +519,12 @@ def log_headroom(low: Any, high: Any, single: bool = False) -> float:
     """How far from zero the logs of plain numbers may be, by the bounds of weights of nodes."""
     largest, exponents = SINGLE_RANGE if single else (LARGEST_MARGIN, EXPONENTS)
     return min(largest, (exponents - max(-float(low.min()), float(high.max()))) / 2)
+
+
+def double_logs(values: Any) -> Any:
+    """The logs of values in double precision, -inf for zeros."""
+    with np.errstate(divide="ignore"):
+        return np.log(values) if isinstance(values, np.ndarray) else values.double().log()
 
 
 def stored_numbers(matrix: Any) -> Any:

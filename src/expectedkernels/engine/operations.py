@@ -467,9 +467,3 @@ def _write_table_dots(
     if edges.shape[0]:
         unknown = uses[layers.last_entries[layer.sparse_units]]
         edges.copy_(uses[layers.edge_entries]).add_(unknown.index_select(0, layer.edges.units))
-
-
-def double_logs(values: Any) -> Any:
-    """The logs of values in double precision, -inf for zeros."""
-    with np.errstate(divide="ignore"):
-        return np.log(values) if isinstance(values, np.ndarray) else values.double().log()

@@ -1,9 +1,9 @@
-"""Passes over layers: forward, backward, counts, semirings and sampling."""
+"""Passes over layers: forward, backward, counts, and passes in logarithms."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import reduce
 from math import inf
@@ -13,7 +13,7 @@ import numpy as np
 
 from expectedkernels.arrays import namespace
 from expectedkernels.engine import operations as ops
-from expectedkernels.engine.layers import MOST_MASS, SINGLE_MASS, Edges, Layers
+from expectedkernels.engine.layers import MOST_MASS, SINGLE_MASS, Edges, Layers, double_logs
 
 CACHED_BYTES = 2**22
 """Rows are worked on in chunks whose values fit into so much memory: that of a cache."""
@@ -77,7 +77,7 @@ class Forward:
     @property
     def log_roots(self) -> Any:
         """The logs of the values of the roots, (roots, rows) or (roots,)."""
-        logs = ops.double_logs(self.values[self.layers.roots])
+        logs = double_logs(self.values[self.layers.roots])
         return logs if self.scale is None else logs + self.scale
 
     def sums(self, number: int) -> Any:
@@ -158,7 +158,7 @@ def forward(
                 found.clamped[number] = small
     parts = [atoms.scale] if given else []
     if found.maxima:
-        parts.insert(0, ops.double_logs(namespace(values).concat([*found.maxima.values()])))
+        parts.insert(0, double_logs(namespace(values).concat([*found.maxima.values()])))
     found.scale = sum(part.sum(axis=0) for part in parts) if parts else None
     return found
 
@@ -274,102 +274,64 @@ def weight_dots(found: Forward, weights: Any, work: Any = None) -> tuple[Backwar
     return backward(found, work=work, each=each, to_atoms=False, weights=weights), dots
 
 
-@dataclass(frozen=True, eq=False)
-class Semiring:
-    """Two operations that distribute over each other, on arrays of some kind.
+Sums = Callable[[Edges, Any, Any], Any]
+"""From edges, the logs of their weights (None: all are one) and those of products to those of
+units: of sums, or of the largest terms."""
 
-    Attributes
-    ----------
-    zero, one : elements
-    times : callable
-    sums : callable
-        From edges, their lifted weights (None: all are one) and an array of products to the sum
-        over the edges of every unit.
-    lift : callable
-        From weights to elements.
+
+def largest(edges: Edges, weights: Any, products: Any) -> Any:
+    """The logs of the largest terms of units.
 
     Examples
     --------
-    >>> MAX.times(MAX.one, -1.0), COUNTS.lift(np.array([0.0, 0.3])).tolist()
-    (-1.0, [0, 1])
+    >>> edges = Edges(np.array([0, 2]), np.array([0, 1]), np.ones(2))
+    >>> largest(edges, np.array([-1.0, -2.0]), np.array([-3.0, -1.0])).tolist()
+    [-3.0]
     """
-
-    zero: Any
-    one: Any
-    times: Callable[[Any, Any], Any]
-    sums: Callable[[Edges, Any, Any], Any]
-    lift: Callable[[Any], Any]
-
-
-def _reduced(plus: Any, zero: Any, terms: Any, edges: Edges) -> Any:
-    """The terms of edges, added up for every unit."""
+    terms = products[edges.products] + weights.reshape(-1, *[1] * (products.ndim - 1))
+    if not isinstance(terms, np.ndarray):
+        units: Any = edges.units
+        out = terms.new_full((len(edges.starts) - 1, terms.shape[1]), -inf)
+        return out.scatter_reduce_(0, units[:, None].expand_as(terms), terms, "amax")
     filled = edges.starts[1:] > edges.starts[:-1]
+    found = np.maximum.reduceat(terms, edges.starts[:-1][filled])
     if filled.all():
-        return plus.reduceat(terms, edges.starts[:-1])
-    out = np.full((len(filled), *terms.shape[1:]), zero, dtype=terms.dtype)
-    out[filled] = plus.reduceat(terms, edges.starts[:-1][filled])
+        return found
+    out = np.full((len(filled), *terms.shape[1:]), -inf)
+    out[filled] = found
     return out
 
 
-def _largest(edges: Edges, weights: Any, products: Any) -> Any:
-    terms = products[edges.products] + weights.reshape(-1, *[1] * (products.ndim - 1))
-    if isinstance(terms, np.ndarray):
-        return _reduced(np.maximum, -inf, terms, edges)
-    units: Any = edges.units
-    out = terms.new_full((len(edges.starts) - 1, terms.shape[1]), -inf)
-    return out.scatter_reduce_(0, units[:, None].expand_as(terms), terms, "amax")
-
-
-MAX = Semiring(-inf, 0.0, operator.add, _largest, ops.double_logs)
-"""Logs of values, the largest in the place of the sum."""
-COUNTS = Semiring(
-    0,
-    1,
-    np.multiply,
-    lambda edges, w, products: _reduced(np.add, 0, products[edges.products] * w, edges),
-    lambda w: (w != 0).astype(object) * 1,
-)
-"""How many terms are not zero, exactly, in arrays of one axis."""
-
-
-def lifted(semiring: Semiring, layers: Layers) -> list[Any]:
-    """The weights of all edges of every layer as elements of a semiring."""
-    return [semiring.lift(layers.all_edges(i).weights) for i in range(len(layers.layers))]
-
-
-def forward_over(semiring: Semiring, layers: Layers, weights: Sequence[Any], atoms: Any) -> Any:
-    """The values of all units, (units, ...), given lifted weights and atoms, (atoms, ...)."""
+def forward_over(sums: Sums, layers: Layers, atoms: Any) -> Any:
+    """The logs of the values of all units, (units, ...), given those of atoms, (atoms, ...)."""
     shape = (layers.n_units, *atoms.shape[1:])
-    if isinstance(atoms, np.ndarray):
-        values: Any = np.full(shape, semiring.zero, dtype=atoms.dtype)
-    else:
-        values = atoms.new_full(shape, semiring.zero)
+    values: Any = np.empty(shape) if isinstance(atoms, np.ndarray) else atoms.new_empty(shape)
     for number, layer in enumerate(layers.layers):
-        products = products_over(semiring, layers, number, values, atoms)
-        found = semiring.sums(layers.all_edges(number), weights[number], products)
+        products = product_logs(layers, number, values, atoms)
+        found = sums(layers.all_edges(number), layers.log_weights[number], products)
         values[layer.start : layer.stop] = found
     return values
 
 
-def products_over(semiring: Semiring, layers: Layers, number: int, values: Any, atoms: Any) -> Any:
-    """The values of a layer's products (atoms at the lowest), given those of all units below."""
+def product_logs(layers: Layers, number: int, values: Any, atoms: Any) -> Any:
+    """The logs of a layer's products (atoms at the lowest), given those of all units below."""
     inputs = layers.layers[number].inputs
-    return atoms if inputs is None else semiring.times(values[inputs[0]], values[inputs[1]])
+    return atoms if inputs is None else values[inputs[0]] + values[inputs[1]]
 
 
-def backward_over(semiring: Semiring, layers: Layers, weights: Sequence[Any], values: Any) -> Any:
-    """The derivatives of the (only) root in all atoms, (atoms, ...), given all values."""
-    found = np.full(values.shape, semiring.zero)
-    found[layers.roots] = semiring.one
+def backward_over(sums: Sums, layers: Layers, values: Any) -> Any:
+    """The logs of the derivatives of the (only) root in all atoms, (atoms, ...)."""
+    found = np.full(values.shape, -inf)
+    found[layers.roots] = 0.0
     sent: Any = None
-    for layer, own in zip(layers.layers[::-1], weights[::-1], strict=True):
+    for layer, own in zip(layers.layers[::-1], layers.log_weights[::-1], strict=True):
         order, by_product = layer.by_product
-        sent = semiring.sums(by_product, own[order], found[layer.start : layer.stop])
+        sent = sums(by_product, own[order], found[layer.start : layer.stop])
         if layer.inputs is not None:
             used, matrix, _ = layer.uses
-            flow = semiring.times(sent, values[layer.inputs[::-1]])
+            flow = sent + values[layer.inputs[::-1]]
             flow = flow.reshape(-1, *flow.shape[2:])
             if matrix is not None:
-                flow = semiring.sums(Edges(matrix.indptr, matrix.indices, None), None, flow)
+                flow = sums(Edges(matrix.indptr, matrix.indices, None), None, flow)
             found[used] = flow
     return sent

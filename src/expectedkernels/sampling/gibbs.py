@@ -21,7 +21,7 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.queries import deterministic, refuse_signed
 from expectedkernels.data.evidence import EvidenceLike, as_evidence, as_points
 from expectedkernels.data.tables import as_floats, as_table, is_frame
-from expectedkernels.engine.passes import COUNTS, forward_over, lifted
+from expectedkernels.engine.blocks import from_leaves
 from expectedkernels.kernels.empirical import schema_of, variables_of
 from expectedkernels.kernels.target import Target, TargetLike, as_target
 from expectedkernels.models import factor_graph
@@ -925,6 +925,14 @@ def support_size(circuit: Circuit) -> int:
     >>> support_size(ek.factorized([[0.5, 0.5, 0.0], [1.0, 0.0]]))
     2
     """
-    layers = circuit.to("numpy").layers
-    everything = np.full(layers.n_atoms, 1, dtype=object)
-    return int(forward_over(COUNTS, layers, lifted(COUNTS, layers), everything)[layers.roots][0])
+    blocks = circuit.to("numpy").blocks
+
+    def inner(node: int, left: Any, right: Any) -> Any:
+        (a, b), (_, starts) = blocks[node].inputs, blocks[node].flat
+        terms = np.append((left[a] * right[b])[blocks[node].columns], 0)
+        return np.add.reduceat(terms, starts[:-1]) * (np.diff(starts) > 0)
+
+    def leaf(node: int, _: int) -> Any:  # the numbers of Python are exact
+        return (blocks[node].table != 0).sum(axis=1).astype(object)
+
+    return int(from_leaves(circuit.vtree, leaf, inner)[-1][0])
