@@ -6,7 +6,6 @@ from math import inf
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from scipy import sparse
 
 import expectedkernels as ek
 from assertions import assert_close, assert_raises
@@ -306,15 +305,7 @@ def test_learned_circuits_stay_small(data_dir, name):
     assert_close(ratio.log_likelihood(X), p.log_likelihood(moved) - p.log_likelihood(X), 1.0)
 
 
-def test_products_of_units_that_are_zero():
-    # raw blocks may hold sums of nothing and units nobody uses
-    weights = sparse.csr_array(np.array([[0.0, 0.0], [0.5, 2.0]]))
-    leaves = [Table(np.array([[1.0, 0.0], [0.0, 1.0]])), Table(np.array([[1.0, 3.0]]))]
-    block = Inner(2, 2, np.array([0, 1]), np.array([0, 0]), weights)
-    f = ek.Circuit(ek.Vtree.balanced(2), (*leaves, block))
-    X = worlds((2, 2))
-    np.testing.assert_array_equal(values_at(ek.algebra.multiply(f, f), X), values_at(f, X) ** 2)
-    np.testing.assert_array_equal(values_at(ek.algebra.power(f, 2), X), values_at(f, X) ** 2)
+def test_products_of_mixtures_that_are_zero():
     f = ek.Circuit(
         ek.Vtree.balanced(1), (Real(np.array([[0.0, 0.0], [1.0, 2.0]]), *np.eye(2) + 1),)
     )

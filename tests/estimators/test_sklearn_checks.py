@@ -159,14 +159,6 @@ def test_pandas_output_of_transformers():
     assert features.columns[0] == "expectedkernelfeatures0"
 
 
-def test_mixed_columns_are_refused_with_their_place():
-    X, y = table()
-    mixed = X.assign(kind=[1, "a"] * 45)
-
-    with pytest.raises(ek.DataError, match="categories of column 'kind' must be of one type"):
-        ek.ExpectedSVR(categorical_features=["kind"]).fit(mixed, y)
-
-
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
 @pytest.mark.parametrize("value", [True, np.False_])
 def test_truth_values_are_no_numbers(estimator, value):

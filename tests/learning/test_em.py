@@ -113,15 +113,6 @@ def test_one_iteration_is_that_of_the_definition(data, by_layers):
         np.testing.assert_allclose(numbers_of(new), expected, rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("pseudocount", [0.0, 1.0])
-def test_deterministic_circuits_are_fitted_in_one_iteration(seed, pseudocount):
-    p = normalized(drawn_deterministic(seed))
-    X = p.sample(60, rng=seed)
-    q = fit(p, X, pseudocount=pseudocount)
-    same_parameters(fit(q, X, pseudocount=pseudocount), q)
-
-
 def test_deep_circuits():
     n = 1000
     rng = np.random.default_rng(0)
