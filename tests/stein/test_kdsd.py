@@ -14,7 +14,7 @@ from expectedkernels import SteinKernel
 from expectedkernels.sampling.gibbs import is_positive, support_size
 from expectedkernels.stein.stein_kernel import require_positive, stein_measure
 from factor_graphs import factor_graphs, random_chain
-from oracles import distribution, worlds
+from oracles import distribution
 from stein_oracles import circuit_problems, stein_gram, stein_size
 from strategies import points, rngs
 
@@ -90,21 +90,7 @@ def test_it_is_the_mean_of_the_stein_kernel(problem):
     gram = stein_gram(P, p.cardinalities, twin.naive)
     size = Q @ stein_size(P, p.cardinalities, twin.naive) @ Q
     assert_close(ek.kdsd(q, p, twin.kernel), Q @ gram @ Q, size)
-
-
-@settings(max_examples=30)
-@given(circuit_problems())
-def test_it_is_zero_at_the_target_and_grows_with_the_square(problem):
-    p, q, _ = problem
-    k = ek.ExpHamming()
-    Q, P = distribution(q), distribution(p)
-    far = ek.kdsd(q, p, k)
-    size = Q @ stein_size(P, p.cardinalities, lambda X, Y: k(X, Y)) @ Q
-    assert far >= 0
-    assert_close(ek.kdsd(p, p, k), 0.0, max(1.0, size))
-    for t in (0.1, 0.5):
-        between = ek.mixture([p, q], [1 - t, t])
-        assert_close(ek.kdsd(between, p, k), t**2 * far, max(1.0, size))
+    assert_close(ek.kdsd(p, p, twin.kernel), 0.0, max(1.0, size))
 
 
 @settings(max_examples=30)
@@ -121,10 +107,6 @@ def test_samples_against_a_target(model, rng):
         assert_close(ek.kdsd(ek.Empirical(X, w), target, k), w @ gram @ w, size)
         u = (gram.sum() - np.trace(gram)) / (8 * 7)
         assert_close(ek.kdsd(X, target, k, unbiased=True), u, size)
-    # all worlds, weighted by the target, are the target
-    every = worlds(model.cardinalities)
-    exact = ek.Empirical(every, distribution(circuit))
-    assert_close(ek.kdsd(exact, model, k), 0.0, np.abs(SteinKernel(model, k)(every)).max())
 
 
 def test_long_chains_agree_with_one_variable_at_a_time():
