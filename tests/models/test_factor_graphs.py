@@ -121,7 +121,7 @@ def test_bayesian_networks(rng, n):
 @pytest.mark.parametrize(("parents", "cpts", "message"), [
     ([[]], [], "one list of parents and one table per variable. Got 1 and 0"),
     ([[]], [[0.5, 0.4]], r"probabilities of variable 0 must sum to one .* off by 0\.1"),
-    ([[1], [0]], [np.eye(2), np.eye(2)], "form no cycle. variable 0 is an ancestor of itself"),
+    ([[1], [0]], [np.eye(2), np.eye(2)], "form no cycle: variable 0 is an ancestor of itself"),
     ([[0]], [np.eye(2)], "names a variable once"),
     ([[], [0]], [[1.0], np.eye(2)], r"needs a table of shape \(1, 2\)"),
     ([[], [5]], [[1.0], np.eye(2)], "Factor 1 with scope"),

@@ -119,7 +119,7 @@ def test_arcs_make_networks_of_the_columns():
 
 
 test_wrong_arcs_and_columns_are_refused = refusals(None, [
-    ([(0, 1), (1, 0)], [[0, 1]], ek.CircuitError, "form no cycle. variable 0 is an ancestor of"),
+    ([(0, 1), (1, 0)], [[0, 1]], ek.CircuitError, "form no cycle: variable 0 is an ancestor of"),
     ([(0, 5)], [[0, 1]], ek.EvidenceError, r"is an int in 0..1. Got 5"),
     ([], pd.DataFrame({"a": [0.5, 1.5]}), ek.DataError, r"states of variable 0 \('a'\) are not kn"),
     ([], [[np.nan, 1]], ek.DataError, "states of variable 0 are not known: its column has no val"),
@@ -132,7 +132,7 @@ test_wrong_arcs_and_columns_are_refused = refusals(None, [
     ([], {"a": ["x", "y"]}, ek.DataError, "Got a mapping .* Give a data frame"),
     ([], [[0, -2]], ek.EvidenceError, r"must be integers in 0..1. Got -2"),
     ([], [[0, 1.5]], ek.EvidenceError, r"must be integers in 0..1. Got 1.5"),
-    ([], [[0, 10**15]], ek.SizeError, "The tables of these arcs"),
+    ([], [[0, 10**15]], ek.SizeError, "A network of these arcs needs"),
     ([], pd.DataFrame({"a": [None, None]}), ek.DataError, "'a' has no values, so its states are"),
 ], ek.BayesianNetwork.from_arcs)  # fmt: skip
 

@@ -806,7 +806,7 @@ class BayesianNetwork(FactorGraph):
             TopologicalSorter(dict(enumerate(self.parents))).prepare()
         except CycleError as error:
             found = f"{self.schema.call(min(error.args[1]))} is an ancestor of itself"
-            raise CircuitError(f"The arcs of a Bayesian network form no cycle. {found}.") from error
+            raise CircuitError(f"The arcs of a Bayesian network form no cycle: {found}.") from error
 
     @property
     def cpts(self) -> tuple[Array, ...]:
@@ -882,7 +882,7 @@ class BayesianNetwork(FactorGraph):
             parents[own[1]] += [] if own[0] in parents[own[1]] else own[:1]
         shapes = [[cards[u] for u in (*own, v)] for v, own in enumerate(parents)]
         needed = 8.0 * sum(map(prod, shapes))
-        arrays.require_memory(needed, "The tables of these arcs", "Give fewer parents or states.")
+        arrays.require_memory(needed, "A network of these arcs", "Give fewer parents or states.")
         cpts = [np.full(shape, 1.0 / shape[-1]) for shape in shapes]
         return cls(parents, cpts, schema.names, schema.states)
 
