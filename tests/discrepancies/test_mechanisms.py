@@ -210,6 +210,19 @@ def test_tables_that_act_on_nothing_that_is_looked_at_have_no_part():
     assert constant.total == 0.0
 
 
+@pytest.mark.parametrize("options", [{}, {"target": 1, "values": [1, 0]}], ids=str)
+def test_probabilities_whose_inverses_are_no_floats(options):
+    def change(*least):
+        return ek.mechanism_change(*(
+            ek.BayesianNetwork([[], [0]], [[0.5, 0.5], [[x, 1 - x], [0.3 + a, 0.7 - a]]])
+            for x, a in zip(least, (0.0, 0.1), strict=True)
+        ), **options)  # fmt: skip
+
+    least, zero = change(1e-310, 3e-310).shapley, change(0.0, 0.0).shapley
+    np.testing.assert_allclose(least, zero, atol=1e-15)
+    assert zero[1] > 0.001
+
+
 def test_networks_are_matched_by_names_and_states():
     before = ek.asia()
     rng = np.random.default_rng(0)

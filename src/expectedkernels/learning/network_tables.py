@@ -20,7 +20,7 @@ from expectedkernels.data.evidence import Column, Evidence, EvidenceLike, as_evi
 from expectedkernels.learning import training_data
 from expectedkernels.learning.training_data import Data, Rows, Step, distinct_keys, shares
 from expectedkernels.models.factor_graph import BayesianNetwork, Factor, FactorGraph, converted
-from expectedkernels.models.messages import LOWEST, inverse, require_room
+from expectedkernels.models.messages import LOWEST, TINY, inverse, require_room
 from expectedkernels.vtrees import Elimination
 
 M = TypeVar("M", bound=FactorGraph)
@@ -34,7 +34,6 @@ Part = tuple[Source, Any, tuple[int, ...], Any]
 """An array that enters a table: its source; the index of the groups of the table along its last
 axis, None if it has one entry for all; its shape as it enters; and the sparse matrix that sums
 groups up by their index."""
-TINY = np.finfo(np.float64).tiny
 PER_BUCKET = 6_000
 """A bucket takes about as long as so many entries of tables."""
 
@@ -115,7 +114,7 @@ class FamilySums:
         logs = self._forward(tables, in_logs=False)
         return logs if logs.min() > -inf else self._forward(tables, in_logs=True)
 
-    @np.errstate(divide="ignore", over="ignore", invalid="ignore")
+    @np.errstate(divide="ignore")
     def _forward(self, tables: Sequence[Any], in_logs: bool) -> Any:
         values, every = dict[Source, Any](), [*tables, *self.weights]
         # logs of the scales of messages, and lower bounds of logs of entries that are not zero

@@ -17,6 +17,7 @@ from expectedkernels.circuits.queries import refuse_impossible
 from expectedkernels.data.evidence import Evidence
 from expectedkernels.vtrees import Elimination, elimination, interaction_graph, min_fill_order
 
+TINY = np.finfo(np.float64).tiny
 LOWEST = -600.0
 """Products whose logarithms may lie below this are made in logarithms: doubles end near -708."""
 SMALL = 2**11
@@ -421,8 +422,8 @@ class Solved(NamedTuple):
 
 
 def inverse(x: Any) -> Any:
-    """One over numbers, zero where they are zero."""
-    return 1.0 / x if x.all() else np.divide(1.0, x, out=np.zeros_like(x), where=x > 0)
+    """One over numbers, zero where they are zero, or so small that it is no float."""
+    return 1.0 / x if x.min() >= TINY else np.divide(1.0, x, out=np.zeros_like(x), where=x >= TINY)
 
 
 def solved(table: Scaled, maximise: bool = False) -> Solved:
