@@ -39,7 +39,10 @@ def line(n=80, seed=0, noise=0.2):
     return X, X[:, 0] + np.sin(X[:, 1]) + 0.5 * X[:, 2] + noise * rng.normal(size=n)
 
 
-@pytest.mark.parametrize(("n", "n_landmarks", "alpha"), [(80, None, 1e-8), (400, 400, 1e-4)])
+CASES = (80, None, 1e-8), (400, 400, 1e-4), (200, 200, 0.0)
+
+
+@pytest.mark.parametrize(("n", "n_landmarks", "alpha"), CASES)
 def test_rows_that_are_held_out_are_not_known(n, n_landmarks, alpha):
     X, y = line(n, noise=0.3)
     model = ek.ExpectedKernelRidge(alpha=alpha, gamma=5.0, n_landmarks=n_landmarks).fit(X, y)

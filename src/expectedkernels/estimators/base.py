@@ -96,7 +96,7 @@ LARGEST_RATE = 1e300
 FAR = 1e3
 """So many deviations from zero, distances from dot products lose half of their digits."""
 SMALLEST = 1e-10
-"""The smallest regularization strength that gamma is chosen with."""
+"""The smallest regularization strength that rows are left out with, in closed form."""
 
 
 def _described(kind: type) -> tuple[str, dict[str, str]]:
@@ -673,8 +673,9 @@ class KernelMachine(DensityEstimator):
             left_out = ridge.left_out(F, table(targets), copies, alphas)
             alphas = [float(alphas[least(self._losses(left_out, table(targets), weights))])]
             [self.alpha_] = alphas
-        closed_form, coef = (nystrom, ridge, alphas[0], targets, copies), ridge.coef(alphas[0])
-        self._keep_rows(calibration.LandmarkTraining, as_is, y, weights, None, *closed_form)
+        closed_form, coef = (max(alphas[0], SMALLEST), targets, copies), ridge.coef(alphas[0])
+        rows = as_is, y, weights, None, nystrom, ridge
+        self._keep_rows(calibration.LandmarkTraining, *rows, *closed_form)
         return nystrom.points, nystrom.root @ coef, np.zeros(coef.shape[1]), None
 
     def _keep_rows(self, kind: Any, *rows: Any) -> None:
