@@ -206,8 +206,10 @@ def test_arrays_in_chunks_and_few_rows(monkeypatch):
 def test_data_in_chunks_that_do_not_fit():
     X, y = table(20)
     model = ek.ExpectedKernelRidge()
-    with pytest.raises(ek.DataError, match=r"must be its columns.* Got ndarray as 'y'"):
-        model.fit(lambda: [X], y)
+    for given in ((y,), (0, y), ([1, y],)):
+        assert_raises(
+            ek.DataError, r"be its columns.* Got ndarray\.", model.fit, lambda: [X], *given
+        )
     with pytest.raises(ek.DataError, match=r"In chunk 0: There is no column 7. Columns are \[0, 1"):
         model.fit(lambda: [X], 7)
     assert_raises(ek.DataError, "There is nothing to be read", model.fit, lambda: [], 0)
@@ -447,3 +449,17 @@ def test_processes_choose_mask_kernels_by_few_rows(monkeypatch):
     monkeypatch.setattr(type(model), "_fit_kernel", lambda *x: sizes.append(len(x[1])) or fit(*x))
     model.fit(X, y)
     assert sizes == [60]
+
+
+@pytest.mark.parametrize("name", ["ridge", "classifier", "svr", "svc"])
+@pytest.mark.parametrize("n_landmarks", [None, 10])
+def test_columns_that_only_rows_of_weight_zero_show(name, n_landmarks):
+    X = np.random.default_rng(0).normal(size=(60, 3)) * [1.0, 100.0, 1.0] + [0.0, 1e3, 0.0]
+    y, shown = X[:, 0], np.arange(60) >= 30
+    X[~shown, 1] = NAN
+    model = clone(MACHINES[name]).set_params(n_landmarks=n_landmarks, density="gaussian")
+    model.fit(X, target(model, y, (0.0,)), sample_weight=1.0 - shown)
+    np.testing.assert_allclose(model.columns_.centre[1], X[shown, 1].mean())
+    np.testing.assert_allclose(model.columns_.scale[1], X[shown, 1].std())
+    assert model.score(X[~shown], target(model, y, (0.0,))[~shown]) > 0.8
+    model.calibrate()

@@ -273,10 +273,10 @@ def draw_rows(estimator: Any, data: Any, target: Any, weight: Any) -> tuple[Draw
     """
     several = isinstance(target, list | tuple)
     wanted = [*(target if several else [target]), *([] if weight is None else [weight])]
-    if not all(isinstance(x, str | int | np.integer) for x in wanted):
+    if wrong := [x for x in wanted if not isinstance(x, str | int | np.integer)]:
         raise DataError(
             "Of data in chunks, 'y' and 'sample_weight' must be its columns, by name or number. "
-            f"Got {type(target).__name__} as 'y'. To give arrays, read the rows into memory first."
+            f"Got {type(wrong[0]).__name__}. To give arrays, read the rows into memory first."
         )
     if estimator.n_landmarks is None:
         raise DataError(f"A model of data in chunks needs landmarks. {FEWER_POINTS}")
