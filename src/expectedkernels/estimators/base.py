@@ -249,13 +249,8 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
         """Learn the density of standardised columns: the one of the estimator by default."""
         self._unseen = np.isnan(Z).all(axis=0)
         density = self.density if density is None else density
-        recipe = {
-            "density": density,
-            "columns": self.columns_,
-            "Z": np.ascontiguousarray(Z),
-            "n_bins": self.n_bins,
-            "seed": self._seed(),
-        }
+        recipe = {"density": density, "columns": self.columns_, "Z": np.ascontiguousarray(Z)}
+        recipe |= {"n_bins": self.n_bins, "seed": self._seed()}
         # objects that learn a circuit may do so in another way each time: theirs are not kept
         keeps = self.memory is not None and not hasattr(self.density, "fit")
         self._key = joblib.hash(recipe) if keeps else None

@@ -187,11 +187,9 @@ class Training:
         rank[order] = np.arange(n) - np.repeat(np.cumsum(counts) - counts, counts)
         share = (positive / positive.sum())[code]
         asked = ~zero & (rank < np.maximum(FEW, MOST_ROWS * share))
-        few, found = rank < np.maximum(FEW, ENOUGH * share), []
-        for k in np.unique(fold[asked]):
-            rows = np.flatnonzero(asked & (fold == k))
-            found.append((fold != k, rows, few[rows]))
-        return found
+        few = rank < np.maximum(FEW, ENOUGH * share)
+        held_out = {k: np.flatnonzero(asked & (fold == k)) for k in np.unique(fold[asked])}
+        return [(fold != k, rows, few[rows]) for k, rows in held_out.items()]
 
     def machines(self, model: Any) -> list[tuple[Any, ...]]:
         """Models that were not fitted to some rows, and these as they read them.
@@ -477,8 +475,7 @@ def weighted_quantiles(
         for output, x in enumerate(np.abs(scores.T) if absolute else sign * scores.T):
             order = np.argsort(x, kind="stable")
             reached = np.cumsum(weights[order]) * (n_rows / len(x))
-            wanted = level * (reached[-1] + own)
-            at = np.searchsorted(reached, wanted * (1.0 - EXACT))
+            at = np.searchsorted(reached, (1.0 - EXACT) * level * (reached[-1] + own))
             found[:, output, k] = sign * np.append(x[order], np.inf)[at]
     return found
 

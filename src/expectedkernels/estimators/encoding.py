@@ -396,8 +396,6 @@ LARGEST_POWER = 330
 """Numbers above two to this, or all below its inverse, are too large or small to be squared."""
 SMALLEST_SCALE, LARGEST_SCALE = 1e-140, 1e140
 """Deviations beyond these have squares that doubles do not hold."""
-LEAST_WEIGHT = 1e-290
-"""The smallest weight of a row in means and deviations, as a share of the largest."""
 MOST_BYTES = 2**32
 """What the bits of all categories may take."""
 FARTHEST = 1e100
@@ -561,7 +559,7 @@ def measure(Z: Any, chosen: Any, sample_weight: Any = None) -> tuple[Any, Any, A
         power = np.frexp(np.nanmax(np.abs(Z[:, chosen]), axis=0))[1] - 1
         unit[chosen] = np.ldexp(1.0, np.where(np.abs(power) > LARGEST_POWER, power, 0))
         if sample_weight is not None:  # a column may have no values but in rows of weight zero
-            sample_weight = np.maximum(sample_weight, LEAST_WEIGHT * np.max(sample_weight))
+            sample_weight = np.maximum(sample_weight, 1e-290 * np.max(sample_weight))
         scaler = StandardScaler().fit(Z[:, chosen] / unit[chosen], sample_weight=sample_weight)
         centre[chosen], scale[chosen] = scaler.mean_, scaler.scale_
     return unit, centre, scale

@@ -554,9 +554,8 @@ def learn_sigmoids(held_out: calibration.HeldOut) -> Any:
     for k, (i, j) in enumerate(combinations(classes, 2)):
         if len(classes) == 2:
             i, j = j, i  # a single function is positive for the second class
-        rows = (held_out.target == i) | (held_out.target == j)
-        mean, spread = held_out.mean[rows, k], held_out.spread[rows, k]
-        found.append(learn_sigmoid(mean, spread, held_out.target[rows] == i))
+        some = held_out.some((held_out.target == i) | (held_out.target == j))
+        found.append(learn_sigmoid(some.mean[:, k], some.spread[:, k], some.target == i))
     return np.array(found)
 
 
