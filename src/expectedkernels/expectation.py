@@ -278,9 +278,8 @@ def prepared(
     given = [*(x.blocks[0].numbers for x in circuits), *k.tensors]
     if len({*map(place_of, given)}) > 1:
         place = next(place_of(array) for array in given if not isinstance(array, np.ndarray))
-        same = pair[1] is pair[0]
-        pair = [x.to(place) if isinstance(x, Circuit) else x for x in pair]
-        pair[1] = pair[0] if same else pair[1]
+        one, two = (x.to(place) if isinstance(x, Circuit) else x for x in pair)
+        pair = [one, one if pair[1] is pair[0] else two]
     circuit: Circuit = next(x for x in pair if isinstance(x, Circuit))
     blocks = k.blocks(circuit.vtree, circuit.cardinalities)
     if circuit.states is not None:
@@ -305,12 +304,10 @@ def prepared(
                 points = rows_of.as_points(points, circuit.schema)
             sides.append(operands.PointOperand(points, circuit.vtree, circuit.cardinalities))
     strategy = operands.choose((sides[0], sides[1]), max(blocks.operand.units))
-    same = sides[0] is sides[1]
-    for i, form in enumerate(strategy.forms):
+    made: dict[Any, Any] = {}
+    for i, (x, form) in enumerate(zip(tuple(sides), strategy.forms, strict=True)):
         if form is not None:
-            alike = i == 1 and same and form == strategy.forms[0]
-            made = operands.CircuitOperand(sides[i].model, sides[i].given, form)
-            sides[i] = sides[0] if alike else made
+            sides[i] = made.setdefault((x, form), operands.CircuitOperand(x.model, x.given, form))
             logs[i] = None if form == "conditionals" else logs[i]
     return Prepared(circuit, blocks, (sides[0], sides[1]), strategy, logs, weights)
 

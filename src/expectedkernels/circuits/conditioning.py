@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -242,31 +241,6 @@ def normalized_blocks(
     return [block for block, _ in result], result[-1][1]
 
 
-@dataclass(frozen=True, eq=False)
-class Flat:
-    """All edges of a circuit in one row: unit by unit, layer by layer.
-
-    Attributes
-    ----------
-    starts : list of int
-        Where the edges of every layer begin.
-    units, products : int arrays
-        The unit of every edge in the buffer; its product, counted from the first atom on.
-    weights : array
-    inputs : int array of shape (2, edges)
-        The inputs of the product of every edge in the buffer; zeros at the leaves.
-    nodes : int array
-        The vtree node of every unit in the buffer.
-    """
-
-    starts: list[int]
-    units: Any
-    products: Any
-    weights: Any
-    inputs: Any
-    nodes: Any
-
-
 def all_values(
     circuit: Circuit, evidence: Evidence | None, work: Any = None, exact: bool = False
 ) -> Forward | LogValues:
@@ -289,26 +263,6 @@ def certain(forward: Forward) -> Any:
         return np.zeros(values.shape[1:] or 1, dtype=np.bool_)
     # a sum is zero only if all its terms are
     return np.atleast_1d(to_numpy(passes.backward(forward).reliable | (values[0] == 0)))
-
-
-def flat_edges(circuit: Circuit) -> Flat:
-    """The edges of all layers, one after the other."""
-    return circuit.operand.cached("flat", partial(_flat, circuit.layers))
-
-
-def _flat(layers: Layers) -> Flat:
-    parts: list[Any] = []
-    starts, first = [0], 0
-    for layer in layers.layers:
-        own = layer.all_edges
-        below = np.zeros((2, len(own.products)), dtype=np.intp)
-        if layer.inputs is not None:
-            below = layer.inputs[:, own.products]
-        nodes = layer.nodes[layer.node_of_unit]
-        parts.append((own.units + layer.start, own.products + first, own.weights, below, nodes))
-        starts.append(starts[-1] + len(own.products))
-        first += layer.n_products
-    return Flat(starts, *(np.concatenate(x, axis=-1) for x in zip(*parts, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -376,7 +330,7 @@ def _at_points(circuit: Circuit, evidence: Evidence, active: ActiveEdges) -> Act
     starts, sizes = _atom_starts(layer, seen)[leaf_of], np.diff(layer.product_starts)[leaf_of]
     atom = active.keys - layer.product_starts[leaf_of]
     keys = starts + np.where(value < 0, atom, sizes + value)
-    units = active.numbered(flat_edges(circuit).units[active.edges])[:n]
+    units = active.numbered(circuit.layers.flat_edges.units[active.edges])[:n]
     kept = np.ones(len(active.edges), dtype=np.bool_)
     kept[1:n] = (value[1:] < 0) | (units[1:] != units[:-1])
     shares = active.shares.copy()
@@ -396,7 +350,8 @@ def active_edges_in(
     circuit: Circuit, forward: Forward | LogValues, first: Any = None
 ) -> ActiveEdges:
     """The edges that take part, and their shares in their units."""
-    flat, layers, in_logs = flat_edges(circuit), circuit.layers, isinstance(forward, LogValues)
+    layers, in_logs = circuit.layers, isinstance(forward, LogValues)
+    flat = layers.flat_edges
     values, atoms = (x.reshape(len(x), -1) for x in (forward.values, forward.atoms.values))
     positive, possible = (x > (-inf if in_logs else 0.0) for x in (values, atoms))
     n_rows = values.shape[1]
@@ -444,7 +399,8 @@ def conditional_blocks(circuit: Circuit, active: ActiveEdges) -> tuple[tuple[Blo
     Distinct units are numbered through. The key of a product is the number of its left unit times
     that of all units of all rows, plus the number of its right one.
     """
-    flat, layers, n_rows = flat_edges(circuit), circuit.layers, active.n_rows
+    layers, n_rows = circuit.layers, active.n_rows
+    flat = layers.flat_edges
     every = layers.n_units * n_rows
     units = active.numbered(flat.units.take(active.edges))
     begins = np.append(np.flatnonzero(np.diff(units, prepend=-1)), len(units))

@@ -260,6 +260,31 @@ class Layer:
 
 
 @dataclass(frozen=True, eq=False)
+class Flat:
+    """All edges of a circuit in one row: unit by unit, layer by layer.
+
+    Attributes
+    ----------
+    starts : list of int
+        Where the edges of every layer begin.
+    units, products : int arrays
+        The unit of every edge in the buffer; its product, counted from the first atom on.
+    weights : array
+    inputs : int array of shape (2, edges)
+        The inputs of the product of every edge in the buffer; zeros at the leaves.
+    nodes : int array
+        The vtree node of every unit in the buffer.
+    """
+
+    starts: list[int]
+    units: Any
+    products: Any
+    weights: Any
+    inputs: Any
+    nodes: Any
+
+
+@dataclass(frozen=True, eq=False)
 class Layers:
     """The layers of a circuit, and where its nodes lie.
 
@@ -308,6 +333,23 @@ class Layers:
     def log_weights(self) -> list[Any]:
         """The logs of the sizes of the weights of all edges of every layer."""
         return [double_logs(abs(self.all_edges(i).weights)) for i in range(len(self.layers))]
+
+    @cached_property
+    def flat_edges(self) -> Flat:
+        """The edges of all layers, one after the other."""
+        parts: list[Any] = []
+        starts, first = [0], 0
+        for layer in self.layers:
+            own = layer.all_edges
+            below = np.zeros((2, len(own.products)), dtype=np.intp)
+            if layer.inputs is not None:
+                below = layer.inputs[:, own.products]
+            nodes = layer.nodes[layer.node_of_unit]
+            units = own.units + layer.start
+            parts.append((units, own.products + first, own.weights, below, nodes))
+            starts.append(starts[-1] + len(own.products))
+            first += layer.n_products
+        return Flat(starts, *(np.concatenate(x, axis=-1) for x in zip(*parts, strict=True)))
 
     @cached_property
     def n_units(self) -> int:

@@ -55,16 +55,15 @@ class KernelBlocks:
         """What it adds to a pass: nothing, if it is a single product."""
         return () if len(self.weights) == 1 and is_parallel(self) else (self.operand,)
 
-    @property
-    def _distinct(self) -> Sequence[tuple[Factor, ...]]:
-        """The factors of variables that may differ."""
-        return self.factors[:1] if self.is_uniform else self.factors
+    @cached_property
+    def _distinct(self) -> set[Factor]:
+        """All factors, each once."""
+        return {factor for factors in {*self.factors} for factor in factors}
 
     @cached_property
     def is_signed(self) -> bool:
         """Whether some value is negative."""
-        every = (f.table for factors in self._distinct for f in factors)
-        return any(table is not None and (table < 0).any() for table in every)
+        return any(f.table is not None and (f.table < 0).any() for f in self._distinct)
 
     @property
     def is_uniform(self) -> bool:
@@ -117,8 +116,7 @@ class KernelBlocks:
     @cached_property
     def has_gradients(self) -> bool:
         """Whether gradients with respect to a gamma, a table or a weight are required."""
-        every = (f for factors in self._distinct for f in factors)
-        return is_torch_array(self.weights) or any(f.tensors for f in every)
+        return is_torch_array(self.weights) or any(f.tensors for f in self._distinct)
 
 
 @lru_cache(maxsize=16)

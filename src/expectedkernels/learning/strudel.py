@@ -17,7 +17,7 @@ from expectedkernels import arrays, checks
 from expectedkernels.checks import CircuitError, DataError, check_count, check_real, progress_bar
 from expectedkernels.circuits.build import blocks_beside, mixture, with_root_weights
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.conditioning import active_edges, chunks, flat_edges
+from expectedkernels.circuits.conditioning import active_edges, chunks
 from expectedkernels.circuits.queries import deterministic, log_values
 from expectedkernels.data.evidence import as_evidence
 from expectedkernels.data.schema import Schema
@@ -708,7 +708,7 @@ class _ByUses:
     """
 
     def __init__(self, structure: Circuit, X: FloatArray, beta: float):
-        self.structure, self.beta, self.flat = structure, beta, flat_edges(structure)
+        self.structure, self.beta, self.flat = structure, beta, structure.layers.flat_edges
         evidence, units, found = as_evidence(X, structure.cardinalities), self.flat.units, []
         for part in chunks(structure.layers, len(X), arrays.DEFAULT_MAX_BYTES):
             used = active_edges(structure, evidence.rows(part), alike=False)
