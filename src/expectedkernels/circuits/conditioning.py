@@ -148,32 +148,6 @@ def log_sums(edges: Edges, weights: Any, products: Any) -> Any:
     return run_shares(terms if weights is None else terms + weights[:, None], edges.starts)[1]
 
 
-@dataclass(frozen=True, eq=False)
-class LogValues:
-    """The results of a forward pass, in logarithms.
-
-    Attributes
-    ----------
-    layers : Layers
-    atoms : LeafValues
-        Arrays of shape (atoms, rows).
-    values : array of shape (units, rows)
-    """
-
-    layers: Layers
-    atoms: LeafValues
-    values: Any
-
-    @property
-    def possible(self) -> Any:
-        """Which rows have a positive value."""
-        return self.values[-1] > -inf
-
-    def product_values(self, number: int) -> Any:
-        """The logs of a layer's products, or of all atoms, (products, rows)."""
-        return passes.product_logs(self.layers, number, self.values, self.atoms.values)
-
-
 def state_values(circuit: Circuit, rows: Any) -> Any:
     """One for every state that a row of values allows, zero for others, (atoms, rows) or (atoms,).
 
@@ -207,14 +181,15 @@ def atom_logs(circuit: Circuit, evidence: Evidence, modes: bool = False) -> Any:
     return logs
 
 
-def forward_logs(circuit: Circuit, evidence: Evidence | None) -> LogValues:
+def forward_logs(circuit: Circuit, evidence: Evidence | None) -> Forward:
     """The logs of all units given rows of evidence (one row without any).
 
     They are those of the circuit with the absolute values of its weights.
     """
     layers = circuit.layers
     atoms = np.zeros((layers.n_atoms, 1)) if evidence is None else atom_logs(circuit, evidence)
-    return LogValues(layers, LeafValues(atoms), passes.forward_over(log_sums, layers, atoms))
+    values = passes.forward_over(log_sums, layers, atoms)
+    return Forward(layers, LeafValues(atoms), values, in_logs=True)
 
 
 def normalized_blocks(
@@ -243,7 +218,7 @@ def normalized_blocks(
 
 def all_values(
     circuit: Circuit, evidence: Evidence | None, work: Any = None, exact: bool = False
-) -> Forward | LogValues:
+) -> Forward:
     """The values of all units, as logarithms where plain numbers cannot tell.
 
     Those of clamped values are right for what flows through the root unless they must be `exact`.
@@ -346,11 +321,9 @@ def _atom_starts(layer: Layer, seen: Any) -> Any:
     return np.concatenate([[0], np.cumsum(np.diff(layer.product_starts) + more)])
 
 
-def active_edges_in(
-    circuit: Circuit, forward: Forward | LogValues, first: Any = None
-) -> ActiveEdges:
+def active_edges_in(circuit: Circuit, forward: Forward, first: Any = None) -> ActiveEdges:
     """The edges that take part, and their shares in their units."""
-    layers, in_logs = circuit.layers, isinstance(forward, LogValues)
+    layers, in_logs = circuit.layers, forward.in_logs
     flat = layers.flat_edges
     values, atoms = (x.reshape(len(x), -1) for x in (forward.values, forward.atoms.values))
     positive, possible = (x > (-inf if in_logs else 0.0) for x in (values, atoms))

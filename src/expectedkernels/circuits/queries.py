@@ -15,7 +15,7 @@ from expectedkernels import arrays
 from expectedkernels.arrays import DEFAULT_MAX_BYTES, as_like, detach, namespace, spans, to_numpy
 from expectedkernels.checks import DataError, EvidenceError, PropertyError, Verdict, check_count
 from expectedkernels.circuits import conditioning, operands
-from expectedkernels.circuits.conditioning import LogValues, evidence_chunks, layers_of, run_shares
+from expectedkernels.circuits.conditioning import evidence_chunks, layers_of, run_shares
 from expectedkernels.circuits.graph import show
 from expectedkernels.circuits.inputs import Block, log_sizes, log_sum_exp, require_range
 from expectedkernels.data.evidence import Column, Evidence, as_evidence, is_batch
@@ -791,28 +791,25 @@ def _noises(circuit: Circuit, generator: Any, n: int) -> Iterator[tuple[slice, l
         yield part, noise
 
 
-def _drawn_edges(forward: Forward | LogValues, row_of: Any, noise: Any, choice: Choice) -> Any:
+def _drawn_edges(forward: Forward, row_of: Any, noise: Any, choice: Choice) -> Any:
     """Edges drawn with probabilities in proportion to what they add to their units."""
     edges, units, number = choice.edges, choice.flat, choice.number
     numbers = as_like(noise[choice.nodes, choice.rows].reshape(-1), forward.layers.like)
-    if isinstance(forward, Forward) and forward.values.shape[1:] in ((), (1,)):
+    if not forward.in_logs and forward.values.shape[1:] in ((), (1,)):
         terms = forward.product_values(number).reshape(-1)[edges.products]
         return draw_alike(edges, units, edges.weights * terms, numbers)
     rows = as_like(np.tile(row_of[choice.rows], len(choice.nodes)), forward.layers.like)
     inputs = forward.product_values(number)
-    if isinstance(forward, LogValues):
-        logs, totals = forward.layers.log_weights[number], np.ones(len(rows))
-        sums = _at(forward.values, choice.layer.start + units, rows)
-    else:
-        totals = _at(forward.sums(number), units, rows)
+    totals = _at(forward.sums(number), units, rows)
 
     def scores(places: Any, at: Any) -> Any:
         terms = _at(inputs, edges.products[at], rows[places])
-        if isinstance(forward, LogValues):
-            return np.exp(terms + logs[at] - sums[places])
+        if forward.in_logs:
+            return np.exp(terms + forward.layers.log_weights[number][at] - totals[places])
         return edges.weights[at] * terms
 
-    return draw_edges(edges, units, scores, totals, numbers)
+    sums = np.ones(len(rows)) if forward.in_logs else totals
+    return draw_edges(edges, units, scores, sums, numbers)
 
 
 def _write(

@@ -63,6 +63,8 @@ class Forward:
     clamped : dict from layers to bool arrays of shape (units, ...)
     scale : array of shape (rows,) or (), or None if it is zero
         What is to be added to the logs of the roots' values.
+    in_logs : bool
+        Whether atoms and values are logarithms; nothing else is kept then.
     """
 
     layers: Layers
@@ -73,6 +75,7 @@ class Forward:
     maxima: dict[int, Any] = field(default_factory=dict)
     clamped: dict[int, Any] = field(default_factory=dict)
     scale: Any = None
+    in_logs: bool = False
 
     @property
     def log_roots(self) -> Any:
@@ -91,10 +94,12 @@ class Forward:
     @property
     def possible(self) -> Any:
         """Which rows have a positive value (of the last root)."""
-        return self.values[-1] > 0
+        return self.values[-1] > (-inf if self.in_logs else 0)
 
     def product_values(self, number: int) -> Any:
         """The values of a layer's products, or of all atoms, (products, ...)."""
+        if self.in_logs:
+            return product_logs(self.layers, number, self.values, self.atoms.values)
         products = self.products[number]
         if not isinstance(products, tuple):
             return products
