@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from assertions import assert_raises
+from assertions import refusals
 from expectedkernels.discrepancies import choose_kernel as ascent, choose_kernel as power
 from expectedkernels.discrepancies.mmd import mean_embedding
 
@@ -171,16 +171,17 @@ def test_gradients_of_two_samples():
     assert repr(mixed).startswith("(")
 
 
-def test_mistakes():
-    X, Y = two()
-    with pytest.raises(ek.DataError, match="'method' parameter of choose_kernel"):
-        ek.choose_kernel(X, Y, method="random")
-    with pytest.raises(ek.DataError, match=r"at least four are needed\. Got 3"):
-        ek.choose_kernel(X[:3], Y, method="gradient")
-    with pytest.raises(ek.KernelError, match=r"Delta\(\), the best kernel here, has no gamma"):
-        ek.choose_kernel(X, Y, ek.Delta(), method="gradient")
-    p = ek.factorized([[0.5, 0.5], [0.3, 0.7]])
-    assert_raises(ek.DataError, "at least one kernel", ek.choose_kernel, X, Y, [])
-    assert_raises(ek.DataError, "at least two samples", ek.choose_kernel, X[:1], Y)
-    assert_raises(ek.DataError, "at least two samples", ek.choose_kernel, [[0, 1]], p)
-    assert_raises(ek.DataError, "NaN in row 0", ek.choose_kernel, np.full((3, 2), np.nan), p)
+U, V = two()
+FAIR = ek.factorized([[0.5, 0.5], [0.3, 0.7]])
+
+
+test_mistakes = refusals(None, [
+    (U, V, {"method": "random"}, ek.DataError, "'method' parameter of choose_kernel"),
+    (U[:3], V, {"method": "gradient"}, ek.DataError, r"at least four are needed\. Got 3"),
+    (U, V, {"kernels": ek.Delta(), "method": "gradient"}, ek.KernelError,
+     r"Delta\(\), the best kernel here, has no gamma"),
+    (U, V, {"kernels": []}, ek.DataError, "at least one kernel"),
+    (U[:1], V, {}, ek.DataError, "at least two samples"),
+    ([[0, 1]], FAIR, {}, ek.DataError, "at least two samples"),
+    (np.full((3, 2), np.nan), FAIR, {}, ek.DataError, "NaN in row 0"),
+], lambda X, Y, options: ek.choose_kernel(X, Y, **options))  # fmt: skip

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from assertions import assert_close, assert_raises
+from assertions import assert_close, assert_raises, refusals
 from oracles import distribution, with_holes, worlds
 from stein_oracles import conditionals_given
 
@@ -111,21 +111,19 @@ def test_zeros_and_parts_of_the_support_are_seen():
     assert ek.mmd_test([[0, 1]] * 20, p, rng=0).p_value == 0.005
 
 
-def test_mistakes():
-    p, _ = pair()
-    X = p.sample(10, rng=0)
-    with pytest.raises(ek.DataError, match=r"swapped. The call is mmd_test\(samples, model, k\)"):
-        ek.mmd_test(p, X)
-    with pytest.raises(ek.DataError, match="function of more than 262144 states"):
-        ek.mmd_test(np.zeros((5, 20)), ek.Target(lambda X: 0.0 * X[:, 0], [2] * 20))
-    with pytest.raises(
-        ek.DataError, match="'null' parameter of mmd_test must be 'auto' or 'model'"
-    ):
-        ek.mmd_test(X, p, null="signs")
-    with pytest.raises(ek.DataError, match="different weights"):
-        ek.mmd_test(ek.Empirical(X, np.arange(10) / 45), p)
-    assert_raises(ek.DataError, "must be a Circuit, a FactorGraph", ek.mmd_test, X, "asia")
-    assert_raises(ek.DataError, "'coverage' parameter", ek.mmd_test(X, p, n_null=1).interval, 95)
+MODEL, TEN = pair()[0], pair()[0].sample(10, rng=0)
+
+
+test_mistakes = refusals(ek.DataError, [
+    (lambda: ek.mmd_test(MODEL, TEN), r"swapped. The call is mmd_test\(samples, model, k\)"),
+    (lambda: ek.mmd_test(np.zeros((5, 20)), ek.Target(len, [2] * 20)),
+     "function of more than 262144 states"),
+    (lambda: ek.mmd_test(TEN, MODEL, null="signs"),
+     "'null' parameter of mmd_test must be 'auto' or 'model'"),
+    (lambda: ek.mmd_test(ek.Empirical(TEN, np.arange(10) / 45), MODEL), "different weights"),
+    (lambda: ek.mmd_test(TEN, "asia"), "must be a Circuit, a FactorGraph"),
+    (lambda: ek.mmd_test(TEN, MODEL, n_null=1).interval(95), "'coverage' parameter"),
+])  # fmt: skip
 
 
 def test_pictures():

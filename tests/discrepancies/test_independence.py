@@ -198,24 +198,23 @@ def test_samples_with_outcomes_are_pairs(sample):
         ek.conditional_two_sample_test((np.zeros((9, 1)), np.zeros(9)), sample)
 
 
-def test_tables_that_tell_nothing_raise():
-    frame = table(40)
-    with pytest.raises(ek.DataError, match=r"'x' is constant given Z \(every probability above 0"):
-        ek.independence_test(["k"] * 40, frame["y"], frame["a"])
-    bits, sure = np.tile([0, 1], 20), known([np.eye(2), np.ones((2, 2))])
-    with pytest.raises(ek.DataError, match="'x' is constant given Z"):
-        ek.independence_test(bits, bits[::-1], bits, density=sure, n_null=1)
-    with pytest.raises(ek.DataError, match="'y' is constant given Z"):
-        ek.independence_test(frame["x"], frame["y"], frame[["a", "y"]], n_null=1)
-    few = frame.assign(x=frame["x"].where(frame.index < 15))
-    with pytest.raises(ek.DataError, match=r"15 of 40 rows have values of x and y.* needs 20"):
-        ek.independence_test("x", "y", "a", data=few)
-    with pytest.raises(ek.DataError, match=r"same number of rows. Got 39, 40"):
-        ek.independence_test(frame["x"][:39], frame["y"], frame["a"])
-    with pytest.raises(ek.DataError, match=r"joint states, at most 100\. Got \d+"):
-        ek.independence_test(np.random.default_rng(0).normal(size=(200, 3)), np.tile([0, 1], 100))
-    with pytest.raises(ek.DataError, match=r"'given' has shape \(2, 2, 2\)"):
-        ek.independence_test([0, 1], [0, 1], np.zeros((2, 2, 2)))
-    wide = np.random.default_rng(0).normal(size=(40, 6))
+RNG, FRAME, BITS = np.random.default_rng(0), table(40), np.tile([0, 1], 20)
+SURE = {"density": known([np.eye(2), np.ones((2, 2))]), "n_null": 1}
+
+
+test_tables_that_tell_nothing_raise = refusals(ek.DataError, [
+    (["k"] * 40, FRAME["y"], FRAME["a"], {}, r"'x' is constant given Z \(every probability abo"),
+    (BITS, BITS[::-1], BITS, SURE, "'x' is constant given Z"),
+    (FRAME["x"], FRAME["y"], FRAME[["a", "y"]], {"n_null": 1}, "'y' is constant given Z"),
+    ("x", "y", "a", {"data": FRAME.assign(x=FRAME["x"].where(FRAME.index < 15))},
+     r"15 of 40 rows have values of x and y.* needs 20"),
+    (FRAME["x"][:39], FRAME["y"], FRAME["a"], {}, r"same number of rows. Got 39, 40"),
+    (RNG.normal(size=(200, 3)), np.tile([0, 1], 100), None, {},
+     r"joint states, at most 100\. Got \d+"),
+    ([0, 1], [0, 1], np.zeros((2, 2, 2)), {}, r"'given' has shape \(2, 2, 2\)"),
+], lambda x, y, given, options: ek.independence_test(x, y, given, **options))  # fmt: skip
+
+
+def test_many_joint_states_of_few_rows_are_warned_of():
     with pytest.warns(UserWarning, match=r"2.62e\+05 joint states and there are 40 rows"):
-        ek.independence_test(frame["x"], frame["y"], wide, n_null=1)
+        ek.independence_test(FRAME["x"], FRAME["y"], RNG.normal(size=(40, 6)), n_null=1)

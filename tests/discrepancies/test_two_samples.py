@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 import expectedkernels as ek
-from assertions import assert_close, assert_raises
+from assertions import assert_close, refusals
 
 K = ek.ExpHamming(0.7)
 
@@ -65,16 +65,14 @@ def test_frames_are_matched_by_name_and_label():
     assert "both sets of samples have one source is not rejected" in str(test)
 
 
-def test_mistakes():
-    p = ek.factorized([[0.5, 0.5]])
-    X = p.sample(10, rng=0)
-    with pytest.raises(ek.DataError, match=r"Got a Circuit; mmd_test\(samples, model\)"):
-        ek.mmd_two_sample_test(X, p)
-    assert_raises(ek.DataError, "at least two samples of each", ek.mmd_two_sample_test, X, X[:1])
-    assert_raises(ek.DataError, "1 and 2 columns", ek.mmd_two_sample_test, X, np.zeros((3, 2)))
-    with pytest.raises(ek.DataError, match=r"NaN in row 0.* missing completely at random"):
-        ek.mmd_two_sample_test(X, np.full((3, 1), np.nan))
-    with pytest.raises(ek.DataError, match="different weights"):
-        ek.mmd_two_sample_test(X, ek.Empirical(X[:2], [0.25, 0.75]))
-    with pytest.raises(ek.PropertyError, match="a Target is a function"):
-        ek.mmd_two_sample_test(X, ek.Target(lambda X: 0.0 * X[:, 0], [2]))
+COIN, TOSSES = ek.factorized([[0.5, 0.5]]), np.arange(10.0)[:, None] % 2
+
+
+test_mistakes = refusals(None, [
+    (COIN, ek.DataError, r"Got a Circuit; mmd_test\(samples, model\)"),
+    (TOSSES[:1], ek.DataError, "at least two samples of each"),
+    (np.zeros((3, 2)), ek.DataError, "1 and 2 columns"),
+    (np.full((3, 1), np.nan), ek.DataError, r"NaN in row 0.* missing completely at random"),
+    (ek.Empirical(TOSSES[:2], [0.25, 0.75]), ek.DataError, "different weights"),
+    (ek.Target(len, [2]), ek.PropertyError, "a Target is a function"),
+], lambda Y: ek.mmd_two_sample_test(TOSSES, Y))  # fmt: skip

@@ -188,21 +188,21 @@ test_bad_arguments = refusals(ek.CircuitError, [
 ], lambda changes: ek.gibbs(**{"target": GRID, "n": 3} | changes))  # fmt: skip
 
 
-def test_bad_targets():
-    message = "Evidence and collapsed variables need a FactorGraph"
-    assert_raises(ek.CircuitError, message, ek.gibbs, Recorder(), 1, evidence={0: 1})
-    assert_raises(ek.CircuitError, message, ek.collapsed_gibbs, Recorder(), 1, [0])
-    p = ek.factorized([[0.5, 0.5], [0.5, 0.5]])
-    assert_raises(ek.CircuitError, "root", ek.gibbs, ek.algebra.stack([p, p]), 1)
-    with pytest.raises(ek.PropertyError, match="negative"):
-        ek.gibbs(
-            ek.mixture([p, ek.factorized([[0.4, 0.6], [0.4, 0.6]])], [1.5, -0.5], normalized=False),
-            1,
-        )
-    with pytest.raises(ek.PropertyError, match="Variable 0 is real"):
-        ek.gibbs(ek.gaussian_mixture([1.0], [[0.0]], [[1.0]]), 1)
-    with pytest.raises(ek.EvidenceError, match="one row of evidence"):
-        ek.gibbs(p, 1, evidence=[[0, nan], [1, nan]])
+SUBTRACTED = ek.mixture([ek.factorized([[0.5, 0.5]] * 2), ek.factorized([[0.4, 0.6]] * 2)],
+                        [1.5, -0.5], normalized=False)  # fmt: skip
+OF_GRAPHS = "Evidence and collapsed variables need a FactorGraph"
+
+
+test_bad_targets = refusals(None, [
+    (lambda: ek.gibbs(Recorder(), 1, evidence={0: 1}), ek.CircuitError, OF_GRAPHS),
+    (lambda: ek.collapsed_gibbs(Recorder(), 1, [0]), ek.CircuitError, OF_GRAPHS),
+    (lambda: ek.gibbs(ek.algebra.stack([SUBTRACTED] * 2), 1), ek.CircuitError, "root"),
+    (lambda: ek.gibbs(SUBTRACTED, 1), ek.PropertyError, "negative"),
+    (lambda: ek.gibbs(ek.gaussian_mixture([1.0], [[0.0]], [[1.0]]), 1), ek.PropertyError,
+     "Variable 0 is real"),
+    (lambda: ek.gibbs(ek.factorized([[0.5, 0.5]] * 2), 1, evidence=[[0, nan], [1, nan]]),
+     ek.EvidenceError, "one row of evidence"),
+])  # fmt: skip
 
 
 @pytest.mark.parametrize(("collapsed", "message"), [

@@ -215,14 +215,14 @@ NEGATIVE = ek.TableKernel([np.array([[1.0, 2.0], [2.0, 1.0]])] * 4)
 ZERO = ek.FactorGraph([2, 2], [((0, 1), [[0.0, 1.0], [1.0, 1.0]])])
 
 
-test_mistakes = refusals(ek.CircuitError, [
-    *(({"weights": x}, r"'weights' parameter of \w+ must be") for x in ("best", np.ones(3))),
-    ({"zeros": "ignore"}, r"'zeros' parameter of \w+ must be"),
-    ({"operator": "hmc"}, r"'operator' parameter of \w+ must be"),
-    ({"samples": CORNERS[:, :3]}, r"Samples must have shape \(samples, 4\)"),
-    ({"target": 3}, "must be a FactorGraph"),
-    ({"kernel": NEGATIVE}, "need a positive definite kernel"),
-    ({"target": ZERO, "samples": [[1, 0], [0, 0], [1, 1]]}, r"is zero at row \d .*, \[0, 0\]"),
+test_mistakes = refusals(None, [
+    *(({name: x}, ek.CircuitError, rf"'{name}' parameter of \w+ must be") for name, x in
+      (("weights", "best"), ("weights", np.ones(3)), ("zeros", "ignore"), ("operator", "hmc"))),
+    ({"samples": CORNERS[:, :3]}, ek.DataError, r"Samples must have shape \(samples, 4\)"),
+    ({"target": 3}, ek.DataError, "must be a FactorGraph"),
+    ({"kernel": NEGATIVE}, ek.KernelError, "need a positive definite kernel"),
+    ({"target": ZERO, "samples": [[1, 0], [0, 0], [1, 1]]}, ek.DataError,
+     r"The target is zero at row \d of the samples, \[0, 0\]"),
 ], lambda options: ek.bbis(**{"target": SQUARE, "samples": CORNERS} | options))  # fmt: skip
 
 

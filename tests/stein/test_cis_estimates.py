@@ -153,14 +153,15 @@ test_bad_arguments = refusals(ek.CircuitError, [
 OF_GRID = GRID.compile()[0]
 
 
-test_bad_variables_and_evidence = refusals(ek.CircuitError, [
-    *((target, {"query": 4}, r"is an int in 0\.\.3") for target in (GRID, OF_GRID)),
-    *((target, {"protected": ["smoke"]}, r"is an int in 0\.\.3") for target in (GRID, OF_GRID)),
-    (GRID, {"evidence": {1: 7}}, r"state of variable 1 is an int in 0\.\.1"),
-    (OF_GRID, {"evidence": np.zeros((2, 4))}, r"Evidence for cis is one row. Got 2 rows"),
-    (OF_GRID, {"max_size": 10}, "limits products of factors"),
-    (OF_GRID, {"select": "mi", "query": 0}, "select='mi' of cis needs the factors"),
-    (ek.gaussian_mixture([1.0], [[0.0]], [[1.0]]), {}, r"Targets are discrete here. Variable 0"),
+test_bad_variables_and_evidence = refusals(None, [
+    *((target, options, ek.EvidenceError, r"is an int in 0\.\.3") for target in (GRID, OF_GRID)
+      for options in ({"query": 4}, {"protected": ["smoke"]})),
+    (GRID, {"evidence": {1: 7}}, ek.EvidenceError, r"state of variable 1 is an int in 0\.\.1"),
+    (OF_GRID, {"evidence": np.zeros((2, 4))}, ek.EvidenceError, r"cis is one row. Got 2 rows"),
+    (OF_GRID, {"max_size": 10}, ek.CircuitError, "limits products of factors"),
+    (OF_GRID, {"select": "mi", "query": 0}, ek.CircuitError, "'mi' of cis needs the factors"),
+    (ek.gaussian_mixture([1.0], [[0.0]], [[1.0]]), {}, ek.CircuitError,
+     r"Targets are discrete here. Variable 0"),
 ], lambda target, options: ek.cis(target, 2, **options))  # fmt: skip
 
 

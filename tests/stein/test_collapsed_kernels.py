@@ -152,15 +152,16 @@ def kernel(p=CIRCUIT, rows=((0, 0, 0),), **options):
 OUTSIDE = r"Samples on variable 1 .*must be integers in 0\.\.2"
 
 
-test_mistakes = refusals(ek.CircuitError, [
-    *((read, [[X[0], [0, x, 0]], on], OUTSIDE) for x in (-1, 3, 0.5, np.inf) for on in ((), [0])),
-    (read, [X, 1.5], "set of numbers or names, or a mask of booleans"),
-    (read, [X, [[True, False], [True]]], r"mask of booleans of shape \(4, 3\)"),
-    (read, [X, np.ones((4, 3), dtype=int)], r"shape \(4, 3\) or \(3,\). Got array"),
-    (read, [[[0, 1, np.nan]], [1]], "Got NaN in row 0, column 2"),
-    (read, [X[:0]], "with at least one sample"),
-    (read, [X, ["z"], CIRCUIT], "'z'"),
-    (kernel, [TARGET], "must be a Circuit"),
-    (lambda: kernel(operator="hmc"), [], "'operator' parameter"),
-    (kernel, [ek.factorized([[1.0, 0.0]]), [[1]]], "probability zero"),
+test_mistakes = refusals(None, [
+    *((read, [[X[0], [0, x, 0]], on], ek.DataError, OUTSIDE)
+      for x in (-1, 3, 0.5, np.inf) for on in ((), [0])),
+    (read, [X, 1.5], ek.DataError, "set of numbers or names, or a mask of booleans"),
+    (read, [X, [[True, False], [True]]], ek.DataError, r"mask of booleans of shape \(4, 3\)"),
+    (read, [X, np.ones((4, 3), dtype=int)], ek.DataError, r"\(4, 3\) or \(3,\). Got array"),
+    (read, [[[0, 1, np.nan]], [1]], ek.DataError, "Got NaN in row 0, column 2"),
+    (read, [X[:0]], ek.DataError, "with at least one sample"),
+    (read, [X, ["z"], CIRCUIT], ek.CircuitError, "'z'"),
+    (kernel, [TARGET], ek.DataError, "must be a Circuit"),
+    (lambda: kernel(operator="hmc"), [], ek.KernelError, "'operator' parameter"),
+    (kernel, [ek.factorized([[1.0, 0.0]]), [[1]]], ek.EvidenceError, "probability zero"),
 ], lambda call, arguments: call(*arguments))  # fmt: skip

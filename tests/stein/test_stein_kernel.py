@@ -142,15 +142,15 @@ def stein(target=COIN, kernel=None, **options):
     return SteinKernel(target, kernel or ek.Delta(), **options)
 
 
-test_mistakes = refusals(ek.CircuitError, [
-    (lambda: stein(zeros="ignore"), "'zeros' parameter of a Stein kernel"),
-    *((lambda x=x: stein(operator=x), "'operator' parameter of a Stein kernel must be")
-      for x in ("hmc", ["gibbs"])),
-    (lambda: stein(3), "must be a FactorGraph"),
-    (lambda: stein(ek.gaussian_mixture([1.0], [[0.0]], [[1.0]]), ek.RBF(1.0)),
+test_mistakes = refusals(None, [
+    (lambda: stein(zeros="ignore"), ek.KernelError, "'zeros' parameter of a Stein kernel"),
+    *((lambda x=x: stein(operator=x), ek.KernelError,
+       "'operator' parameter of a Stein kernel must be") for x in ("hmc", ["gibbs"])),
+    (lambda: stein(3), ek.DataError, "must be a FactorGraph"),
+    (lambda: stein(ek.gaussian_mixture([1.0], [[0.0]], [[1.0]]), ek.RBF(1.0)), ek.PropertyError,
      "Variable 0 of the target is real"),
-    (lambda: stein().extended(np.eye(3), [[0]], [[1]]), "must be square"),
-    (lambda: stein(STEEP)([[0]]), "grows by more than can be written"),
+    (lambda: stein().extended(np.eye(3), [[0]], [[1]]), ek.DataError, "must be square"),
+    (lambda: stein(STEEP)([[0]]), ek.DataError, "grows by more than can be written"),
 ])  # fmt: skip
 
 
