@@ -19,7 +19,6 @@ def test_arrays_travel_there_and_back(array, xp):
     assert type(again) is type(array)
     np.testing.assert_array_equal(host(again), back)
     assert arrays.as_like(array, back) is array
-    assert (arrays.device_of(array) is None) == isinstance(array, np.ndarray)
     assert arrays.Place(xp).move(None) is None
     assert arrays.to_numpy(arrays.Place(xp).move(np.arange(3))).dtype == np.int64
 

@@ -151,11 +151,6 @@ def is_numpy(xp: Any) -> bool:
     return xp is np or array_api_compat.is_numpy_namespace(xp)
 
 
-def device_of(array: Array) -> Any:
-    """The device of an array, None for NumPy."""
-    return None if isinstance(array, np.ndarray) else array_api_compat.device(array)
-
-
 def detach(array: Array) -> Array:
     """The array without its history of gradients."""
     return array.detach() if hasattr(array, "detach") else array
@@ -281,7 +276,7 @@ def as_like(array: Any, like: Array) -> Array:
     """A NumPy array in the namespace and on the device of another array; others pass."""
     if isinstance(like, np.ndarray) or not isinstance(array, np.ndarray):
         return array
-    return _taped(lambda: _sent(array, namespace(like), device_of(like)))
+    return _taped(lambda: _sent(array, namespace(like), array_api_compat.device(like)))
 
 
 def _sent(array: Any, xp: Any, device: Any) -> Array:

@@ -307,17 +307,15 @@ def check_choice(
     return value
 
 
-def check_callback(function: str, value: Any, of: str = "one argument") -> Any:
-    """The value, after checking that it can be called (or None).
+def check_callback(function: str, value: Any, of: str = "one argument") -> None:
+    """Raise unless a value can be called (or is None).
 
     Examples
     --------
-    >>> check_callback("learn_strudel", print) is print
-    True
+    >>> check_callback("learn_strudel", print)
     """
     good = value is None or callable(value)
     check_parameter(good, function, "callback", value, f"a function of {of} or None", CircuitError)
-    return value
 
 
 def removed(**advice: str) -> Callable[[Callable[P, T]], Callable[P, T]]:

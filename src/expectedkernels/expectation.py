@@ -736,7 +736,7 @@ def _described(side: operands.Side, form: str | None) -> str:
         text += f" ({present} matrices of weights)"
     if not circuit.is_on_host:
         numbers: Any = circuit.blocks[0].numbers
-        text += f", in {circuit.xp.__name__.rpartition('.')[2]} on {arrays.device_of(numbers)}"
+        text += f", in {circuit.xp.__name__.rpartition('.')[2]} on {numbers.device}"
     if side.n_rows is not None:
         text += f", given {_counted(side.n_rows, 'row')} of evidence"
     return f"{text}: {FORMS[form]}"

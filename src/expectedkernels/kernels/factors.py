@@ -331,8 +331,6 @@ def triples(rate: float, x: InputComponents, y: InputComponents, z: InputCompone
 
 def _log_square(rate: float, x: InputComponents, y: InputComponents, z: InputComponents) -> Any:
     """The Gaussian part; intervals of the second and third argument become nodes."""
-    if rate == 0.0:
-        return np.zeros((x.n, y.n, z.n))
     (y, shares), (z, other_shares) = (_nodes(rate, atoms) for atoms in (y, z))
     logs = _log_normal(rate, x, y, z)
     if len(shares) == len(other_shares) == 1:

@@ -622,8 +622,6 @@ class RBF(RateKernel):
     [[0.367879]]
     """
 
-    field = "square"
-
 
 @checks.public
 class Laplacian(RateKernel):
