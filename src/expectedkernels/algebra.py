@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import compress
-from math import isfinite
-from numbers import Real
+from math import inf
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -19,7 +18,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from expectedkernels.arrays import VariablesLike, distinct_pairs, require_memory, spans
-from expectedkernels.checks import CircuitError, PropertyError, check_parameter, is_int
+from expectedkernels.checks import CircuitError, PropertyError, check_parameter, check_real, is_int
 from expectedkernels.circuits import inputs, queries
 from expectedkernels.circuits.build import stack, with_root_weights
 from expectedkernels.circuits.circuit import Circuit, align, host_for, minimize, require_circuits
@@ -229,20 +228,15 @@ def _common_edges(one: Any, other: Any, pairs: Pairs, alive: Any) -> tuple[Any, 
     require_memory(32.0 * float(sizes.sum()), PRODUCT, FEWER_UNITS)
     pair, edge = runs(one.indptr[units], sizes)
     starts, counts = other.indptr[partners[pair]], np.diff(other.indptr)[partners[pair]]
-    ends = np.cumsum(counts)
-    edges = [(np.zeros(0, dtype=np.intp),) * 3]
-    begin = kept = 0
-    while begin < len(pair):
-        reached = ends[begin] - counts[begin] + CHUNK
-        stop = max(begin + 1, int(np.searchsorted(ends, reached, side="right")))
-        row, partner = runs(starts[begin:stop], counts[begin:stop])
-        row += begin
+    edges, kept = [(np.zeros(0, dtype=np.intp),) * 3], 0
+    for some in spans(len(pair), max(1, CHUNK // int(counts.max(initial=1)))):
+        row, partner = runs(starts[some], counts[some])
+        row += some.start
         keep = np.flatnonzero(alive(one.indices[edge[row]], other.indices[partner]))
         row = row[keep]
         edges.append((pair[row], edge[row], partner[keep]))
         kept += len(row)
         require_memory(80.0 * kept, PRODUCT, FEWER_UNITS)  # with the products made of them
-        begin = stop
     return tuple(map(np.concatenate, zip(*edges, strict=True)))
 
 
@@ -427,9 +421,7 @@ def power(f: Circuit, alpha: float) -> Circuit:
     [[0.0, 1.0]]
     """
     require_circuits("power", f)
-    good = isinstance(alpha, Real) and not isinstance(alpha, bool) and isfinite(alpha)
-    check_parameter(good, "power", "alpha", alpha, "a finite float", CircuitError)
-    return _power(f, float(alpha), "A power")
+    return _power(f, check_real("power", "alpha", alpha, -inf, ends="()"), "A power")
 
 
 def reciprocal(f: Circuit) -> Circuit:

@@ -1019,8 +1019,11 @@ class _Builder:
         # nodes below the right child have greater numbers than those below the left one
         graph, boundary = self.graph, int(self.vtree.left[node])
         scale, low = 1.0, self.low.__getitem__
-        middle = bisect_right(term, boundary, key=low)
-        while crossing := [i for i in term[:middle] if self.home[i] == node]:
+        while True:
+            middle = bisect_right(term, boundary, key=low)
+            crossing = [i for i in term[:middle] if self.home[i] == node]
+            if not crossing:
+                return term[:middle], term[middle:], scale
             if not can_be_flattened(graph, crossing[0]):
                 raise self._misfit(term, crossing[0])
             unit: Any = graph.units[crossing[0]]
@@ -1028,8 +1031,6 @@ class _Builder:
                 scale = _times(scale, float(unit.weights[0]))
             parts = {*term, *graph.inputs[crossing[0]]} - {crossing[0]}
             term = tuple(sorted(parts, key=low))
-            middle = bisect_right(term, boundary, key=low)
-        return term[:middle], term[middle:], scale
 
     def _misfit(self, term: Key, cut: int) -> checks.CompatibilityError:
         """A unit would be cut by the vtree, as it is multiplied with another one below its node."""
