@@ -7,7 +7,7 @@ import pytest
 import expectedkernels as ek
 from assertions import assert_raises
 from expectedkernels.estimators import circuit_density as nodes
-from normal_densities import products_of_normals
+from machines import products_of_normals
 from oracles import values_at, worlds
 from strategies import points
 

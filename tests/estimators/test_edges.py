@@ -13,7 +13,7 @@ from sklearn.svm import SVR
 import expectedkernels as ek
 from assertions import assert_raises
 from completions import mean_and_deviation
-from normal_densities import products_of_normals
+from machines import products_of_normals
 
 NAN = np.nan
 GROUPS = [[0], [1, 2, 3]]

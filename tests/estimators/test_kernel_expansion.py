@@ -21,7 +21,7 @@ from expectedkernels.estimators.circuit_density import Rows
 from expectedkernels.estimators.kernel_expansion import Resources
 from expectedkernels.estimators.prediction import coded_density
 from expectedkernels.kernels.gram import at_known, expected
-from normal_densities import products_of_normals
+from machines import products_of_normals
 
 CARDS = [3, 2, 4]
 RATES = np.array([0.3, 0.7, 0.2])

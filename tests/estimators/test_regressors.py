@@ -14,7 +14,7 @@ from sklearn.svm import SVC, SVR
 import expectedkernels as ek
 from assertions import assert_raises, refusals
 from completions import completions
-from normal_densities import products_of_normals
+from machines import products_of_normals
 
 
 def data(n=80, seed=0):

@@ -11,8 +11,8 @@ from sklearn.svm import SVR
 
 import expectedkernels as ek
 from assertions import assert_raises, refusals
+from machines import products_of_normals
 from network_oracles import shapley
-from normal_densities import products_of_normals
 from oracles import values_at, worlds
 from strategies import points
 
