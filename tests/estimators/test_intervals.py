@@ -393,6 +393,8 @@ def test_references_that_are_far_or_few():
         ek.DataError, match=r"too unlike the reference .* are worth \d+ rows, at le"
     ):
         model.predict_interval(X[:3], reference=moved(300, 6.0, 1)[0], coverage=0.95)
+    some = model.predict_interval(X[:3], 0.005, reference=moved(300, 0.5, 1)[0])  # of few rows
+    assert np.isfinite(some).all()
     with pytest.raises(ek.DataError, match=r"must have at least 20 rows .* Got 19\."):
         model.predict_interval(X[:3], reference=X[:19])
     assert_raises(ValueError, "X has 1 features", model.predict_interval, X[:3], reference=X[:, :1])

@@ -816,8 +816,8 @@ class PredictionIntervals(Calibrated):
     def _score_quantiles(self, Z: Any, levels: Any, reference: Any, absolute: bool = False) -> Any:
         """The quantiles of scores for rows by what they lack, (rows, outputs, levels)."""
         counts, training = n_missing(self.density_.variables, Z), self._training
-        ratio = self._density_ratio(reference, max((max(x, 1.0 - x) for x in levels), default=0.5))
-        scale = training.scale(self)
+        tails = levels if absolute else [max(x, 1.0 - x) for x in levels]
+        ratio, scale = self._density_ratio(reference, max(tails, default=0.5)), training.scale(self)
         answer = np.empty((len(Z), len(scale.noise), len(levels)))
         for count in np.unique(counts):
             pool, rows = training.pool(self, int(count)), np.flatnonzero(counts == count)
