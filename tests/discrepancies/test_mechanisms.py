@@ -97,6 +97,16 @@ def test_outcomes_with_numbers_for_labels_count_these():
     assert ek.effect(network, "a", ["b"], (1, 0), values=[[0, 1, 0]]).difference == -0.5
 
 
+@pytest.mark.parametrize("kind", [dict, pd.Series])
+def test_values_are_read_by_label(kind):
+    network, values, after = ek.asia(), kind({"no": 0.0, "yes": 1.0}), ek.asia().do({"smoke": "no"})
+    found = ek.effect(network, "bronc", "dysp", ("no", "yes"), values=values)
+    assert found.difference == pytest.approx(found.treated[0] - found.control[0])
+    several = ek.effect(network, "bronc", ["dysp", "xray"], ("no", "yes"), values=[values, [1, 0]])
+    assert several.difference[0] == pytest.approx(float(found.difference))
+    assert ek.mechanism_change(network, after, target="lung", values=values).total < 0
+
+
 ASKED = {"network": ek.asia(), "treatment": "lung", "outcome": "dysp", "of": ("no", "yes")}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -46,7 +46,7 @@ def effect(
     outcome: str | int | Sequence[str | int],
     of: Sequence[str | int],
     evidence: EvidenceLike | None = None,
-    values: ArrayLike | Sequence[ArrayLike] | None = None,
+    values: ArrayLike | Mapping[str, float] | Sequence[object] | None = None,
     k: Kernel | None = None,
 ) -> Effect:
     """The effect of setting a variable of a network on others, as differences of means and MMD.
@@ -70,7 +70,7 @@ def effect(
     evidence : mapping, array of one or more rows with NaN, or data frame, optional
         What is known of the units, as for `BayesianNetwork.marginals`. With rows, all attributes of
         the result have a leading axis for them.
-    values : array, or sequence of one array per outcome, optional
+    values : array, mapping or series by labels, or sequence of one of these per outcome, optional
         The numbers that the states of the outcome count. Default: labels that are numbers, else
         0, 1, ..., so that for two states the difference is that of the probabilities of the second.
     k : Kernel, optional
@@ -228,6 +228,8 @@ def _values(network: BayesianNetwork, variable: int, given: Any) -> Any:
     """Numbers for the states of a variable: as given, labels that are numbers, or codes."""
     labels, n = network.schema.labels(variable) or ("",), network.cardinalities[variable]
     default = [*map(float, labels)] if all(map(tables.is_number, labels)) else range(n)
+    if hasattr(given, "keys") and np.ndim(given) < 2 and {*labels} <= {*given.keys()}:
+        given = [given[label] for label in labels]
     found = tables.as_floats(default if given is None else given, "The 'values' must be an array")
     if found.shape not in ((n,), (1, n)) or not np.isfinite(found).all():
         wanted = f"{n} finite numbers, one per state of {network.schema.call(variable)}"
@@ -241,7 +243,7 @@ def mechanism_change(
     network: BayesianNetwork | None = None,
     *,
     target: str | int | None = None,
-    values: ArrayLike | None = None,
+    values: ArrayLike | Mapping[str, float] | None = None,
     k: Kernel | None = None,
     n_permutations: int = 0,
     rng: arrays.RngLike = None,
@@ -268,7 +270,7 @@ def mechanism_change(
         The structure, for rows.
     target : name or number, optional
         The variable whose mean has changed. Default: the squared MMD of all variables.
-    values : array, optional
+    values : array, or mapping or series by labels, optional
         The numbers that the states of the target count. Default: labels that are numbers, else
         0, 1, ...
     k : Kernel, optional
@@ -425,14 +427,15 @@ def _fitted(network: Any, before: Any, after: Any, n: int, rng: Any, max_bytes: 
     parts = [*network_tables.family_sums(model, read, max_bytes)]
     for _, sums in parts:
         sums.forward(pooled.cpts)
-    first, found = np.arange(len(every)) < len(rows[0]), []
-    for mask in [first | True, first, *(rng.permutation(first) for _ in range(n))]:
-        total = np.zeros(len(pooled.cpts))  # log-likelihoods with tables of their own
-        for side in (mask, ~mask):
-            counts: Any = zip(*(sums.backward(side[some]) for some, sums in parts), strict=True)
-            pairs = [(x, x.sum(axis=-1)) for x in (np.sum(own, axis=0) for own in counts)]
-            total += [xlogy(x, x).sum() - xlogy(y, y).sum() for x, y in pairs]
-        found.append(total)
+
+    def best(side: Any) -> Any:  # log-likelihoods of rows with tables of their own
+        counts: Any = zip(*(sums.backward(side[some]) for some, sums in parts), strict=True)
+        pairs = [(x, x.sum(axis=-1)) for x in (np.sum(own, axis=0) for own in counts)]
+        return np.array([xlogy(x, x).sum() - xlogy(y, y).sum() for x, y in pairs])
+
+    first = np.arange(len(every)) < len(rows[0])
+    masks = [first | True, first, *(rng.permutation(first) for _ in range(n))]
+    found = [best(mask) + best(~mask) for mask in masks]
     ratios = np.maximum(found[1:], found[0] + NEGLIGIBLE).T
     return p, q, np.array([rank_p_value(x[0], x[1:]) for x in ratios])
 

@@ -312,8 +312,7 @@ def langevin_sweeps(target: Target, samples: Any, rng: Any, *, reverse: bool = F
     reversal of sweeps. Drifts are truncated, so that chains move where the density is steep, and
     proposals at which it is no float are rejected.
     """
-    found = np.array(samples)
-    shape = found.shape
+    found, shape = np.array(samples), np.shape(samples)
 
     def density(points: Any, strict: bool) -> tuple[Any, Any]:
         logs, scores = target.log_density(points.reshape(-1, shape[2]), strict=strict)
