@@ -150,7 +150,9 @@ def test_mistakes_that_all_functions_see(call):
     assert_raises(ek.DataError, r"X\.reshape\(-1, 1\).*X\.reshape\(1, -1\)", call, [0, 1, 1])
     assert_raises(ek.DataError, r"shape \(samples, 3\).*Got shape \(2, 2\)", call, [[0, 1], [1, 1]])
     assert_raises(ek.DataError, r"integers in 0\.\.2", call, [[0, 3, 0], [0, 1, 1]])
-    assert_raises(ek.DataError, r"Got a Delta|A kernel is in the place of the", call, ek.Delta())
+    assert_raises(
+        ek.DataError, r"object of type Delta|A kernel is in the place of the", call, ek.Delta()
+    )
 
 
 @pytest.mark.parametrize("call", OF_SAMPLES)

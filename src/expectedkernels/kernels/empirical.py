@@ -45,10 +45,6 @@ def sample_rows(target: Any, samples: Any, *, least: int = 1, check: bool = True
     >>> sample_rows(target, pd.DataFrame({"wet": ["yes", "no"], "rain": ["no", "no"]})).tolist()
     [[0.0, 1.0], [0.0, 0.0]]
     """
-    if isinstance(samples, Kernel) or is_model(samples):
-        raise DataError(
-            f"Samples are arrays of states, one per row. Got a {type(samples).__name__} instead."
-        )
     schema = schema_of(target)
     if _is_weighted(samples):
         rows = np.array(samples.rows if hasattr(samples, "rows") else samples.X)
