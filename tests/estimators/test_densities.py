@@ -61,7 +61,7 @@ def test_means_and_variances_are_those_of_quadrature(components, shared):
     p, f = density(components, shared, 0), functions(1)
     Z = np.array([[0.5, np.nan, -0.4], [np.nan, 0.3, np.nan], [1.0, 0.2, 0.3]])
     form = np.random.default_rng(2).normal(size=(6, 6))
-    prior = Prior(5.0, form @ form.T / 20.0, np.array([1.0, 2.0]))
+    prior = Prior(5.0, form / np.sqrt(20.0), np.array([1.0, 2.0]))
     rows = p.rows(Z)
     mean = p.mean(f, rows, Resources())
     variance = p.variance(f, rows, mean, Resources())

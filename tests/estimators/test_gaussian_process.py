@@ -95,3 +95,17 @@ def test_deviations_of_complete_rows_are_the_limit_of_incomplete_ones():
     mixed = np.vstack([row, [[np.nan, 0.0]]])
     assert_allclose(model.predict(mixed, return_std=True)[1][0], std[0], rtol=1e-12)
     assert 0 < std[0] ** 2 < prior.total
+
+
+def test_deviations_of_targets_almost_without_noise_are_scikit_learns():
+    X, rows = np.random.default_rng(0).normal(size=(2, 200, 2))
+    y, kernel = np.sin(X[:, 0]) * np.cos(X[:, 1]), 20.0 * RBF(2.4) + WhiteKernel(1e-6)
+    theirs = GaussianProcessRegressor(kernel, optimizer=None, normalize_y=True).fit(X, y)
+    wanted = theirs.predict(rows, return_std=True)[1]
+    options = {"optimizer": None, "standardize": False, "density": "gaussian"}
+    for n_landmarks, rtol in ((None, 1e-6), (200, 1e-2)):
+        model = ExpectedGaussianProcessRegressor(kernel, n_landmarks=n_landmarks, **options)
+        assert_allclose(model.fit(X, y).predict(rows, return_std=True)[1], wanted, rtol=rtol)
+    circuit = ek.gaussian_mixture([1.0], [[0.0, 0.0]], [np.ones(2)])
+    found = ek.expected_prediction(theirs, circuit, rows, return_std=True)[1]
+    assert_allclose(found, wanted, rtol=1e-6)

@@ -270,9 +270,7 @@ class CircuitDensity(Density):
             return variance
         variance, forms = self.plain_variance(f, rows, mean, resources, prior and prior.form)
         own = 0.0 if prior is None else prior.left(forms)
-        if np.isnan(rows.Z).any():
-            variance = stable_variance(f, self, rows, variance, resources, own)
-        return variance + own
+        return stable_variance(f, self, rows, variance, resources, own) + own
 
     def plain_variance(
         self, f: Expansion, rows: Rows, mean: Any, resources: Resources, form: Any = None
@@ -394,11 +392,6 @@ class CircuitDensity(Density):
 
     def _each_embedded(self, f: Expansion, rows: Rows, resources: Resources, form: Any) -> Squares:
         """The same for points with missing values."""
-        if not np.isnan(rows.Z).any():  # products of expectations, one row at a time
-            kernels = self.gram(f.rates, rows.Z, f.points, resources)
-            more = 0.0 if form is None else np.einsum("ri,ri->r", kernels @ form, kernels)
-            yield slice(None), (kernels @ f.coef) ** 2, more
-            return
         first, inverse = kernel_expansion.distinct(np.nan_to_num(rows.Z, nan=np.inf))
         points, sides = self._sides(f.points, FEW_ROWS), self._sides(rows.Z[first], 1)
         kernel, max_bytes = self.kernel(f.rates), resources.chunk_bytes

@@ -81,21 +81,14 @@ class NormalDensity(Density):
     ) -> Any:
         """The variances of functions given rows, with those of a process: (rows, outputs)."""
         variance, forms = np.zeros_like(mean), np.zeros(len(rows))
-        form, gaps = None if prior is None else prior.form, np.isnan(rows).any(axis=1)
-        incomplete, complete = np.flatnonzero(gaps), np.flatnonzero(~gaps)
-        if f.is_embedded and gaps.any():
+        if f.is_embedded:
             raise KernelError(
                 "A model that was fitted to expected kernels under normal distributions has no "
                 "standard deviations for rows with missing values. Fit it with fit_missing='mean', "
                 "or under a circuit, such as density='chow_liu'."
             )
-        for at in chunks(incomplete, len(f.points), resources.chunk_bytes):
-            variance[at], forms[at] = _spreads(self.mixture, rows[at], f, form)
-        for at in (
-            chunks(complete, len(f.points), resources.chunk_bytes) if prior is not None else ()
-        ):
-            kernels = self.gram(f.rates, rows[at], f.points, resources)
-            forms[at] = np.einsum("ri,ri->r", kernels @ form, kernels)
+        for at in chunks(np.arange(len(rows)), len(f.points), resources.chunk_bytes):
+            variance[at], forms[at] = _spreads(self.mixture, rows[at], f, prior and prior.form)
         return variance if prior is None else variance + prior.left(forms)
 
     @one_thread

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs, wrap_non_picklable_objects
-from scipy.linalg import cho_solve
+from scipy.linalg import solve_triangular
 from sklearn.gaussian_process import GaussianProcessRegressor, kernels as gp_kernels
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVC, SVR, NuSVC, NuSVR
@@ -110,11 +111,16 @@ def chunks(index: Any, n_points: int, max_bytes: int) -> list[Any]:
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """What a Gaussian process adds to the variance: scale^2 (total - E[k' form k])."""
+    """What a Gaussian process adds to the variance: scale^2 (total - E[|root' k|^2])."""
 
     total: float
-    form: Any
+    root: Any
     scale: Any
+
+    @cached_property
+    def form(self) -> Any:
+        """The matrix of the quadratic form in k, which has fewer digits than its root."""
+        return self.root @ self.root.T
 
     def left(self, forms: Any) -> Any:
         """The variance of the process itself, (rows, outputs)."""
@@ -280,12 +286,13 @@ def expect(
     mean[complete] = f.at(density, Z[complete], resources)
     if len(incomplete):
         mean[incomplete] = density.mean(f, rows, resources)
-    parts = [(incomplete, rows)]
-    if prior is not None:
-        parts.append((complete, density.rows(Z[complete])))
-    for at, own in parts if return_std else []:
-        if len(at):
-            std[at] = np.sqrt(density.variance(f, own, mean[at], resources, prior))
+    if return_std and len(incomplete):
+        variance = density.variance(f, rows, mean[incomplete], resources, prior)
+        std[incomplete] = np.sqrt(variance)
+    if return_std and prior is not None:
+        for at in chunks(complete, len(f.points), resources.chunk_bytes):
+            kernels = density.gram(f.rates, Z[at], f.points, resources)
+            std[at] = np.sqrt(prior.left(((kernels @ prior.root) ** 2).sum(axis=1)))
     if machine.flat:
         mean, std = mean[:, 0], std[:, 0]
     return (mean, std) if return_std else mean
@@ -361,9 +368,9 @@ def _read_process(model: Any) -> Machine:
     flat, alpha = alpha.ndim == 1, table(alpha)
     centre = np.broadcast_to(model._y_train_mean, alpha.shape[1:])
     scale = np.broadcast_to(model._y_train_std, alpha.shape[1:])
-    inverse = cho_solve((model.L_, True), np.eye(len(points)))
+    root = amplitude * solve_triangular(model.L_, np.eye(len(points)), lower=True).T
     expansion = Expansion(rates, points, amplitude * alpha * scale, np.asarray(centre))
-    prior = Prior(amplitude + noise, amplitude**2 * inverse, scale)
+    prior = Prior(amplitude + noise, root, scale)
     # points stay as they are: the quadratic form has a row for each
     return Machine(expansion, prior, flat)
 

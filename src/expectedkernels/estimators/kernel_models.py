@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import cho_solve, cholesky
+from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.base import ClassifierMixin, RegressorMixin, clone, is_classifier
@@ -996,9 +996,10 @@ class ExpectedGaussianProcessRegressor(Regressor, base.KernelMachine):
                 "The expected kernel matrix is not positive definite to working precision. "
                 f"Increase 'alpha' of {type(self).__name__} (it is {self.alpha})."
             ) from error
-        alpha, inverse = (cho_solve((root, True), x) for x in (targets, np.eye(len(Z))))
-        prior = Prior(amplitude + noise, amplitude**2 * inverse, self._target[1])
-        return amplitude * alpha, np.zeros(targets.shape[1]), prior
+        coef = amplitude * cho_solve((root, True), targets)
+        turned = amplitude * solve_triangular(root, np.eye(len(Z)), lower=True).T
+        prior = Prior(amplitude + noise, turned, self._target[1])
+        return coef, np.zeros(targets.shape[1]), prior
 
     def _fit_landmarks(
         self, source: Source, as_is: Any, y: Any, Z: Any, targets: Any, weights: Any
@@ -1015,9 +1016,9 @@ class ExpectedGaussianProcessRegressor(Regressor, base.KernelMachine):
         self._noise = (noise + self.alpha) / amplitude
         points, coef, intercept, _ = super()._fit_landmarks(source, as_is, y, Z, targets, weights)
         root, ridge = self._training.nystrom.root, self._training.ridge
-        turned, kept = root @ ridge.vectors, 1.0 - self._noise * ridge.shares(self._noise)
-        form = amplitude * (turned * kept) @ turned.T
-        return points, coef, intercept, Prior(amplitude + noise, form, self._target[1])
+        kept = np.maximum(1.0 - self._noise * ridge.shares(self._noise), 0.0)
+        turned = root @ ridge.vectors * np.sqrt(amplitude * kept)
+        return points, coef, intercept, Prior(amplitude + noise, turned, self._target[1])
 
     def _alphas(self) -> Any:
         return [self._noise]
