@@ -332,6 +332,14 @@ def test_one_landmark_and_rows_that_are_all_equal():
     np.testing.assert_allclose(equal.predict([[1.0, 1.0]]), wanted.predict([[0, 0]]) + y.mean())
 
 
+def test_copies_of_rows_have_any_signs_of_zero_and_of_missing_values():
+    X, y = table(40)
+    X[:20, :2], X[20:, :2] = (NAN, 0.0), (-NAN, -0.0)
+    X[20:, 2:], y[20:] = X[:20, 2:], y[:20]
+    model = ek.ExpectedKernelRidge(n_landmarks=10, alpha=0.1, density="gaussian").fit(X, y)
+    assert model._training.copies.tolist() == [2.0] * 40
+
+
 def in_chunks(X, y, size=700):
     rows = np.column_stack([X, y])
     return lambda: (rows[i : i + size] for i in range(0, len(rows), size))

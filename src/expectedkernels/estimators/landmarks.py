@@ -149,7 +149,8 @@ class FeatureRidge:
 
 def row_contents(Z: Any, y: Any) -> list[bytes]:
     """What tells rows with targets apart."""
-    return [row.tobytes() for row in np.column_stack([Z, y]) + 0.0]
+    rows = np.nan_to_num(np.column_stack([Z, y]), nan=np.inf, posinf=np.inf) + 0.0
+    return [row.tobytes() for row in rows]  # NaN has several forms, and zero two
 
 
 def feature_sums(features: Callable[[Any], Any], known: dict[bytes, int], *rows: Any) -> Any:
