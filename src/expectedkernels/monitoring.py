@@ -16,7 +16,7 @@ from expectedkernels.arrays import DEFAULT_MAX_BYTES, Array, RngLike, RowsLike
 from expectedkernels.checks import DataError, EvidenceError, KernelError, public_in
 from expectedkernels.circuits.build import stack
 from expectedkernels.circuits.circuit import Circuit, align, host_for, require_circuits
-from expectedkernels.circuits.operands import CircuitOperand
+from expectedkernels.circuits.operands import CircuitOperand, JointPass
 from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import require_normalized
 from expectedkernels.data import tables
@@ -30,7 +30,7 @@ from expectedkernels.expectation import expected_kernel
 from expectedkernels.kernels import kernel
 from expectedkernels.kernels.empirical import default_kernel
 from expectedkernels.kernels.factors import Factor
-from expectedkernels.kernels.gram import by_kernel_root, gram, one_changed
+from expectedkernels.kernels.gram import gram, one_changed
 from expectedkernels.kernels.kernel import ExpHamming, FactorKernel, Kernel, SumKernel
 from expectedkernels.learning.chow_liu import EM_ITERATIONS, EM_TOLERANCE, content_tree
 from expectedkernels.learning.em import em, expected_counts, maximized
@@ -726,7 +726,8 @@ def _changed_forms(p: Circuit, q: Circuit, factors: Any, others: Any, max_bytes:
     changed, whole = np.zeros(p.n_variables), 0.0
     for part in arrays.spans(p.n_variables, AT_ONCE):
         changed_kernel, order = one_changed(both.vtree, factors, others, range(p.n_variables)[part])
-        forms = SIGNS @ by_kernel_root((side, side), changed_kernel, max_bytes) @ SIGNS
+        values: Any = JointPass((side, side), changed_kernel).values()  # for every root of it
+        forms = SIGNS @ values.linear() @ SIGNS
         whole, changed[order] = float(forms[0]), forms[1:]
     return whole, changed
 

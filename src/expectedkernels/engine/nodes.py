@@ -133,6 +133,7 @@ class NodePass:
         self, node: int, left: Scaled, right: Scaled, axis: int = 0, some: Any = None
     ) -> Scaled:
         """The values of products, given those of both children; for some patterns of a batch."""
+        below = left.data
         left, right = (
             self._gathered(node, value, side, axis, some)
             for value, side in ((left, "left"), (right, "right"))
@@ -141,7 +142,9 @@ class NodePass:
         low, high = left.low + right.low, left.high + right.high
         if self.mode == "logs":
             return Scaled(left.data + right.data)
-        data = left.data * right.data
+        own = isinstance(below, np.ndarray) and not np.may_share_memory(left.data, below)
+        # a copy can be written over
+        data = namespace(left.data).multiply(left.data, right.data, out=left.data if own else None)
         return Scaled(data, scale, low, high)
 
     def _gathered(

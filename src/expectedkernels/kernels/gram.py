@@ -545,9 +545,3 @@ def _contracted(values: scaled.Scaled, weights: Any) -> scaled.Scaled:
         return found
     zero = namespace(found.data).zeros_like(found.data)
     return replace(found, scale=(zero if found.scale is None else found.scale) + log(top))
-
-
-def by_kernel_root(axes: Axes, kernel: ProductKernel, max_bytes: int) -> Any:
-    """Values of circuits without evidence, for every root of the kernel: its weights are unused."""
-    found: Any = JointPass(axes, kernel).values()
-    return found.linear()
