@@ -1,4 +1,4 @@
-"""Forward and backward passes over layers in several semirings, against sums over all points."""
+"""Forward and backward passes over layers, against sums over all points."""
 
 import numpy as np
 import pytest
