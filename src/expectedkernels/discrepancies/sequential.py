@@ -138,7 +138,7 @@ class SequentialTest:
     """
 
     alarm: int | None
-    n_rows: int
+    n_rows: int = 0
 
     def __init__(
         self,

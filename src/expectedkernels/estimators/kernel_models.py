@@ -163,7 +163,8 @@ class ExpectedKernelClassifier(ClassifierMixin, PredictionSets, LeastSquares):  
         >>> ek.ExpectedKernelClassifier().fit(X, y).predict([[0.0, np.nan]]).tolist()
         [0]
         """
-        return self.classes_[self._expect(X, return_std=False).argmax(axis=1)]
+        largest = self._expect(X, return_std=False).argmax(axis=1)
+        return self.classes_[largest]
 
     def predict_proba(self, X: RowsLike) -> Array:
         """The averaged probabilities of the classes: at least 0.01 before they are normalised.

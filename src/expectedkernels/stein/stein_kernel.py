@@ -565,8 +565,7 @@ def is_strictly_positive_definite(kernel: Kernel, cardinalities: Sequence[int]) 
 
 @lru_cache(maxsize=16)
 def _strictness(kernel: Kernel, cardinalities: tuple[int, ...]) -> Verdict:
-    verdict = kernel.is_positive_definite(cardinalities)
-    if not verdict:
+    if not (verdict := kernel.is_positive_definite(cardinalities)):
         return verdict
     n_variables = len(cardinalities)
     vtree = kernel.vtree
