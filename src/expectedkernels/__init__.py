@@ -131,10 +131,10 @@ class _OldModule(_ModuleType):
     def __getattr__(self, name: str) -> _Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        name = {"Scaled": "ScaledTable", "Tensors": "CliqueTree"}.get(name, name)
         for home in [_HOMES[name]] if name in _HOMES else _OLD_CLASSES.split():
-            module = _import_module(f"{__name__}.{home}")
-            if hasattr(module, name):
-                return getattr(module, name)
+            if found := getattr(_import_module(f"{__name__}.{home}"), name, None):
+                return found
         raise ImportError(
             f"A file of expectedkernels 0.2.0 needs {self.__name__}.{name}, which version "
             f"{__version__} does not have. Load it with 0.2.0, and save circuits as .npz files "

@@ -30,7 +30,7 @@ from expectedkernels.data.schema import Schema
 from expectedkernels.data.tables import as_floats, as_table, is_frame
 from expectedkernels.display import overview
 from expectedkernels.engine.blocks import Inner
-from expectedkernels.engine.scaled import Place, Scaled, added, contracted, divided
+from expectedkernels.engine.scaled import Place, ScaledArray, added, contracted, divided
 from expectedkernels.kernels import kernel
 from expectedkernels.kernels.empirical import DistributionLike, Empirical, shared_schema
 from expectedkernels.kernels.gram import CHUNK_BYTES, extent_of, parts, pieces
@@ -123,7 +123,7 @@ def expected_kernel(
                 "The 'out' parameter is for circuits in NumPy: move them by p.to('numpy')."
             )
     if found.circuit is None:
-        return _collected(found, _point_pieces(found, k, log), log, out, like)
+        return _collected(found, _at_points(found, k, log), log, out, like)
     n_pairs = prod(side.n_rows or 1 for side in found.sides)
     few = n_pairs < FEW_PAIRS  # nobody waits for these
     with nullcontext() if few else checks.progress_bar(n_pairs, "expected kernels") as bar:
@@ -174,7 +174,7 @@ def output_array(out: Any, shape: tuple[int, ...], flat: tuple[int, ...]) -> Ite
 
 
 def _collected(
-    given: Prepared, every: Iterable[tuple[Place, Scaled]], log: bool, out: Any, like: Any
+    given: Prepared, every: Iterable[tuple[Place, ScaledArray]], log: bool, out: Any, like: Any
 ) -> Any:
     """The numbers of all pieces, in one array or in `out`: each is finished before the next one."""
     shape, weights = given.shape, given.weights
@@ -201,7 +201,7 @@ def _collected(
                 values = finish(found)
             elif axes:
                 if total is None:
-                    total = Scaled(*(as_like(x, found.data) for x in np.zeros((2, *kept))))
+                    total = ScaledArray(*(as_like(x, found.data) for x in np.zeros((2, *kept))))
                 place = tuple(slice(0, 1) if i in axes else at[i] for i in range(len(shape)))
                 found = added(total.mapped(itemgetter(place)), found)
                 total.data[place], total.scale[place] = found.data, found.scale
@@ -449,7 +449,7 @@ def _weighted(x: Any) -> tuple[Any, Any, Any]:
     return (x.X, x.weights, x.numbers) if isinstance(x, Empirical) else (x, None, None)
 
 
-def _point_pieces(found: Prepared, k: kernel.Kernel, log: bool) -> Iterator[tuple[Place, Scaled]]:
+def _at_points(found: Prepared, k: kernel.Kernel, log: bool) -> Iterator[tuple[Place, ScaledArray]]:
     """Points against points: values of the kernel itself."""
     sides = found.sides
     if k.tensors:
@@ -467,7 +467,7 @@ def _point_pieces(found: Prepared, k: kernel.Kernel, log: bool) -> Iterator[tupl
         others = slice(start if half else 0, None)
         at = (chosen, others) if along == 0 else (others, chosen)
         X, Y = (points[rows] for rows, points in zip(at, sides, strict=True))
-        values = k.scaled(X, Y) if log else Scaled(k(X, Y))
+        values = k.scaled(X, Y) if log else ScaledArray(k(X, Y))
         if half:
             values.data[:, len(X) :] *= 2.0
         yield at, values

@@ -8,7 +8,7 @@ from scipy.stats import multivariate_normal
 from expectedkernels.estimators import densities
 from expectedkernels.estimators.densities import LEFT_OUT, NormalDensity
 from expectedkernels.estimators.encoding import Variable
-from expectedkernels.estimators.kernel_expansion import Expansion, Prior, Resources
+from expectedkernels.estimators.kernel_expansion import KernelExpansion, Prior, Resources
 from expectedkernels.learning.normals import NormalMixture
 
 RATES = np.array([0.3, 0.7, 0.2])
@@ -53,7 +53,7 @@ def kernels(X, Y):
 
 def functions(seed, n=6):
     rng = np.random.default_rng(seed)
-    return Expansion(RATES, rng.normal(size=(n, 3)), rng.normal(size=(n, 2)), np.ones(2))
+    return KernelExpansion(RATES, rng.normal(size=(n, 3)), rng.normal(size=(n, 2)), np.ones(2))
 
 
 @pytest.mark.parametrize(("components", "shared"), [(1, True), (3, False), (4, True)])

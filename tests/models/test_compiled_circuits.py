@@ -23,7 +23,7 @@ def assert_same(circuit, evidence, rows):
     assert circuit.log_partition() == 0.0
     assert "blocks" not in vars(circuit)
     units = circuit.written_out()
-    assert units.shortcuts is None
+    assert units.clique_tree is None
     assert units.written_out() is units
     for ours, theirs in zip(marginals, units.marginals(evidence), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-13)

@@ -183,7 +183,7 @@ def test_single_rows_of_tiny_probabilities():
     skew = np.array([[1.0 - tiny, tiny], [tiny, 1.0 - tiny]])
     parents = [[], [0], [0], [0], [1], [4]]
     circuit, _ = ek.BayesianNetwork(parents, [np.full(2, 0.5), *[skew] * 5]).compile()
-    plan = circuit.shortcuts.plan
+    plan = circuit.clique_tree.plan
     assert plan.is_small
     points = worlds([2] * 6).astype(int)
     logs = log(0.5) + sum(np.log(skew[points[:, p[0]], points[:, v + 1]])

@@ -68,7 +68,7 @@ class Circuit:
     states: tuple[tuple[Label, ...] | None, ...] | None = None
     nonnegative: bool = False
 
-    shortcuts: ClassVar[Any] = None
+    clique_tree: ClassVar[Any] = None
     """What it was made from, if that computes `log_values` and `marginals` faster than blocks.
 
     Results are None where blocks are to be used. That depends on the query alone, not on earlier
@@ -83,15 +83,15 @@ class Circuit:
 
     @classmethod
     def deferred(
-        cls, vtree: Vtree, schema: Schema, cut: Callable[[], object], shortcuts: object = None
+        cls, vtree: Vtree, schema: Schema, cut: Callable[[], object], clique_tree: object = None
     ) -> Self:
         """The circuit on the CPU with one root, whose blocks `cut` makes at their first use.
 
-        `shortcuts` may compute some queries in their place, before and after.
+        `clique_tree` may compute some queries in their place, before and after.
         """
         circuit = object.__new__(cls)
         named = {field.name: getattr(schema, field.name) for field in fields(schema)}
-        vars(circuit).update(named, vtree=vtree, _cut=cut, is_on_host=True, shortcuts=shortcuts)
+        vars(circuit).update(named, vtree=vtree, _cut=cut, is_on_host=True, clique_tree=clique_tree)
         return circuit
 
     if not TYPE_CHECKING:
@@ -169,8 +169,8 @@ class Circuit:
         """The circuit with the names and states of a schema."""
         if (schema.names, schema.states) == (self.names, self.states):
             return self
-        if "blocks" not in vars(self) or self.shortcuts is not None:
-            return self.deferred(self.vtree, schema, lambda: self.blocks, self.shortcuts)
+        if "blocks" not in vars(self) or self.clique_tree is not None:
+            return self.deferred(self.vtree, schema, lambda: self.blocks, self.clique_tree)
         return replace(self, names=schema.names, states=schema.states)
 
     def matched(self, matching: Matching) -> Self:
@@ -349,8 +349,8 @@ class Circuit:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # what is cached is not part of the value
-        if self.shortcuts is not None:
-            return of_tables, (type(self), self.vtree, self.schema, self.shortcuts)
+        if self.clique_tree is not None:
+            return of_tables, (type(self), self.vtree, self.schema, self.clique_tree)
         return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
     def __repr__(self) -> str:
@@ -421,7 +421,7 @@ class Circuit:
         >>> p.written_out().marginals()[0].round(12).tolist()
         [0.3, 0.7]
         """
-        if self.shortcuts is None:
+        if self.clique_tree is None:
             return self
         return type(self)(self.vtree, self.blocks, self.names, self.states)
 
@@ -516,7 +516,7 @@ class Circuit:
         >>> round(ek.factorized([[1.0, 3.0]], normalized=False).log_partition(), 6)
         1.386294
         """
-        found = None if self.shortcuts is None else self.shortcuts.log_values(None)
+        found = None if self.clique_tree is None else self.clique_tree.log_values(None)
         if found is not None:
             return float(found[0])
         logs, sign = self.operand.cached("partition", lambda: queries.log_values(self, None))

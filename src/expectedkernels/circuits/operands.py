@@ -25,7 +25,7 @@ from expectedkernels.engine.nodes import CACHED_BYTES, NodePass
 from expectedkernels.engine.operations import differentiable
 from expectedkernels.engine.passes import LeafValues, chunk_rows, forward
 from expectedkernels.engine.replay import CLONE, fits, replayed, total_bytes
-from expectedkernels.engine.scaled import Scaled, exponentials, of_signed_logs, signed_logs
+from expectedkernels.engine.scaled import ScaledArray, exponentials, of_signed_logs, signed_logs
 from expectedkernels.vtree import Vtree
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ class CircuitOperand:
 
     def likelihoods(
         self, variables: Sequence[int], uniform: bool, mode: str
-    ) -> tuple[Any, Scaled, bool]:
+    ) -> tuple[Any, ScaledArray, bool]:
         """What evidence says of the atoms of variables, (variables, atoms, rows or patterns).
 
         In numbers, or in logs; also which of the atoms of the kernel these are (None: the same),
@@ -233,9 +233,9 @@ class CircuitOperand:
             weights = evidence.column(variables[0]).weights[None]
         weights = weights.swapaxes(1, 2)
         if mode == "logs":
-            return None, Scaled(signed_logs(weights)), False
+            return None, ScaledArray(signed_logs(weights)), False
         if evidence.values is not None:
-            return None, Scaled(weights), False
+            return None, ScaledArray(weights), False
         found, clamped = exponentials(log_sizes(weights), mode, axis=1)
         found.data = np.copysign(found.data, weights)
         return None, found, clamped
@@ -523,7 +523,7 @@ class Tables:
 
     def table(
         self, variable: int, atoms: tuple[Any, ...], like: Any, mode: str
-    ) -> tuple[Scaled, bool]:
+    ) -> tuple[ScaledArray, bool]:
         """The numbers of a variable."""
         return exponentials(log_sizes(self.numbers(variable, atoms)), mode)
 
@@ -647,7 +647,7 @@ class JointPass:
             lines.append(f"  {len(group.nodes)} {kind}: {(len(group.nodes), *group.units)}")
         return "\n".join(lines)
 
-    def _leaf(self, variables: Sequence[int], mode: str) -> tuple[Scaled, bool]:
+    def _leaf(self, variables: Sequence[int], mode: str) -> tuple[ScaledArray, bool]:
         """The kernel on the atoms of variables that are alike, and what evidence says of these.
 
         Of shape (variables, kernel units, atoms of every circuit, rows or patterns of every batch),
@@ -691,14 +691,14 @@ class JointPass:
             if bool(small.any()):
                 least = exp(low) if mode == "floor" else 0.0
                 data, clamped = xp.where(small, xp.full_like(data, least), data), True
-        return Scaled(data, scale, low, high), clamped
+        return ScaledArray(data, scale, low, high), clamped
 
-    def _leaf_at(self, variable: int, mode: str) -> tuple[Scaled, bool]:
+    def _leaf_at(self, variable: int, mode: str) -> tuple[ScaledArray, bool]:
         """The same of one variable, without the first axis."""
         value, clamped = self._leaf([variable], mode)
         return value.mapped(itemgetter(0)), clamped
 
-    def values(self) -> Scaled | None:
+    def values(self) -> ScaledArray | None:
         """The values of all roots and rows; None if those of a few rows are out of range."""
         what = "A pass over all pairs of units of the circuits"
         limit = total_bytes(self.like) if is_on_gpu(self.like) else None
@@ -715,12 +715,12 @@ class JointPass:
             return value
         return None if prod(self.shape) > 1 and 1.0 - agree.mean() < FEW else self._logs()
 
-    def _logs(self) -> Scaled:
+    def _logs(self) -> ScaledArray:
         """The values in logarithms, which nothing is too small for."""
         self.by_layers = False
         return of_signed_logs(self._plain("logs")[0].data)
 
-    def _plain(self, mode: str) -> tuple[Scaled, bool]:
+    def _plain(self, mode: str) -> tuple[ScaledArray, bool]:
         """The values of all roots and rows, and whether some were too small."""
         if self.by_layers:
             value, clamped = self._by_layers(mode)
@@ -732,7 +732,7 @@ class JointPass:
             value.scale = namespace(value.data).broadcast_to(value.scale, shape)
         return value, clamped
 
-    def node_values(self) -> tuple[NodePass, list[Scaled]]:
+    def node_values(self) -> tuple[NodePass, list[ScaledArray]]:
         """A pass by nodes, and the values of all of these: in logarithms if some are too small."""
         self.by_layers = False
         for mode in ("floor", "logs") if self.margin >= LEAST_MARGIN else ("logs",):
@@ -753,7 +753,7 @@ class JointPass:
                 order += [n + self.batched.index(i), own] if i in self.batched else [own]
         return NodePass(self.operands, self._leaf_at, batches, order, mode, self.signed)
 
-    def _by_layers(self, mode: str) -> tuple[Scaled, bool]:
+    def _by_layers(self, mode: str) -> tuple[ScaledArray, bool]:
         kernel, own, found = vars(self.layers).get("last_atoms", (None, "", None))
         if kernel is not self.kernel or own != mode or self.batched or self.has_gradients:
             found = self._atoms(mode)
@@ -768,7 +768,7 @@ class JointPass:
             scale = more if scale is None else scale + more
         data = roots.reshape(*(op.units[-1] for op in self.operands), *self.shape)
         scale = None if scale is None else scale.reshape(self.shape)
-        return Scaled(data, scale), clamped or small
+        return ScaledArray(data, scale), clamped or small
 
     def _atoms(self, mode: str) -> tuple[Any, Any, tuple[int, int, bool], bool]:
         """The values of all atoms, their log-scales and bounds, and whether some were too small."""
@@ -839,7 +839,7 @@ def _repeated(data: Any, index: Any, axis: int) -> Any:
     return namespace(data).moveaxis(split, axis + 1, -1)
 
 
-def _agree(one: Scaled, other: Scaled) -> Any:
+def _agree(one: ScaledArray, other: ScaledArray) -> Any:
     """Which upper and lower bounds are as good as equal."""
     a, b = to_numpy(one.data), to_numpy(other.data)
     scales = [np.zeros(()) if x.scale is None else to_numpy(x.scale) for x in (one, other)]

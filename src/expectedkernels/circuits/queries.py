@@ -27,7 +27,7 @@ from expectedkernels.engine.layers import Layers, double_logs
 from expectedkernels.engine.operations import States, TensorLayers
 from expectedkernels.engine.passes import Forward, LeafValues
 from expectedkernels.engine.replay import replayed_pass
-from expectedkernels.engine.sampling import Choice, descend, draw_alike, draw_edges, first_reaching
+from expectedkernels.engine.sampling import Descent, descend, draw_alike, draw_edges, first_reaching
 
 if TYPE_CHECKING:
     from expectedkernels.circuits.circuit import Circuit
@@ -167,7 +167,7 @@ def log_values(circuit: Circuit, evidence: Evidence | None) -> tuple[Any, Any]:
     n = 1 if evidence is None else evidence.n_rows
     if n == 0:
         return circuit.xp.zeros((0, circuit.n_roots)), None
-    found = None if circuit.shortcuts is None else circuit.shortcuts.log_values(evidence)
+    found = None if circuit.clique_tree is None else circuit.clique_tree.log_values(evidence)
     if found is None:
         found = normal_mixture_logs(circuit, evidence)
     if found is not None:
@@ -486,7 +486,7 @@ def marginals(circuit: Circuit, evidence: Any = None) -> Marginals:
     if read is not None and read.n_rows == 0:
         empty = [np.empty((0, 2 if card is None else card)) for card in domains]
         return Marginals(empty, circuit.schema)
-    result = None if circuit.shortcuts is None else circuit.shortcuts.marginals(read)
+    result = None if circuit.clique_tree is None else circuit.clique_tree.marginals(read)
     if circuit.has_gradients:
         rows = _discrete_rows(circuit, read, f"{what} with gradients (to('numpy') has none)")
         require_possible(circuit, rows)
@@ -721,12 +721,12 @@ def most_probable(circuit: Circuit, X: Any) -> Any:
     return completed if is_batch(X) else completed[0]
 
 
-def _best_edges(layers: Layers, values: Any, atoms: Any, choice: Choice) -> Any:
+def _best_edges(layers: Layers, values: Any, atoms: Any, descent: Descent) -> Any:
     """The edges that make up the largest values, in logs."""
-    layer = choice.layer
-    products, own = choice.edges.products, layers.log_weights[choice.number]
-    rows = np.arange(choice.rows.start, choice.rows.stop)
-    rows = as_like(np.tile(rows, len(choice.nodes)), values)
+    layer = descent.layer
+    products, own = descent.edges.products, layers.log_weights[descent.number]
+    rows = np.arange(descent.rows.start, descent.rows.stop)
+    rows = as_like(np.tile(rows, len(descent.nodes)), values)
 
     def scores(places: Any, edges: Any) -> Any:
         row = rows[places]
@@ -736,15 +736,14 @@ def _best_edges(layers: Layers, values: Any, atoms: Any, choice: Choice) -> Any:
         # the very sums the values are the largest of
         return _at(values, left, row) + _at(values, right, row) + own[edges]
 
-    goals = _at(values, layer.start + choice.flat, rows)
-    return first_reaching(choice.edges, choice.flat, scores, goals)
+    goals = _at(values, layer.start + descent.flat, rows)
+    return first_reaching(descent.edges, descent.flat, scores, goals)
 
 
 def _at(array: Any, places: Any, rows: Any) -> Any:
     """Entries of an array of shape (places, rows), or (places,) for a single row."""
-    if array.ndim == 1:
-        return array[places]
-    return array.reshape(-1)[places * array.shape[1] + rows]
+    at = places if array.ndim == 1 else places * array.shape[1] + rows
+    return array.reshape(-1)[at]
 
 
 def _write_samples(
@@ -791,14 +790,14 @@ def _noises(circuit: Circuit, generator: Any, n: int) -> Iterator[tuple[slice, l
         yield part, noise
 
 
-def _drawn_edges(forward: Forward, row_of: Any, noise: Any, choice: Choice) -> Any:
+def _drawn_edges(forward: Forward, row_of: Any, noise: Any, descent: Descent) -> Any:
     """Edges drawn with probabilities in proportion to what they add to their units."""
-    edges, units, number = choice.edges, choice.flat, choice.number
-    numbers = as_like(noise[choice.nodes, choice.rows].reshape(-1), forward.layers.like)
+    edges, units, number = descent.edges, descent.flat, descent.number
+    numbers = as_like(noise[descent.nodes, descent.rows].reshape(-1), forward.layers.like)
     if not forward.in_logs and forward.values.shape[1:] in ((), (1,)):
         terms = forward.product_values(number).reshape(-1)[edges.products]
         return draw_alike(edges, units, edges.weights * terms, numbers)
-    rows = as_like(np.tile(row_of[choice.rows], len(choice.nodes)), forward.layers.like)
+    rows = as_like(np.tile(row_of[descent.rows], len(descent.nodes)), forward.layers.like)
     inputs = forward.product_values(number)
     totals = _at(forward.sums(number), units, rows)
 

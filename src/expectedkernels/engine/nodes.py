@@ -18,7 +18,7 @@ from expectedkernels.arrays import as_like, detach, namespace, spans, take
 from expectedkernels.data.evidence import Patterns
 from expectedkernels.engine.joint import Operand, applied
 from expectedkernels.engine.layers import log_headroom
-from expectedkernels.engine.scaled import Scaled, signed_logs
+from expectedkernels.engine.scaled import ScaledArray, signed_logs
 
 CACHED_BYTES = 2**20
 """Products of one node are worked on in parts of about this size."""
@@ -29,7 +29,7 @@ LOG_TERMS = 2**18
 np.empty(2**21)
 
 
-Leaf = Callable[[int, str], tuple[Scaled, bool]]
+Leaf = Callable[[int, str], tuple[ScaledArray, bool]]
 """From a variable and a mode to the values of its atoms, and whether some were too small."""
 
 
@@ -76,19 +76,19 @@ class NodePass:
         self.margin, self.clamped = log_headroom(*self.bounds[:2]), False
         self._keeps = True
 
-    def root(self) -> Scaled:
+    def root(self) -> ScaledArray:
         """The values of the roots, with axes as they are counted."""
         self._keeps = False
         value = deque(self, maxlen=1).pop()[2]
         value.data = namespace(value.data).permute_dims(value.data, tuple(self.axis))
         return value
 
-    def __iter__(self) -> Iterator[tuple[int, Scaled | None, Scaled]]:
+    def __iter__(self) -> Iterator[tuple[int, ScaledArray | None, ScaledArray]]:
         """Every node, children first, with the values of its products and of its units.
 
         Those of products only where they are one array.
         """
-        values: dict[int, Scaled] = {}
+        values: dict[int, ScaledArray] = {}
         for node, variable in enumerate(self.vtree.variable.tolist()):
             if variable >= 0:
                 products, clamped = self.leaf(variable, self.mode)
@@ -107,7 +107,7 @@ class NodePass:
             values[node] = self._joined(sums, axis) if len(sums) > 1 else sums[0]
             yield node, part if len(sums) == 1 else None, values[node]
 
-    def _joined(self, parts: list[Scaled], axis: int) -> Scaled:
+    def _joined(self, parts: list[ScaledArray], axis: int) -> ScaledArray:
         """The values of all parts of the patterns of a batch."""
         concat, scale = namespace(parts[0].data).concat, None
         behind = self.axis[len(self.operands) :]
@@ -116,7 +116,7 @@ class NodePass:
             pairs = zip(parts, zeros, strict=True)
             scale = concat([_added(part.scale, zero) for part, zero in pairs], axis=axis)
         low, high = min(part.low for part in parts), max(part.high for part in parts)
-        return Scaled(concat([x.data for x in parts], axis=behind[axis]), scale, low, high)
+        return ScaledArray(concat([x.data for x in parts], axis=behind[axis]), scale, low, high)
 
     def _cuts(self, node: int) -> tuple[int, list[slice | None]]:
         """The batch that is worked on in parts, and these, which stay in the cache."""
@@ -130,8 +130,8 @@ class NodePass:
         return axis, list(map(slice, ends[:-1], ends[1:]))
 
     def products(
-        self, node: int, left: Scaled, right: Scaled, axis: int = 0, some: Any = None
-    ) -> Scaled:
+        self, node: int, left: ScaledArray, right: ScaledArray, axis: int = 0, some: Any = None
+    ) -> ScaledArray:
         """The values of products, given those of both children; for some patterns of a batch."""
         below = left.data
         left, right = (
@@ -141,15 +141,15 @@ class NodePass:
         scale = _added(left.scale, right.scale)
         low, high = left.low + right.low, left.high + right.high
         if self.mode == "logs":
-            return Scaled(left.data + right.data)
+            return ScaledArray(left.data + right.data)
         own = isinstance(below, np.ndarray) and not np.may_share_memory(left.data, below)
         # a copy can be written over
         data = namespace(left.data).multiply(left.data, right.data, out=left.data if own else None)
-        return Scaled(data, scale, low, high)
+        return ScaledArray(data, scale, low, high)
 
     def _gathered(
-        self, node: int, value: Scaled, side: str, cut: int, some: slice | None
-    ) -> Scaled:
+        self, node: int, value: ScaledArray, side: str, cut: int, some: slice | None
+    ) -> ScaledArray:
         """The values of a child as the products of a node take them, axis by axis."""
         n = len(self.operands)
         index: list[Any] = [
@@ -162,7 +162,7 @@ class NodePass:
         data, scale = self._taken(value.data, [index[i] for i in self.order]), value.scale
         if scale is not None:
             scale = self._taken(scale, index[n:])
-        return Scaled(data, scale, value.low, value.high)
+        return ScaledArray(data, scale, value.low, value.high)
 
     def _taken(self, array: Any, places: list[Any]) -> Any:
         """Entries along axes."""
@@ -173,7 +173,7 @@ class NodePass:
             array = take(array, as_like(places[axis], array), axis)
         return array
 
-    def _sums(self, node: int, products: Scaled) -> Scaled:
+    def _sums(self, node: int, products: ScaledArray) -> ScaledArray:
         """The weighted sums of products, along the axis of every operand."""
         weighted = [
             (op.units[node] / max(1, op.widths[node]), axis, op.matrices[node])
@@ -190,9 +190,9 @@ class NodePass:
                 w = matrix if sparse.issparse(matrix) else matrix[None]
                 data = applied(w, data, split, None)
             data = data.reshape((*shape[:axis], -1, *shape[axis + 1 :]))
-        return Scaled(data, products.scale, products.low, products.high)
+        return ScaledArray(data, products.scale, products.low, products.high)
 
-    def _divided(self, node: int, value: Scaled) -> Scaled:
+    def _divided(self, node: int, value: ScaledArray) -> ScaledArray:
         """The values over the largest of their patterns, where they could leave their range."""
         if self.mode == "logs":
             return value
@@ -223,7 +223,7 @@ class NodePass:
                 self.clamped = True
                 data[small] = 0.0 if self.mode == "zero" else exp(-self.margin)
         scale = _added(value.scale, np.log(top))
-        return Scaled(data, scale, max(least, -self.margin), 0.0)
+        return ScaledArray(data, scale, max(least, -self.margin), 0.0)
 
 
 def _added(one: Any, other: Any) -> Any:

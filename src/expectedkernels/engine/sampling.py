@@ -23,7 +23,7 @@ Scores = Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class Descent:
     """Units of one layer, one of whose edges each is to be chosen.
 
     Attributes
@@ -54,7 +54,7 @@ class Choice:
         return self.units.reshape(-1)
 
 
-def descend(layers: Layers, n: int, choose: Callable[[Choice], Any]) -> Any:
+def descend(layers: Layers, n: int, choose: Callable[[Descent], Any]) -> Any:
     """The chosen atom of every leaf (in the order of the lowest layer) and row, (leaves, n).
 
     `choose` gives the chosen edge of every (node, row), one node after the other.
@@ -65,7 +65,7 @@ def descend(layers: Layers, n: int, choose: Callable[[Choice], Any]) -> Any:
     return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
 
 
-def _descend(layers: Layers, rows: slice, choose: Callable[[Choice], Any]) -> Any:
+def _descend(layers: Layers, rows: slice, choose: Callable[[Descent], Any]) -> Any:
     """The same for some rows."""
     vtree = layers.vtree
     at = as_like(np.zeros((vtree.n_nodes, rows.stop - rows.start), dtype=np.intp), layers.like)
@@ -77,8 +77,8 @@ def _descend(layers: Layers, rows: slice, choose: Callable[[Choice], Any]) -> An
         free = layer.n_passed_nodes
         if free < len(layer.nodes):
             edges, units = layers.all_edges(number), products[free:]
-            choice = Choice(number, layer, edges, layer.nodes[free:], units, rows)
-            products[free:] = edges.products[choose(choice)].reshape(units.shape)
+            descent = Descent(number, layer, edges, layer.nodes[free:], units, rows)
+            products[free:] = edges.products[choose(descent)].reshape(units.shape)
         if layer.inputs is not None:
             for inputs, children in zip(layer.inputs, (vtree.left, vtree.right), strict=True):
                 at[children[layer.nodes]] = inputs[products]

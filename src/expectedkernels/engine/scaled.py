@@ -20,7 +20,7 @@ LOWEST = 220.0
 
 
 @dataclass(slots=True, eq=False)
-class Scaled:
+class ScaledArray:
     """Values as mantissas and log-scales: results, or the values of the units of one node.
 
     Attributes
@@ -39,10 +39,10 @@ class Scaled:
     low: float = 0.0
     high: float = 0.0
 
-    def mapped(self, change: Callable[[Any], Any]) -> Scaled:
+    def mapped(self, change: Callable[[Any], Any]) -> ScaledArray:
         """Mantissas and scales with their entries elsewhere."""
         scale = None if self.scale is None else change(self.scale)
-        return Scaled(change(self.data), scale, self.low, self.high)
+        return ScaledArray(change(self.data), scale, self.low, self.high)
 
     def linear(
         self,
@@ -87,16 +87,16 @@ def times_exp(data: Any, logs: Any) -> Any:
     return data * half * half
 
 
-def added(total: Scaled, more: Scaled) -> Scaled:
+def added(total: ScaledArray, more: ScaledArray) -> ScaledArray:
     """The sums of values that have scales and others that may have none."""
     xp = namespace(total.data)
     scales = total.scale, xp.zeros_like(more.data) if more.scale is None else more.scale
     parts = (xp.stack(x) for x in ((total.data, more.data), scales))
     ones = as_like(np.ones(2), total.data)
-    return contracted(Scaled(*parts), ones, 0).mapped(lambda x: x[0, ...])
+    return contracted(ScaledArray(*parts), ones, 0).mapped(lambda x: x[0, ...])
 
 
-def divided(values: Scaled, logs: Sequence[Any], at: Place) -> Scaled:
+def divided(values: ScaledArray, logs: Sequence[Any], at: Place) -> ScaledArray:
     """Some of the values, divided by the probabilities of evidence, which are given as logs."""
     data, scale = values.data, values.scale
     xp = namespace(data)
@@ -105,10 +105,10 @@ def divided(values: Scaled, logs: Sequence[Any], at: Place) -> Scaled:
             shape = tuple(-1 if i == axis else 1 for i in range(data.ndim))
             shift = xp.reshape(as_like(shift, data)[at[axis]], shape)
             scale = xp.broadcast_to(-shift, data.shape) if scale is None else scale - shift
-    return Scaled(data, scale)
+    return ScaledArray(data, scale)
 
 
-def contracted(values: Scaled, weights: Any, axis: int) -> Scaled:
+def contracted(values: ScaledArray, weights: Any, axis: int) -> ScaledArray:
     """The weighted sum along the first axis, or the second of two, which keep one entry."""
     data, scale, xp = values.data, values.scale, namespace(values.data)
     if scale is not None:
@@ -117,19 +117,19 @@ def contracted(values: Scaled, weights: Any, axis: int) -> Scaled:
         top = xp.where(top > -inf, top, xp.zeros_like(top))
         data, scale = times_exp(data, scale - top), top
     if axis == 1:
-        return Scaled(xp.matmul(data, weights[:, None]), scale)
+        return ScaledArray(xp.matmul(data, weights[:, None]), scale)
     total = xp.matmul(weights[None, :], xp.reshape(data, (data.shape[0], -1)))
-    return Scaled(xp.reshape(total, (1, *data.shape[1:])), scale)
+    return ScaledArray(xp.reshape(total, (1, *data.shape[1:])), scale)
 
 
 @np.errstate(over="ignore")
-def exponentials(logs: Any, mode: str, axis: Any = None) -> tuple[Scaled, bool]:
+def exponentials(logs: Any, mode: str, axis: Any = None) -> tuple[ScaledArray, bool]:
     """Exponentials of logs over the largest along axes, in range, and whether some were too small.
 
     In the mode "logs" they are what they are.
     """
     if mode == "logs" or not prod(logs.shape):
-        return Scaled(logs), False
+        return ScaledArray(logs), False
     xp, sizes = namespace(logs), detach(logs)
     top = xp.max(sizes, axis=axis, keepdims=True)
     top = xp.where(top > -inf, top, xp.zeros_like(top))
@@ -140,13 +140,13 @@ def exponentials(logs: Any, mode: str, axis: Any = None) -> tuple[Scaled, bool]:
 
     low, least, most = numbers(xp, ends)
     if max(-least, most) - low <= LOWEST:
-        return Scaled(xp.exp(logs), None, low + least, most), False
+        return ScaledArray(xp.exp(logs), None, low + least, most), False
     logs = logs - top
     if low < -LOWEST:
         small = (sizes - top < -LOWEST) & (sizes > -inf)
         logs = xp.where(small, xp.full_like(logs, -LOWEST if mode == "floor" else -inf), logs)
     scale = xp.reshape(top, ()) if axis is None else xp.squeeze(top, axis=axis)
-    return Scaled(xp.exp(logs), scale, max(low, -LOWEST), 0.0), low < -LOWEST
+    return ScaledArray(xp.exp(logs), scale, max(low, -LOWEST), 0.0), low < -LOWEST
 
 
 def signed_logs(x: Any) -> Any:
@@ -162,7 +162,7 @@ def signed_logs(x: Any) -> Any:
     return logs + xp.astype(negative, x.dtype) * (1j * pi) if bool(negative.any()) else logs
 
 
-def of_signed_logs(logs: Any) -> Scaled:
+def of_signed_logs(logs: Any) -> ScaledArray:
     """The numbers with such logs.
 
     Examples
@@ -175,7 +175,7 @@ def of_signed_logs(logs: Any) -> Scaled:
     sizes = logs.real if is_complex else logs
     zero, one = xp.zeros_like(sizes), xp.ones_like(sizes)
     sign = xp.where(xp.cos(logs.imag) < 0, -one, one) if is_complex else one
-    return Scaled(xp.where(sizes > -inf, sign, zero), xp.where(sizes > -inf, sizes, zero))
+    return ScaledArray(xp.where(sizes > -inf, sign, zero), xp.where(sizes > -inf, sizes, zero))
 
 
 def safe_log(x: Any) -> Any:

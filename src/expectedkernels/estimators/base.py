@@ -29,7 +29,7 @@ from expectedkernels.data.chunks import ROWS, StreamLike, WeightsLike
 from expectedkernels.estimators import calibration, densities, encoding, kernel_expansion, landmarks
 from expectedkernels.estimators.circuit_density import CircuitDensity
 from expectedkernels.estimators.densities import MIXTURES, NAMES, gram
-from expectedkernels.estimators.kernel_expansion import Machine, table
+from expectedkernels.estimators.kernel_expansion import KernelExpansion, KernelModel, table
 from expectedkernels.estimators.landmarks import FeatureRidge, Nystrom, Source
 from expectedkernels.kernels.gram import at_known
 from expectedkernels.learning.normals import moments
@@ -582,17 +582,17 @@ class KernelMachine(DensityEstimator):
         keeps = self._key is not None and prior is None and source is None
         self._whole = f if keeps else None
         flat = targets.ndim == 1 and coef.shape[1] == 1
-        self._machine = Machine(f if prior is not None else f.merged(), prior, flat)
+        self._machine = KernelModel(f if prior is not None else f.merged(), prior, flat)
         return self
 
     def _kept_parameters(self) -> dict[str, Any]:
         """What is not learned again when rows are held out."""
         return {}
 
-    def _expansion(self, points: Any, coef: Any, intercept: Any) -> kernel_expansion.Expansion:
+    def _expansion(self, points: Any, coef: Any, intercept: Any) -> KernelExpansion:
         """The functions of coefficients for targets as they are fitted to."""
         (centre, scale), rates = self._target, self._rates(self.gamma_, points.shape[1])
-        return kernel_expansion.Expansion(rates, points, coef * scale, intercept * scale + centre)
+        return KernelExpansion(rates, points, coef * scale, intercept * scale + centre)
 
     def _read(self, X: Any) -> Any:
         """Standardised columns, and with a mask kernel what rows lack of each variable."""

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from expectedkernels.arrays import Array, RngLike, RowsLike, as_generator, require_memory, spans
 from expectedkernels.checks import DataError, check_count, check_real
-from expectedkernels.estimators.kernel_expansion import Expansion, expect, masks_of, table
+from expectedkernels.estimators.kernel_expansion import KernelExpansion, expect, masks_of, table
 from expectedkernels.estimators.landmarks import FeatureRidge, Nystrom
 
 FOLDS = 5
@@ -89,7 +89,7 @@ class RowScale:
         The root of the mean variance of what is left.
     gain : array of shape (outputs,)
         By how much scales that follow the row make held-out errors more likely, per row.
-    log_variance : Expansion or None
+    log_variance : KernelExpansion or None
         The logarithm of the variance of the noise at a row; None if it is the same everywhere.
     limits : array of shape (2, outputs)
         What these logarithms are between.
@@ -99,7 +99,7 @@ class RowScale:
 
     noise: Any
     gain: Any
-    log_variance: Expansion | None = None
+    log_variance: KernelExpansion | None = None
     limits: Any = None
     shift: Any = 0.0
 
@@ -297,7 +297,7 @@ class Training:
         if not on.any():
             return RowScale(noise, gain), None
         coef = np.stack([ridge.coef(alphas[k])[:, k] for k in every], axis=1) * on
-        f = Expansion(nystrom.rates, points, nystrom.root @ coef, middle * on)
+        f = KernelExpansion(nystrom.rates, points, nystrom.root @ coef, middle * on)
         scale = RowScale(noise, gain, f, np.stack([t.min(axis=0), t.max(axis=0)]) * on)
         errors = (t - middle - left_out[best, :, every].T) * on
         return scale, (nystrom, ridge, F, coef, alphas, errors)

@@ -20,7 +20,7 @@ from expectedkernels.circuits.queries import atom_shares, log_values, refuse_sig
 from expectedkernels.data.evidence import Column, Evidence
 from expectedkernels.estimators import kernel_expansion
 from expectedkernels.estimators.encoding import Observation, Variable
-from expectedkernels.estimators.kernel_expansion import Density, Expansion, Prior, Resources
+from expectedkernels.estimators.kernel_expansion import Density, KernelExpansion, Resources
 from expectedkernels.estimators.variance import low_rank_variance, stable_variance
 from expectedkernels.kernels import gram
 
@@ -259,7 +259,7 @@ class CircuitDensity(Density):
         return rows
 
     def variance(
-        self, f: Expansion, rows: Rows, mean: Any, resources: Resources, prior: Prior | None = None
+        self, f: KernelExpansion, rows: Rows, mean: Any, resources: Resources, prior: Any = None
     ) -> Any:
         """The variances of functions given rows, with those of a process: (rows, outputs)."""
         if resources.std_tol > 0 and prior is None and not f.is_embedded:
@@ -273,11 +273,11 @@ class CircuitDensity(Density):
         return stable_variance(f, self, rows, variance, resources, own) + own
 
     def plain_variance(
-        self, f: Expansion, rows: Rows, mean: Any, resources: Resources, form: Any = None
+        self, f: KernelExpansion, rows: Rows, mean: Any, resources: Resources, form: Any = None
     ) -> tuple[Any, Any]:
         """The variances as differences of squares, (rows, outputs), and E[k' form k], (rows,)."""
         squares, forms = np.zeros((len(rows), f.coef.shape[1])), np.zeros(len(rows))
-        find = self._each_embedded if f.is_embedded else self.each_square
+        find = self._embedded if f.is_embedded else self.squares
         for at, square, more in find(f, rows, resources, form):
             squares[at] += square
             forms[at] += more
@@ -353,7 +353,7 @@ class CircuitDensity(Density):
         whole = CircuitOperand(self.real, Rows(self, Z).by_value, form)
         return [whole.rows(span) for span in spans(len(Z), size)]
 
-    def each_square(self, f: Expansion, rows: Rows, resources: Resources, form: Any) -> Squares:
+    def squares(self, f: KernelExpansion, rows: Rows, resources: Resources, form: Any) -> Squares:
         """Parts of E[f^2] and of E[k' form k] given rows.
 
         Rows that differ and observe the same variables are one task. Points that differ in observed
@@ -390,7 +390,7 @@ class CircuitDensity(Density):
         for found in resources.map(of_group, groups):
             yield from found
 
-    def _each_embedded(self, f: Expansion, rows: Rows, resources: Resources, form: Any) -> Squares:
+    def _embedded(self, f: KernelExpansion, rows: Rows, resources: Resources, form: Any) -> Squares:
         """The same for points with missing values."""
         first, inverse = kernel_expansion.distinct(np.nan_to_num(rows.Z, nan=np.inf))
         points, sides = self._sides(f.points, FEW_ROWS), self._sides(rows.Z[first], 1)

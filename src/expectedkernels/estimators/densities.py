@@ -19,7 +19,7 @@ from expectedkernels.circuits.circuit import Circuit, in_order
 from expectedkernels.estimators import encoding
 from expectedkernels.estimators.circuit_density import CircuitDensity, Nodes
 from expectedkernels.estimators.encoding import MOST_BYTES, Encoding, Variable
-from expectedkernels.estimators.kernel_expansion import Density, Expansion, Prior, Resources, chunks
+from expectedkernels.estimators.kernel_expansion import Density, KernelExpansion, Resources, chunks
 from expectedkernels.kernels.gram import at_known
 from expectedkernels.learning import normals
 from expectedkernels.learning.chow_liu import content_tree
@@ -77,7 +77,7 @@ class NormalDensity(Density):
 
     @one_thread
     def variance(
-        self, f: Expansion, rows: Any, mean: Any, resources: Resources, prior: Prior | None = None
+        self, f: KernelExpansion, rows: Any, mean: Any, resources: Resources, prior: Any = None
     ) -> Any:
         """The variances of functions given rows, with those of a process: (rows, outputs)."""
         variance, forms = np.zeros_like(mean), np.zeros(len(rows))
@@ -293,7 +293,7 @@ def _shared_kernels(axes: Axes, means: Any, shares: Any, points: Any) -> Any:
     return kernels
 
 
-def _spreads(mixture: NormalMixture, Z: Any, f: Expansion, form: Any) -> tuple[Any, Any]:
+def _spreads(mixture: NormalMixture, Z: Any, f: KernelExpansion, form: Any) -> tuple[Any, Any]:
     """Var[f(x)] given rows, (rows, outputs), and E[k' form k], (rows,)."""
     variances, forms = np.zeros((len(Z), f.coef.shape[1])), np.zeros(len(Z))
     d, known = mixture.means.shape[1], ~np.isnan(Z)
@@ -427,7 +427,7 @@ class AverageDensity(Density):
         each = zip(self.parts, rows, strict=True)
         return self._mixed([p.kernels(rates, own, points, resources, coef) for p, own in each])
 
-    def mean(self, f: Expansion, rows: Any, resources: Resources) -> Any:
+    def mean(self, f: KernelExpansion, rows: Any, resources: Resources) -> Any:
         """The expectations of functions given incomplete rows, (rows, outputs)."""
         each = zip(self.parts, rows, strict=True)
         return self._mixed([part.mean(f, own, resources) for part, own in each])
@@ -437,7 +437,7 @@ class AverageDensity(Density):
         return self._mixed([part.between(rates, A, B, resources) for part in self.parts])
 
     def variance(
-        self, f: Expansion, rows: Any, mean: Any, resources: Resources, prior: Prior | None = None
+        self, f: KernelExpansion, rows: Any, mean: Any, resources: Resources, prior: Any = None
     ) -> Any:
         """The variances of functions given rows, with those of a process: (rows, outputs)."""
         within = []

@@ -22,7 +22,7 @@ from expectedkernels.estimators import encoding, kernel_expansion
 from expectedkernels.estimators.base import KernelMachine
 from expectedkernels.estimators.circuit_density import CircuitDensity, Nodes
 from expectedkernels.estimators.encoding import shown
-from expectedkernels.estimators.kernel_expansion import Density, Expansion, chunks, table
+from expectedkernels.estimators.kernel_expansion import KernelExpansion, chunks, table
 from expectedkernels.kernels.gram import at_known
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def _owners(variables: Sequence[encoding.Variable], players: Sequence[Any]) -> l
 
 
 def _factors(
-    expansion: Expansion, density: Density, at: Any, Z: Any, resources: kernel_expansion.Resources
+    expansion: KernelExpansion, density: Any, at: Any, Z: Any, resources: kernel_expansion.Resources
 ) -> tuple[Any, Any]:
     """The kernels between rows and points in some columns, and what is expected of them."""
     first, number = kernel_expansion.distinct(expansion.points[:, at])

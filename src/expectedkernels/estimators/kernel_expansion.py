@@ -128,7 +128,7 @@ class Prior:
 
 
 @dataclass(frozen=True, eq=False)
-class Expansion:
+class KernelExpansion:
     """A weighted sum of kernels at points, plus a constant; several of them at once.
 
     Attributes
@@ -146,7 +146,7 @@ class Expansion:
     coef: Any
     intercept: Any
 
-    def merged(self) -> Expansion:
+    def merged(self) -> KernelExpansion:
         """The same functions with equal points put together, and without points of no weight."""
         points, place = np.unique(self.points, axis=0, return_inverse=True)
         coef = np.zeros((len(points), self.coef.shape[1]))
@@ -154,7 +154,7 @@ class Expansion:
         used = (coef != 0).any(axis=1)
         if not used.any():
             used[:1] = True
-        return Expansion(self.rates, points[used], coef[used], self.intercept)
+        return KernelExpansion(self.rates, points[used], coef[used], self.intercept)
 
     @property
     def is_embedded(self) -> bool:
@@ -205,7 +205,7 @@ class Density:
         """The rows as the density reads them; raises if an incomplete one has probability zero."""
         return Z
 
-    def mean(self, f: Expansion, rows: Any, resources: Resources) -> Any:
+    def mean(self, f: KernelExpansion, rows: Any, resources: Resources) -> Any:
         """The expectations of functions given incomplete rows, (rows, outputs)."""
         if f.is_embedded:
             return f.at(self, getattr(rows, "Z", rows), resources)
@@ -258,24 +258,24 @@ MODELS = SVR, NuSVR, SVC, NuSVC, KernelRidge
 
 
 @dataclass(frozen=True, eq=False)
-class Machine:
+class KernelModel:
     """A fitted model as a kernel expansion.
 
     Attributes
     ----------
-    expansion : Expansion
+    expansion : KernelExpansion
     prior : Prior or None
     flat : bool
         Whether answers have no axis of outputs.
     """
 
-    expansion: Expansion
+    expansion: KernelExpansion
     prior: Prior | None = None
     flat: bool = True
 
 
 def expect(
-    machine: Machine, density: Any, Z: Any, resources: Resources, return_std: bool = False
+    machine: KernelModel, density: Any, Z: Any, resources: Resources, return_std: bool = False
 ) -> Any:
     """The expected outputs of a model for rows with missing values (and their deviations)."""
     incomplete, rows = read_rows(density, Z)
@@ -310,7 +310,7 @@ def read_rows(density: Any, Z: Any) -> tuple[Any, Any]:
         return incomplete, density.rows(Z[incomplete])
 
 
-def machine_of(model: Any) -> Machine | None:
+def machine_of(model: Any) -> KernelModel | None:
     """A fitted model as a kernel expansion, None if it is something else that rows are given to."""
     if isinstance(model, (*MODELS, GaussianProcessRegressor)):
         check_is_fitted(model)
@@ -329,7 +329,7 @@ def machine_of(model: Any) -> Machine | None:
     gamma = model.gamma if is_ridge else model._gamma
     rates = np.full(points.shape[1], 1.0 / points.shape[1] if gamma is None else float(gamma))
     flat = model.dual_coef_.ndim == 1 if is_ridge else coef.shape[1] == 1
-    return Machine(Expansion(rates, points, coef, intercept).merged(), flat=flat)
+    return KernelModel(KernelExpansion(rates, points, coef, intercept).merged(), flat=flat)
 
 
 def unsupported(found: str) -> KernelError:
@@ -361,7 +361,7 @@ def coefficients(model: Any) -> tuple[Any, Any]:
     return coef, np.asarray(model.intercept_)
 
 
-def _read_process(model: Any) -> Machine:
+def _read_process(model: Any) -> KernelModel:
     points = np.asarray(model.X_train_, dtype=np.float64)
     amplitude, rates, noise = read_gp_kernel(model.kernel_, points.shape[1])
     alpha = np.asarray(model.alpha_)
@@ -369,10 +369,10 @@ def _read_process(model: Any) -> Machine:
     centre = np.broadcast_to(model._y_train_mean, alpha.shape[1:])
     scale = np.broadcast_to(model._y_train_std, alpha.shape[1:])
     root = amplitude * solve_triangular(model.L_, np.eye(len(points)), lower=True).T
-    expansion = Expansion(rates, points, amplitude * alpha * scale, np.asarray(centre))
+    expansion = KernelExpansion(rates, points, amplitude * alpha * scale, np.asarray(centre))
     prior = Prior(amplitude + noise, root, scale)
     # points stay as they are: the quadratic form has a row for each
-    return Machine(expansion, prior, flat)
+    return KernelModel(expansion, prior, flat)
 
 
 def read_gp_kernel(kernel: Any, n_columns: int) -> tuple[float, Any, float]:

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from expectedkernels.arrays import spans
 from expectedkernels.engine.blocks import from_leaves, from_root
-from expectedkernels.estimators.kernel_expansion import Expansion, Resources, distinct
+from expectedkernels.estimators.kernel_expansion import KernelExpansion, Resources, distinct
 from expectedkernels.kernels.factors import MOST_PANELS, panels_of, rule
 from expectedkernels.kernels.gram import at_known
 from expectedkernels.learning.normals import one_thread
@@ -56,13 +56,13 @@ class Functions(NamedTuple):
 
 @one_thread
 def low_rank_variance(
-    expansion: Expansion, density: Any, rows: Any, mean: Any, resources: Resources
+    expansion: KernelExpansion, density: Any, rows: Any, mean: Any, resources: Resources
 ) -> tuple[Any, Any]:
     """The variances given rows, (rows, outputs), and which rows have none that can be trusted.
 
     Parameters
     ----------
-    expansion : Expansion
+    expansion : KernelExpansion
         Of points without missing values.
     density : CircuitDensity
     rows : Rows
@@ -104,7 +104,7 @@ def low_rank_variance(
     return variance, np.isnan(variance).any(axis=1)
 
 
-def _is_quick(expansion: Expansion, rows: Any) -> Any:
+def _is_quick(expansion: KernelExpansion, rows: Any) -> Any:
     """Which rows have so few points that differ in what is missing that all pairs are quicker."""
     first, number = rows.distinct
     masks, mask = np.unique(rows.known_columns[first], axis=0, return_inverse=True)
@@ -334,13 +334,13 @@ MOST_KERNELS = 10**8
 
 
 def stable_variance(
-    f: Expansion, density: Any, rows: Any, variance: Any, resources: Resources, more: Any = 0.0
+    f: KernelExpansion, density: Any, rows: Any, variance: Any, resources: Resources, more: Any = 0
 ) -> Any:
     """The variances given rows, (rows, outputs), with those that lost their digits made anew.
 
     Parameters
     ----------
-    f : Expansion
+    f : KernelExpansion
     density : CircuitDensity
     rows : Rows
         With missing values.
@@ -360,7 +360,7 @@ def stable_variance(
     untold = np.zeros(len(variance), dtype=np.bool_)
 
     def at_nodes(row: int) -> Any:
-        return _variance_at_nodes(f, density, rows, row, resources.max_bytes)
+        return _node_variance(f, density, rows, row, resources.max_bytes)
 
     for row, found in zip(doubtful, resources.map(at_nodes, doubtful.tolist()), strict=True):
         if found is None:
@@ -379,7 +379,7 @@ def stable_variance(
     return variance
 
 
-def _variance_at_nodes(f: Expansion, density: Any, rows: Any, row: int, max_bytes: int) -> Any:
+def _node_variance(f: KernelExpansion, density: Any, rows: Any, row: int, max_bytes: int) -> Any:
     """The variances of a row over all nodes of what is missing; None if these are too many."""
     missing = np.flatnonzero(~rows.observed[row])
     variables = [density.variables[i] for i in missing]

@@ -21,8 +21,8 @@ from expectedkernels.circuits.inputs import Real, Table
 from expectedkernels.data.schema import Schema
 from expectedkernels.engine.blocks import Inner, at_nodes
 from expectedkernels.io.text import PathLike, checked_path, read_bytes, require_holder, shown
-from expectedkernels.models.compiler import Tensors, context_plan
-from expectedkernels.models.messages import MessagePlan, Scaled, Stage, log_partitions, make_stage
+from expectedkernels.models.compiler import CliqueTree, context_plan
+from expectedkernels.models.messages import MessagePlan, ScaledTable, log_partitions, make_stage
 from expectedkernels.vtree import Vtree
 
 VERSION, COMPILED = 1, 2
@@ -87,8 +87,8 @@ def write_npz(circuit: Circuit, path: PathLike) -> None:
     """
     require_holder(circuit, ".npz")
     circuit = circuit.to("numpy")
-    tables: Any = circuit.shortcuts
-    is_compiled = isinstance(tables, Tensors)
+    tables: Any = circuit.clique_tree
+    is_compiled = isinstance(tables, CliqueTree)
     arrays: dict[str, Any] = {"version": np.array([COMPILED if is_compiled else VERSION])}
     arrays |= {name: getattr(circuit.vtree, name.removeprefix("vtree_")) for name in TREE}
     arrays |= _stage_arrays(tables) if is_compiled else _block_arrays(circuit)
@@ -99,7 +99,7 @@ def write_npz(circuit: Circuit, path: PathLike) -> None:
         np.savez(file, **arrays)
 
 
-def _stage_arrays(tensors: Tensors) -> dict[str, Any]:
+def _stage_arrays(tensors: CliqueTree) -> dict[str, Any]:
     """The arrays of a file that hold conditionals."""
     stages = tensors.plan.stages
     tables = [stage.factors[0] for stage in stages]
@@ -391,11 +391,11 @@ def _compiled_circuit(vtree: Vtree, arrays: dict[str, Any], require: Require) ->
     shapes = [tuple(cards[u] for u in (v, *c)) for v, c in zip(order, contexts, strict=True)]
     numbers = arrays["conditionals"].astype(np.float64)
     tables = _cut("conditionals", numbers, map(prod, shapes), require)
-    stages: list[Stage] = []
+    stages: list[Any] = []
     for i, (variable, context) in enumerate(zip(order, contexts, strict=True)):
         require(is_log[i] in (0, 1), "tables hold numbers or logarithms")
         low = float(arrays["stage_low"][i])
-        table = Scaled(tables[i].reshape(shapes[i]), low, bool(is_log[i]))
+        table = ScaledTable(tables[i].reshape(shapes[i]), low, bool(is_log[i]))
         good = table.is_log or (table.data >= 0).all()
         logs = table.logs if good else np.array([np.nan])
         require((logs <= TOLERANCE).all(), "'conditionals' are probabilities or their logarithms")
@@ -417,4 +417,4 @@ def _compiled_circuit(vtree: Vtree, arrays: dict[str, Any], require: Require) ->
     total = float(log_partitions(replace(plan, is_normalized=False), None)[0])
     require(abs(total) <= TOLERANCE, "conditional probabilities sum to one")
     schema = Schema(tuple(cards[v] for v in range(len(cards))))
-    return of_tables(Circuit, vtree, schema, Tensors(plan, limit[0]))
+    return of_tables(Circuit, vtree, schema, CliqueTree(plan, limit[0]))

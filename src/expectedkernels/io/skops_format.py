@@ -30,7 +30,7 @@ def trusted_types() -> set[str]:
     from expectedkernels.estimators.circuit_density import CircuitDensity
     from expectedkernels.estimators.densities import AverageDensity, NormalDensity
     from expectedkernels.estimators.encoding import Encoding, Variable
-    from expectedkernels.estimators.kernel_expansion import Expansion, Machine, Prior
+    from expectedkernels.estimators.kernel_expansion import KernelExpansion, KernelModel, Prior
     from expectedkernels.estimators.landmarks import FeatureRidge, Nystrom
     from expectedkernels.learning.normals import NormalMixture
 
@@ -38,8 +38,8 @@ def trusted_types() -> set[str]:
         *(ek.CircuitImputer, ek.ExpectedGaussianProcessRegressor, ek.ExpectedKernelClassifier),
         *(ek.ExpectedKernelFeatures, ek.ExpectedKernelRidge, ek.ExpectedSVC, ek.ExpectedSVR),
         *(AverageDensity, CircuitDensity, NormalDensity, NormalMixture),
-        *(Encoding, Expansion, FeatureRidge, HeldOut, LandmarkTraining, Machine, Nystrom, Prior),
-        *(RowScale, Training, Variable),
+        *(Encoding, FeatureRidge, HeldOut, KernelExpansion, KernelModel, LandmarkTraining, Nystrom),
+        *(Prior, RowScale, Training, Variable),
         *(ek.Circuit, Inner, Real, Table, ek.Vtree),
         *(kernels.ConstantKernel, kernels.Product, kernels.RBF, kernels.Sum, kernels.WhiteKernel),
         csr_array,

@@ -22,6 +22,7 @@ from expectedkernels.engine import scaled
 from expectedkernels.engine.blocks import Inner, at_nodes, from_leaves, inner, side_by_side
 from expectedkernels.engine.joint import Operand
 from expectedkernels.engine.replay import total_bytes
+from expectedkernels.engine.scaled import ScaledArray
 from expectedkernels.kernels.factors import Factor, log_pairs, triples
 from expectedkernels.vtree import Vtree
 
@@ -76,7 +77,7 @@ class KernelBlocks:
 
     def table(
         self, variable: int, atoms: tuple[InputComponents, ...], like: Any, mode: str
-    ) -> tuple[scaled.Scaled, bool]:
+    ) -> tuple[ScaledArray, bool]:
         """The values of a variable's factors on all pairs of atoms.
 
         Of shape (units, atoms of both axes), without the first axis for a single product; and
@@ -352,7 +353,7 @@ DEVICE_SHARE = 8
 
 def gram(
     axes: Axes, kernel: ProductKernel, max_bytes: int, bar: Any = None, symmetric: bool = False
-) -> scaled.Scaled:
+) -> ScaledArray:
     """Values for all rows of the axes.
 
     Two axes give E k(x, y), three (of `Tables`) E k(x, y) k(x, z), with x on the first. With
@@ -364,12 +365,12 @@ def gram(
         if tuple(piece.data.shape) == shape:
             return piece
         if found is None:
-            found = scaled.Scaled(*(as_like(x, piece.data) for x in np.zeros((2, *shape))))
+            found = ScaledArray(*(as_like(x, piece.data) for x in np.zeros((2, *shape))))
         found.data[at] = piece.data
         if piece.scale is not None:
             found.scale[at] = piece.scale
     like = next(x.circuit.blocks[0].numbers for x in axes if not isinstance(x, PointOperand))
-    return found or scaled.Scaled(as_like(np.zeros(shape), like))
+    return found or ScaledArray(as_like(np.zeros(shape), like))
 
 
 def expected(axes: Axes, kernel: ProductKernel, max_bytes: int, logs: Any = None) -> Any:
@@ -408,7 +409,7 @@ def pieces(
     bar: Any = None,
     first: tuple[int, ...] = (0, 0, 0),
     rows_first: bool = False,
-) -> Iterator[tuple[scaled.Place, scaled.Scaled]]:
+) -> Iterator[tuple[scaled.Place, ScaledArray]]:
     """Values for some rows of the axes after the other, and which these are.
 
     With `rows_first`, other axes than the first are cut only where it has a single row; `first` are
@@ -434,7 +435,7 @@ def pieces(
 
 def _mirrored(
     axes: Axes, kernel: ProductKernel, max_bytes: int, bar: Any, first: tuple[int, ...] = (0, 0)
-) -> Iterator[tuple[scaled.Place, scaled.Scaled]]:
+) -> Iterator[tuple[scaled.Place, ScaledArray]]:
     """The pieces of a symmetric matrix: one corner, its mirror image, and two others likewise."""
     options = kernel, max_bytes, bar
     if extent_of(axes[0]) < SYMMETRIC_ROWS:
@@ -492,7 +493,7 @@ def _halves(
         yield begin, (*axes[:axis], axes[axis].rows(chosen), *axes[axis + 1 :])
 
 
-def _by_rows(joint: JointPass, values: scaled.Scaled, some: slice = slice(None)) -> scaled.Scaled:
+def _by_rows(joint: JointPass, values: ScaledArray, some: slice = slice(None)) -> ScaledArray:
     """The values of the kernel with one entry per row along every axis, some of the first."""
     kernel, axes = joint.kernel, joint.axes
     if kernel.operands:
@@ -520,7 +521,7 @@ def _by_rows(joint: JointPass, values: scaled.Scaled, some: slice = slice(None))
     return values
 
 
-def _in_range(values: scaled.Scaled) -> scaled.Scaled:
+def _in_range(values: ScaledArray) -> ScaledArray:
     """The values without scales, if all are floats."""
     if values.scale is None:
         return values
@@ -528,10 +529,10 @@ def _in_range(values: scaled.Scaled) -> scaled.Scaled:
         plain = scaled.times_exp(values.data, values.scale)
     size = np.abs(plain)
     inside = (size < inf) & ((size > 1e-290) | (values.data == 0))
-    return scaled.Scaled(plain) if inside.all() else values
+    return ScaledArray(plain) if inside.all() else values
 
 
-def _contracted(values: scaled.Scaled, weights: Any) -> scaled.Scaled:
+def _contracted(values: ScaledArray, weights: Any) -> ScaledArray:
     """The sum over the kernel's roots, with their weights."""
     top = 1.0
     if is_torch_array(weights):

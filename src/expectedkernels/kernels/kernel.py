@@ -27,7 +27,7 @@ from expectedkernels.data.evidence import Domains, as_evidence, as_points, check
 from expectedkernels.data.tables import as_floats
 from expectedkernels.display import overview
 from expectedkernels.engine.blocks import at_nodes
-from expectedkernels.engine.scaled import Scaled
+from expectedkernels.engine.scaled import ScaledArray
 from expectedkernels.kernels import gram, points
 from expectedkernels.kernels.factors import Factor
 from expectedkernels.kernels.gram import KernelBlocks
@@ -101,11 +101,11 @@ class Kernel:
         """The parameters that are tensors which require gradients."""
         return [x for k in self.kernels for x in k.tensors]
 
-    def scaled(self, X: Array, Y: Array) -> Scaled:
+    def scaled(self, X: Array, Y: Array) -> ScaledArray:
         """The values k(x_i, y_j) with their logs; tensors, if parameters require gradients."""
         raise NotImplementedError
 
-    def _scaled_parts(self, X: Any, Y: Any) -> list[Scaled]:
+    def _scaled_parts(self, X: Any, Y: Any) -> list[ScaledArray]:
         """The values of all parts with their logs, in tensors if there is one."""
         parts = [k.scaled(X, Y) for k in self.kernels]
         return list(map(points.in_tensors, parts)) if self.tensors else parts
@@ -474,7 +474,7 @@ class SumKernel(Kernel):
     def _combined(self, values: Sequence[Any]) -> Any:
         return sum(w * x for w, x in zip(self.weights, values, strict=True))
 
-    def scaled(self, X: Any, Y: Any) -> Scaled:
+    def scaled(self, X: Any, Y: Any) -> ScaledArray:
         """The values k(x_i, y_j) with their logs."""
         return points.summed(self._scaled_parts(X, Y), self.scales)
 
@@ -511,10 +511,10 @@ class ProductKernel(Kernel):
         known = {pair: pair[0] * pair[1] for pair in set(pairs)}
         return [known[pair] for pair in pairs]
 
-    def scaled(self, X: Any, Y: Any) -> Scaled:
+    def scaled(self, X: Any, Y: Any) -> ScaledArray:
         """The values k(x_i, y_j) with their logs."""
         one, two = self._scaled_parts(X, Y)
-        return Scaled(one.data * two.data, one.scale + two.scale)
+        return ScaledArray(one.data * two.data, one.scale + two.scale)
 
     def __repr__(self) -> str:
         return " * ".join(map(repr, self.kernels))
@@ -550,7 +550,7 @@ class FactorKernel(Kernel):
                 values *= factor.table[x.astype(np.intp), y.astype(np.intp)]
         return np.exp(logs, out=logs) * values
 
-    def scaled(self, X: Array, Y: Array) -> Scaled:
+    def scaled(self, X: Array, Y: Array) -> ScaledArray:
         """The values k(x_i, y_j) with their logs."""
         return points.scaled_products(self.factors(X.shape[1]), X, Y)
 
@@ -861,17 +861,17 @@ class KernelCircuit(Kernel):
         X, Y = (as_points(Z, self.cardinalities) for Z in (X, Y))
         return self._values(X * np.asarray(self.cardinalities) + Y).linear()
 
-    def scaled(self, X: Array, Y: Array) -> Scaled:
+    def scaled(self, X: Array, Y: Array) -> ScaledArray:
         """The values k(x_i, y_j) with their logs."""
         X, Y = (as_points(Z, self.cardinalities) for Z in (X, Y))
         codes = X[:, None, :] * np.asarray(self.cardinalities) + Y[None, :, :]
         values = self._values(codes.reshape(-1, X.shape[1]))
         return values.mapped(lambda x: x.reshape(len(X), len(Y)))
 
-    def _values(self, codes: Any) -> Scaled:
+    def _values(self, codes: Any) -> ScaledArray:
         """The values at pairs of points, coded as states."""
         logs, sign = log_values(self.circuit, as_evidence(codes, self.circuit.cardinalities))
-        return Scaled(np.ones_like(logs[:, 0]) if sign is None else sign[:, 0], logs[:, 0])
+        return ScaledArray(np.ones_like(logs[:, 0]) if sign is None else sign[:, 0], logs[:, 0])
 
     def _verdicts(self, cardinalities: Domains | None) -> Iterable[Verdict]:
         for variable in range(len(self.cardinalities)):

@@ -12,7 +12,7 @@ import numpy as np
 
 from expectedkernels.arrays import detach, has_gradient, namespace
 from expectedkernels.checks import KernelError
-from expectedkernels.engine.scaled import Scaled
+from expectedkernels.engine.scaled import ScaledArray
 from expectedkernels.kernels.factors import Factor
 
 EXACT = 2.0**52
@@ -200,21 +200,21 @@ def _by_states(tables: list[Any], X: Any, Y: Any, low: Any) -> Any:
     return indicators @ right
 
 
-def in_tensors(values: Scaled) -> Scaled:
+def in_tensors(values: ScaledArray) -> ScaledArray:
     """Values in tensors on the CPU."""
     import torch  # whoever asks for gradients has imported it
 
     return values.mapped(torch.as_tensor)
 
 
-def scaled_products(factors: Sequence[Factor], X: Any, Y: Any) -> Scaled:
+def scaled_products(factors: Sequence[Factor], X: Any, Y: Any) -> ScaledArray:
     """The values of a product of factors at all pairs of rows; tensors, if gradients are required.
 
     Logs are linear in gamma: those of gamma = 1 are what gradients need.
     """
     plain = [replace(f, table=None) if "table" in (f.tensors or {}) else f for f in factors]
     logs, signs = log_products(plain, X, Y, relative=True)
-    values = Scaled(np.ones_like(logs) if signs is None else signs, logs)
+    values = ScaledArray(np.ones_like(logs) if signs is None else signs, logs)
     if not any(factor.tensors for factor in factors):
         return values
     values = in_tensors(values)
@@ -231,10 +231,10 @@ def scaled_products(factors: Sequence[Factor], X: Any, Y: Any) -> Scaled:
             x, y = X[:, variable], Y[:, variable]
             check_states(factor.table, variable, x, y)
             data = data * table[x.astype(np.intp)][:, y.astype(np.intp)]
-    return Scaled(data, scale)
+    return ScaledArray(data, scale)
 
 
-def summed(parts: Sequence[Scaled], weights: Sequence[Any]) -> Scaled:
+def summed(parts: Sequence[ScaledArray], weights: Sequence[Any]) -> ScaledArray:
     """The sum of values, each times a weight that may be a tensor."""
     terms = [
         (x.data * w.to(x.data), x.scale) if has_gradient(w) else (x.data, x.scale + log(w))
@@ -243,4 +243,4 @@ def summed(parts: Sequence[Scaled], weights: Sequence[Any]) -> Scaled:
     xp = namespace(parts[0].data)
     top = reduce(xp.maximum, (detach(scale) for _, scale in terms))
     top = xp.where(top > -inf, top, xp.zeros_like(top))
-    return Scaled(sum(data * xp.exp(scale - top) for data, scale in terms), top)
+    return ScaledArray(sum(data * xp.exp(scale - top) for data, scale in terms), top)

@@ -30,7 +30,7 @@ from expectedkernels.engine.operations import TensorLayers, Workspace
 from expectedkernels.engine.passes import forward, weight_dots
 from expectedkernels.engine.scaled import safe_log
 from expectedkernels.learning import minibatch, training_data
-from expectedkernels.learning.minibatch import CAPTURED, Batch, Trained, circuit_of, stepped
+from expectedkernels.learning.minibatch import CAPTURED, Batch, EMState, circuit_of, stepped
 from expectedkernels.learning.training_data import VALID, Data, Result, Rows, Step, shares, used_up
 
 NEEDED = "EM needs at least one row of data"
@@ -53,7 +53,7 @@ class Flow:
         process, summed over the weighted rows of each pattern.
     side : CircuitOperand
     nodes : NodePass
-    values : list of Scaled
+    values : list of ScaledArray
         Of all nodes.
     """
 
@@ -232,7 +232,7 @@ def expected_counts(
     """
     if not _by_layers(circuit, rows):
         return pattern_counts(circuit, rows, max_bytes)
-    total, counts = layer_counts(Trained(circuit, circuit.layers, 0.0), rows)
+    total, counts = layer_counts(EMState(circuit, circuit.layers, 0.0), rows)
     by_node = circuit.layers.by_node(counts)
     return total, [None if found is None else (found,) for found in by_node]
 
@@ -258,7 +258,7 @@ def _entries(block: Any) -> float:
     return block.n_units + 2 * block.width + weight_cost(block.numbers)
 
 
-def layer_counts(trained: Trained, rows: Rows, counts: Any = None) -> tuple[float, Any]:
+def layer_counts(trained: EMState, rows: Rows, counts: Any = None) -> tuple[float, Any]:
     """The weighted sum of the log-likelihoods of rows, and the expected counts of all weights.
 
     These are one list, and added to others, if there are some. Rows that leave the range of
@@ -292,7 +292,7 @@ def layer_counts(trained: Trained, rows: Rows, counts: Any = None) -> tuple[floa
     return total, counts
 
 
-def _add_lost(trained: Trained, rows: Rows, counts: Any) -> float:
+def _add_lost(trained: EMState, rows: Rows, counts: Any) -> float:
     """Add the counts of rows by other means; the weighted sum of their log-likelihoods."""
     layers = trained.layers
     if isinstance(layers, TensorLayers) and layers.is_single:
@@ -585,7 +585,7 @@ def epochs(
     pseudocount: float,
     place: tuple[str, str | None],
     generator: np.random.Generator,
-) -> Iterator[tuple[Trained, float, bool]]:
+) -> Iterator[tuple[EMState, float, bool]]:
     """What `fit` takes, in layers at a place: a device, and the type of numbers there.
 
     Phases follow one another: see `Phase`. Rows come in random order within their chunk, which no
@@ -626,14 +626,14 @@ def epochs(
 
 
 def _pass(
-    trained: Trained,
+    trained: EMState,
     data: Rows,
     cuda: minibatch.CudaSteps | None,
     size: int,
     steps: Iterator[float],
     beta: float,
     generator: np.random.Generator,
-) -> tuple[Trained, float]:
+) -> tuple[EMState, float]:
     """The circuit after steps for all rows, and the sum of log-likelihoods; `beta` is for a row."""
     n_rows, total = data.evidence.n_rows, 0.0
     order = np.arange(n_rows) if size >= n_rows else generator.permutation(n_rows)

@@ -16,7 +16,7 @@ from expectedkernels.circuits.circuit import Circuit, renumbered
 from expectedkernels.circuits.operands import CircuitOperand, PointOperand
 from expectedkernels.data.evidence import as_points
 from expectedkernels.engine.replay import steady_step
-from expectedkernels.engine.scaled import Scaled, contracted
+from expectedkernels.engine.scaled import ScaledArray, contracted
 from expectedkernels.kernels.empirical import Empirical, default_kernel
 from expectedkernels.kernels.gram import KernelBlocks, gram, parts
 from expectedkernels.kernels.kernel import Kernel, refuse_gradients, require_kernel
@@ -225,7 +225,7 @@ def _groups(fitted: Fitted, rows: Empirical) -> Points:
     return found
 
 
-def _number(values: Scaled) -> Any:
+def _number(values: ScaledArray) -> Any:
     """The one number of a circuit and itself, or points that are summed."""
     return (values.data if values.scale is None else values.data * values.scale.exp())[0, 0]
 

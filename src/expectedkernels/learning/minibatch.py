@@ -28,7 +28,7 @@ SMALLEST = {"float64": 1e-30, "float32": 1e-15}
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
+class EMState:
     """A circuit whose weights are being fitted.
 
     Attributes
@@ -46,7 +46,7 @@ class Trained:
     floor: float
 
 
-def start_of(circuit: Circuit, device: Any, dtype: str | None, beta: float, most: float) -> Trained:
+def start_of(circuit: Circuit, device: Any, dtype: str | None, beta: float, most: float) -> EMState:
     """The circuit, normalised, with its weights at a place and of a type.
 
     Batches weigh at most `most`, and `beta` is what sums get in advance for every batch.
@@ -73,10 +73,10 @@ def start_of(circuit: Circuit, device: Any, dtype: str | None, beta: float, most
     # weights that are not zero are at least as large as the floor
     old = layers.flat
     raised = namespace(old).where(old > 0, old.clip(min=floor), old)
-    return Trained(circuit, layers.with_weights(raised, floor), floor)
+    return EMState(circuit, layers.with_weights(raised, floor), floor)
 
 
-def mean_log_likelihood(trained: Trained | Circuit, data: Rows) -> float:
+def mean_log_likelihood(trained: EMState | Circuit, data: Rows) -> float:
     """The weighted mean of the log-likelihoods of rows."""
     evidence, weights = data.evidence, data.weights
     if isinstance(trained, Circuit):
@@ -94,7 +94,7 @@ def sent_weights(weights: Any, like: Any) -> Any:
     return sent if is_numpy(namespace(like)) else sent.to(like.dtype)
 
 
-def stepped(trained: Trained, counts: Any, beta: Any, step: Any) -> Trained:
+def stepped(trained: EMState, counts: Any, beta: Any, step: Any) -> EMState:
     """The circuit with its weights moved towards the shares of counts, which are one list.
 
     What is given in advance and the step are numbers, or tensors without axes.
@@ -109,7 +109,7 @@ def stepped(trained: Trained, counts: Any, beta: Any, step: Any) -> Trained:
     return replace(trained, layers=layers.with_weights(after, floor))
 
 
-def circuit_of(trained: Trained | Circuit) -> Circuit:
+def circuit_of(trained: EMState | Circuit) -> Circuit:
     """The circuit with its current weights, on the CPU, every unit summing to one."""
     if isinstance(trained, Circuit):
         return trained
@@ -156,12 +156,12 @@ class Batch(NamedTuple):
 class CudaSteps:
     """Data on a GPU, and steps of EM there: those that were made more than once are kept."""
 
-    def __init__(self, trained: Trained, states: Any, weights: Any) -> None:
+    def __init__(self, trained: EMState, states: Any, weights: Any) -> None:
         self.trained, self.states, self.weights = trained, states, weights
         self.captured: dict[Any, Captured] = {}
         self.layers: Any = trained.layers
 
-    def run(self, trained: Trained, batches: Sequence[Batch]) -> tuple[Trained, float, list[Batch]]:
+    def run(self, trained: EMState, batches: Sequence[Batch]) -> tuple[EMState, float, list[Batch]]:
         """The circuit after steps on batches, the sum of log-likelihoods, and what is to be done.
 
         These are the batches in which some values left the range of plain numbers, or a row is
@@ -220,7 +220,7 @@ class CudaSteps:
         return after
 
 
-def cuda_steps(trained: Trained, data: Rows, size: int) -> CudaSteps | None:
+def cuda_steps(trained: EMState, data: Rows, size: int) -> CudaSteps | None:
     """The states of rows where the weights are.
 
     None if that is no GPU, there is no memory for them, or rows say other things than states.

@@ -19,7 +19,7 @@ from expectedkernels.data.evidence import Evidence
 from expectedkernels.data.schema import Schema
 from expectedkernels.engine.blocks import Inner, inner, inner_of_edges
 from expectedkernels.models import messages
-from expectedkernels.models.messages import MessagePlan, Potential, Scaled, Stage
+from expectedkernels.models.messages import MessagePlan, Potential, ScaledTable, Stage
 from expectedkernels.vtree import Vtree
 from expectedkernels.vtrees import Elimination, interaction_graph
 
@@ -318,8 +318,8 @@ SERIES = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Tensors:
-    """The conditionals of a compiled model, and their queries: see `Shortcuts`.
+class CliqueTree:
+    """The conditionals of a compiled model, and their queries: see `Circuit.clique_tree`.
 
     Rows are computed one by one where they are few for the size of the tables, where there is no
     memory for units, and where a conditional probability is too small for the weights of these.
@@ -405,7 +405,7 @@ def compiled(plan: CompilationPlan, max_bytes: int = DEFAULT_MAX_BYTES) -> tuple
     refuse_large(plan, plan.n_bytes, max_bytes, "Compiling this model")
     sent: list[Any] = []
     # tables with one axis for what is marginalised, and one per variable of the step
-    shares: list[Scaled | None] = []
+    shares: list[ScaledTable | None] = []
     log_z, cards = plan.potential.constant, plan.potential.cardinalities
     children = zip(plan.vtree.left.tolist(), plan.vtree.right.tolist(), strict=True)
     for step, below in zip(plan.steps, children, strict=True):
@@ -437,7 +437,7 @@ def by_contexts(vtree: Vtree, stages: MessagePlan, max_bytes: int) -> tuple[Circ
         if log_z == -np.inf:
             raise checks.PropertyError(messages.NO_DISTRIBUTION)
         shares.append(replace(stage, factors=(found.conditional.with_largest_bound(),)))
-    tables = Tensors(MessagePlan(tuple(shares), 0.0, is_normalized=True), max_bytes)
+    tables = CliqueTree(MessagePlan(tuple(shares), 0.0, is_normalized=True), max_bytes)
     cards = {stage.variable: stage.shape[0] for stage in shares}
     schema = Schema(tuple(map(cards.get, range(len(cards)))))
     return of_tables(Circuit, vtree, schema, tables), log_z

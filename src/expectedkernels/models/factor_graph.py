@@ -356,7 +356,7 @@ class FactorGraph:
         n_rows = 1 if read is None else read.n_rows
         if not messages.needs_circuit(self.messages, n_rows):
             return read, False
-        tables: Any = self._circuit.shortcuts
+        tables: Any = self._circuit.clique_tree
         return read, tables is None or tables.by_units(n_rows)
 
     def marginals(

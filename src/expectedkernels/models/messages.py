@@ -34,7 +34,7 @@ NO_DISTRIBUTION = (
 )
 
 
-class Scaled(NamedTuple):
+class ScaledTable(NamedTuple):
     """Numbers between zero and one, or their logarithms.
 
     Attributes
@@ -62,44 +62,44 @@ class Scaled(NamedTuple):
         """The numbers themselves, zero where they are too small for doubles."""
         return np.exp(self.data) if self.is_log else self.data
 
-    def shaped(self, shape: Sequence[int]) -> Scaled:
+    def shaped(self, shape: Sequence[int]) -> ScaledTable:
         """The same numbers in another shape."""
-        return Scaled(self.data.reshape(shape), self.low, self.is_log)
+        return ScaledTable(self.data.reshape(shape), self.low, self.is_log)
 
-    def placed(self, scope: Sequence[int], axes: Sequence[int]) -> Scaled:
+    def placed(self, scope: Sequence[int], axes: Sequence[int]) -> ScaledTable:
         """The table of a scope with an axis of length one for each other variable of some axes."""
         data = np.asarray(spread(self.data, scope, axes), order="C")
-        return Scaled(data, self.low, self.is_log)
+        return ScaledTable(data, self.low, self.is_log)
 
-    def with_largest_bound(self) -> Scaled:
+    def with_largest_bound(self) -> ScaledTable:
         """The same numbers with the largest lower bound."""
         if self.is_log:
             return scaled_logs(self.data)
         positive = self.data[self.data > 0]
-        return Scaled(self.data, log(positive.min()) if positive.size else 0.0)
+        return ScaledTable(self.data, log(positive.min()) if positive.size else 0.0)
 
 
-def scaled_logs(logs: Any) -> Scaled:
+def scaled_logs(logs: Any) -> ScaledTable:
     """The numbers with these logarithms, none above zero: plain ones if they have the range."""
     finite = logs[logs > -np.inf]
     low = float(finite.min()) if finite.size else 0.0
-    return Scaled(logs, low, True) if low < LOWEST else Scaled(np.exp(logs), low)
+    return ScaledTable(logs, low, True) if low < LOWEST else ScaledTable(np.exp(logs), low)
 
 
-def scaled(table: Any) -> tuple[Scaled, float]:
+def scaled(table: Any) -> tuple[ScaledTable, float]:
     """A table of numbers that are not negative over its largest one, and the log of that."""
     top, low = float(table.max()), float(table.min())
     if top == 0.0:
-        return Scaled(table, 0.0), -np.inf
+        return ScaledTable(table, 0.0), -np.inf
     low = float(table[table > 0].min()) if low == 0.0 else low
     bound = log(low) - log(top)
     if bound < LOWEST:
         with np.errstate(divide="ignore"):
-            return Scaled(np.log(table) - log(top), bound, True), log(top)
-    return Scaled(table if top == 1.0 else table / top, bound), log(top)
+            return ScaledTable(np.log(table) - log(top), bound, True), log(top)
+    return ScaledTable(table if top == 1.0 else table / top, bound), log(top)
 
 
-def rescaled(numbers: Scaled) -> tuple[Scaled, float]:
+def rescaled(numbers: ScaledTable) -> tuple[ScaledTable, float]:
     """Numbers over their largest one, and the log of that."""
     if not numbers.is_log:
         return scaled(numbers.data)
@@ -113,18 +113,19 @@ def spread(table: Any, scope: Sequence[int], axes: Sequence[int]) -> Any:
     return table.transpose([scope.index(v) for v in axes if v in scope]).reshape(shape)
 
 
-def product(parts: Sequence[Scaled], shape: Sequence[int]) -> Scaled:
+def product(parts: Sequence[ScaledTable], shape: Sequence[int]) -> ScaledTable:
     """The product of tables with an axis of length one for whatever they do not depend on.
 
     Examples
     --------
-    >>> a, b = Scaled(np.array([[0.5], [1.0]]), -1.0), Scaled(np.array([[1.0, 0.5, 0.25]]), -2.0)
+    >>> a = ScaledTable(np.array([[0.5], [1.0]]), -1.0)
+    >>> b = ScaledTable(np.array([[1.0, 0.5, 0.25]]), -2.0)
     >>> product([a, b], (2, 3)).data.tolist()
     [[0.5, 0.25, 0.125], [1.0, 0.5, 0.25]]
     """
     shape = tuple(shape)
     if not parts:
-        return Scaled(np.ones(shape), 0.0)
+        return ScaledTable(np.ones(shape), 0.0)
     low = sum([part.low for part in parts])
     if low < LOWEST:
         parts = [part.with_largest_bound() for part in parts]
@@ -132,10 +133,10 @@ def product(parts: Sequence[Scaled], shape: Sequence[int]) -> Scaled:
     in_logs = low < LOWEST or True in [part.is_log for part in parts]
     arrays = [part.logs if in_logs else part.data for part in parts]
     arrays.sort(key=attrgetter("size"))
-    total = arrays[0]
+    data = arrays[0]
     for array in arrays[1:]:  # the small ones with each other, before they meet the largest
-        total = total + array if in_logs else total * array
-    return Scaled(total if total.shape == shape else np.broadcast_to(total, shape), low, in_logs)
+        data = data + array if in_logs else data * array
+    return ScaledTable(data if data.shape == shape else np.broadcast_to(data, shape), low, in_logs)
 
 
 def summed(table: Any, axes: tuple[int, ...]) -> Any:
@@ -161,7 +162,7 @@ class Potential:
     ----------
     cardinalities : tuple of int
         The number of states of every variable.
-    tables : dict from tuples of int to Scaled
+    tables : dict from tuples of int to ScaledTable
         The table of every scope, none of them empty. The largest entry of each is one (unless all
         are zero).
     constant : float
@@ -169,10 +170,10 @@ class Potential:
     """
 
     cardinalities: tuple[int, ...]
-    tables: dict[tuple[int, ...], Scaled]
+    tables: dict[tuple[int, ...], ScaledTable]
     constant: float
 
-    def placed(self, scopes: Iterable[tuple[int, ...]], axes: Sequence[int]) -> list[Scaled]:
+    def placed(self, scopes: Iterable[tuple[int, ...]], axes: Sequence[int]) -> list[ScaledTable]:
         """The tables of some scopes with an axis for every variable of these axes."""
         return [self.tables[scope].placed(scope, axes) for scope in scopes]
 
@@ -182,7 +183,7 @@ class Potential:
 
         Variables with one state are left out of the scopes: they interact with nothing.
         """
-        found: dict[tuple[int, ...], list[Scaled]] = {}
+        found: dict[tuple[int, ...], list[ScaledTable]] = {}
         constant = 0.0
         for scope, table in factors:
             order = sorted(range(len(scope)), key=scope.__getitem__)
@@ -216,7 +217,7 @@ class Stage:
         The stages whose messages enter.
     places : tuple of shapes
         The shapes in which they do.
-    factors : tuple of Scaled
+    factors : tuple of ScaledTable
         The factors that enter, in such shapes too.
     """
 
@@ -225,7 +226,7 @@ class Stage:
     shape: tuple[int, ...]
     children: tuple[int, ...]
     places: tuple[tuple[int, ...], ...]
-    factors: tuple[Scaled, ...]
+    factors: tuple[ScaledTable, ...]
 
     @property
     def n_entries(self) -> int:
@@ -259,7 +260,7 @@ def make_stage(
     cards: Mapping[int, int] | Sequence[int],
     variable: int,
     context: tuple[int, ...],
-    factors: Iterable[Scaled],
+    factors: Iterable[ScaledTable],
     children: Sequence[int],
     stages: Sequence[Stage],
 ) -> Stage:
@@ -392,12 +393,12 @@ class Solved(NamedTuple):
 
     Attributes
     ----------
-    table : Scaled of shape (K, *context)
+    table : ScaledTable of shape (K, *context)
         Proportional to the conditional of the variable given its context; where states are
         maximised instead, an array of the best one for every context.
     sums : array of shape context, or None
         What it sums to along the first axis; None: one, or zero for impossible contexts.
-    message : Scaled, or None
+    message : ScaledTable, or None
         The sums over the largest of them; None: all are one.
     top : float
         The log of the largest, -inf if all are zero.
@@ -405,20 +406,20 @@ class Solved(NamedTuple):
 
     table: Any
     sums: Any
-    message: Scaled | None
+    message: ScaledTable | None
     top: float
 
     @property
-    def conditional(self) -> Scaled:
+    def conditional(self) -> ScaledTable:
         """The conditional, (K, *context), zero given what is impossible."""
         table = self.table
         if table.is_log:
             return scaled_logs(table.data)
         if len(table.data) == 1:  # nothing is summed, and one is one without rounding
-            return Scaled((table.data > 0).astype(np.float64), 0.0)
+            return ScaledTable((table.data > 0).astype(np.float64), 0.0)
         data = table.data if self.sums is None else table.data * inverse(self.sums)
         # entries of the table are at most one, so that they are divided by K at most
-        return Scaled(np.ascontiguousarray(data), table.low - log(len(data)))
+        return ScaledTable(np.ascontiguousarray(data), table.low - log(len(data)))
 
 
 def inverse(x: Any) -> Any:
@@ -426,7 +427,7 @@ def inverse(x: Any) -> Any:
     return 1.0 / x if x.min() >= TINY else np.divide(1.0, x, out=np.zeros_like(x), where=x >= TINY)
 
 
-def solved(table: Scaled, maximise: bool = False) -> Solved:
+def solved(table: ScaledTable, maximise: bool = False) -> Solved:
     """The table of a stage and its message: sums over the states of its variable, or maxima."""
     kept: Any = table
     if maximise:  # the first place of the largest, in few bytes
@@ -437,21 +438,21 @@ def solved(table: Scaled, maximise: bool = False) -> Solved:
         highest = np.where(highest > -np.inf, highest, 0.0)
         with np.errstate(divide="ignore"):
             totals = np.log(np.exp(table.data - highest).sum(axis=0)) + highest
-        kept = Scaled(table.data - np.where(totals > -np.inf, totals, 0.0), table.low, True)
+        kept = ScaledTable(table.data - np.where(totals > -np.inf, totals, 0.0), table.low, True)
     else:
         totals = np.add.reduce(table.data, axis=0)
     top = float(np.maximum.reduce(totals, axis=None))
     if top == (-np.inf if table.is_log else 0.0):
-        return Solved(kept, None, Scaled(np.zeros_like(totals), 0.0), -np.inf)
+        return Solved(kept, None, ScaledTable(np.zeros_like(totals), 0.0), -np.inf)
     if table.is_log:
         return Solved(kept, None, scaled_logs(totals - top), top)
-    return Solved(kept, totals, Scaled(totals * (1.0 / top), table.low - log(top)), log(top))
+    return Solved(kept, totals, ScaledTable(totals * (1.0 / top), table.low - log(top)), log(top))
 
 
 def forward(
     plan: MessagePlan,
     weights: Weights,
-    messages: list[Scaled | None] | None = None,
+    messages: list[ScaledTable | None] | None = None,
     maximise: bool = False,
 ) -> Iterator[tuple[Stage, Solved]]:
     """The stages in their order, up to the first that is impossible.
@@ -459,7 +460,7 @@ def forward(
     Messages go to a list, if there is one, and are otherwise let go where they have entered.
     """
     keep = messages is not None
-    sent: list[Scaled | None] = [] if messages is None else messages
+    sent: list[ScaledTable | None] = [] if messages is None else messages
     for stage in plan.stages:
         found = _solve_stage(plan, stage, sent, weights, maximise)
         sent.append(found.message)
@@ -474,7 +475,7 @@ def forward(
 def _solve_stage(
     plan: MessagePlan,
     stage: Stage,
-    messages: Sequence[Scaled | None],
+    messages: Sequence[ScaledTable | None],
     weights: Weights,
     maximise: bool = False,
 ) -> Solved:
@@ -524,7 +525,7 @@ class Solution:
     plan: MessagePlan
     weights: Weights
     states: States
-    messages: list[Scaled | None]
+    messages: list[ScaledTable | None]
     solved: list[Any]
     log_z: float
     given: Weights = field(default_factory=dict)
@@ -654,7 +655,7 @@ def solve_states(plan: MessagePlan, states: States) -> Solution | None:
         total = table if is_known else np.add.reduce(table, axis=0)
         keep((table, total))
         if stage.context and low >= SMALL_MESSAGE:
-            messages.append(Scaled(total, low))
+            messages.append(ScaledTable(total, low))
             continue
         own, top = scaled(total)
         solution.log_z += top

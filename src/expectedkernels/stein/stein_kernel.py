@@ -25,7 +25,7 @@ from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import require_possible, states_with_gradients
 from expectedkernels.data.evidence import Column, Evidence, as_evidence, as_points
 from expectedkernels.engine.blocks import Inner, at_nodes, from_leaves
-from expectedkernels.engine.scaled import Scaled
+from expectedkernels.engine.scaled import ScaledArray
 from expectedkernels.kernels import empirical, kernel as kernels
 from expectedkernels.kernels.empirical import check_roles, sample_rows
 from expectedkernels.kernels.factors import Factor
@@ -717,7 +717,7 @@ class CollapsedSteinKernel(PairwiseKernel):
             most = min(self.max_bytes, CHUNK_BYTES)
             found = gram((p, q), self._blocks, most, bar, symmetric=p is q)
         scale = -logs[:, None] - other_logs[None, :]
-        scaled = Scaled(found.data, scale if found.scale is None else found.scale + scale)
+        scaled = ScaledArray(found.data, scale if found.scale is None else found.scale + scale)
         return scaled.linear("The Stein kernel of two samples", TOO_RARE)
 
     def _read(self, rows: Any) -> tuple[Any, CircuitOperand]:
