@@ -100,13 +100,13 @@ def questions(where: str, n_variables: int = 256, units: int = 32, n_rows: int =
     ]
     rows = []
     for name, circuit, ask in asked:
-        host = best_of(lambda ask=ask, circuit=circuit: ask(circuit), 5)
+        on_cpu = best_of(lambda ask=ask, circuit=circuit: ask(circuit), 5)
         for dtype in ("float64", "float32"):
             there = circuit.to(where, dtype=dtype)
             ask(there)  # kernels are compiled once
             mine = best_of(lambda ask=ask, there=there: ask(there), 10)
-            rows.append((f"{name}, {dtype}", seconds(mine), f"{seconds(host)} on the CPU",
-                         f"{host / mine:.1f}"))  # fmt: skip
+            rows.append((f"{name}, {dtype}", seconds(mine), f"{seconds(on_cpu)} on the CPU",
+                         f"{on_cpu / mine:.1f}"))  # fmt: skip
     show(f"{n_rows} rows, {n_variables} variables, K = {units}, on {where}", rows)
 
 

@@ -8,7 +8,7 @@ TOLERANCE = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-4}
 """Relative errors that are allowed."""
 
 
-def host(array):
+def to_numpy(array):
     """An array of any library as a NumPy array."""
     if hasattr(array, "detach"):
         array = array.detach().cpu()
@@ -25,20 +25,20 @@ def assert_close(actual, expected, scale=None):
     scale : array or float, optional
         What errors are relative to. Default: the expected numbers.
     """
-    actual, expected = host(actual), host(expected)
+    actual, expected = to_numpy(actual), to_numpy(expected)
     assert actual.shape == expected.shape, f"shape {actual.shape}, expected {expected.shape}"
     rtol = TOLERANCE[actual.dtype]
     if scale is None:
         np.testing.assert_allclose(actual, expected, rtol=rtol, atol=0.0, equal_nan=False)
         return
     difference = np.abs(actual - expected)
-    scale = np.broadcast_to(host(scale), difference.shape)
+    scale = np.broadcast_to(to_numpy(scale), difference.shape)
     np.testing.assert_array_less(difference, rtol * scale + np.finfo(actual.dtype).tiny)
 
 
 def assert_logs_close(actual, expected):
     """Compare logarithms: absolute errors count up to one, relative ones beyond."""
-    actual, expected = host(actual), host(expected)
+    actual, expected = to_numpy(actual), to_numpy(expected)
     finite = np.isfinite(expected)
     np.testing.assert_array_equal(actual[~finite], expected[~finite])
     assert actual.shape == expected.shape, f"shape {actual.shape}, expected {expected.shape}"

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from assertions import assert_raises, host
+from assertions import assert_raises, to_numpy
 from expectedkernels import CircuitError, arrays, arrays as equal_rows
 
 
@@ -17,7 +17,7 @@ def test_arrays_travel_there_and_back(array, xp):
     np.testing.assert_array_equal(back, np.arange(6.0).reshape(2, 3))
     again = arrays.as_like(back, array)
     assert type(again) is type(array)
-    np.testing.assert_array_equal(host(again), back)
+    np.testing.assert_array_equal(to_numpy(again), back)
     assert arrays.as_like(array, back) is array
     assert arrays.Place(xp).move(None) is None
     assert arrays.to_numpy(arrays.Place(xp).move(np.arange(3))).dtype == np.int64

@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 from scipy import special
 
 import expectedkernels as ek
-from assertions import assert_close, assert_logs_close, assert_raises, host
+from assertions import assert_close, assert_logs_close, assert_raises, to_numpy
 from circuit_oracles import log_distribution
 from oracles import Table, evidence_weights, worlds
 from strategies import circuits, domains, evidence, rngs, vtrees, with_swaps
@@ -282,15 +282,15 @@ def test_zeros_under_evidence_of_any_rarity(where):
     n = 3000
     p = ek.hmm([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], [[0.8, 0.2], [0.3, 0.7]], length=n).to(where)
     E = np.random.default_rng(0).integers(2, size=(2, n)).astype(float)
-    assert host(p.log_likelihood(E)).max() < -1420
+    assert to_numpy(p.log_likelihood(E)).max() < -1420
     points = np.concatenate([E, 1 - E[:1]])
     for rows in (points, ek.Empirical(points, [0.5, 0.25, 0.25])):
         expected = np.eye(2, 3) if rows is points else np.array([0.5, 0.25])
-        assert_close(host(ek.expected_kernel(p, rows, ek.Delta(), evidence_p=E)), expected)
+        assert_close(to_numpy(ek.expected_kernel(p, rows, ek.Delta(), evidence_p=E)), expected)
         with np.errstate(divide="ignore"):
             logs = np.log(expected)
         found = ek.expected_kernel(p, rows, ek.Delta(), evidence_p=E, log=True)
-        np.testing.assert_allclose(host(found), logs, atol=1e-9)
+        np.testing.assert_allclose(to_numpy(found), logs, atol=1e-9)
 
 
 def test_gradients_at_zeros_keep_their_scale():
@@ -299,6 +299,6 @@ def test_gradients_at_zeros_keep_their_scale():
     table = torch.tensor([[0.0, 1.0]], dtype=torch.float64, requires_grad=True)
     p = ek.Circuit(p.vtree, (Table(table), *p.blocks[1:]))
     values = ek.expected_kernel(p, [[0] * 17, [0] + [1] * 16], ek.Delta())
-    assert host(values).tolist() == [0.0, 0.0]
+    assert to_numpy(values).tolist() == [0.0, 0.0]
     values[0].backward()  # the other one is out of range
-    assert_close(host(table.grad), [[2.0**16, 0.0]])
+    assert_close(to_numpy(table.grad), [[2.0**16, 0.0]])

@@ -89,7 +89,7 @@ def test_gradients_by_kernels(name, call):
 
 
 def check(call, build, numbers, plain):
-    """The numbers are those of the host, and the derivatives those of finite differences."""
+    """The numbers are those of the CPU, and the derivatives those of finite differences."""
     found = call(build(*numbers))
     assert found.requires_grad
     assert_close(found.detach().numpy(), np.asarray(call(plain)), scale=1.0)

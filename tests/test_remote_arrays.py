@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from assertions import assert_close, assert_raises, host
+from assertions import assert_close, assert_raises, to_numpy
 from expectedkernels import SteinKernel
 from oracles import Inner, Table
 
@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 
 class Remote(torch.Tensor):
-    """A tensor that NumPy refuses to read until it is brought to the host, as those on a card."""
+    """A tensor that NumPy refuses to read until it is moved to the CPU, as those on a GPU."""
 
     def __array__(self, dtype=None, copy=None):
         raise TypeError("can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() first.")
@@ -91,7 +91,7 @@ def test_answers_are_those_of_arrays_that_numpy_reads(name):
     ask = QUESTIONS[name]
     found = ask(lambda x: remote_circuit(x) if isinstance(x, ek.Circuit) else remote(x))
     scale = 1e-2 if name == "kdsd" else 1.0 if name == "witness" else None  # sums that cancel
-    assert_close(host(found), host(ask(lambda x: x)), scale)
+    assert_close(to_numpy(found), to_numpy(ask(lambda x: x)), scale)
 
 
 def test_circuits_in_two_places_meet_at_the_first():
@@ -100,5 +100,5 @@ def test_circuits_in_two_places_meet_at_the_first():
     first, second = ek.expected_kernel(p, q, K), ek.expected_kernel(q, p, K)
     assert type(first) is torch.Tensor
     assert type(second) is type(q.input(0).table)
-    assert_close(host(first), ek.expected_kernel(P, Q, K))
-    assert_close(host(second), ek.expected_kernel(Q, P, K))
+    assert_close(to_numpy(first), ek.expected_kernel(P, Q, K))
+    assert_close(to_numpy(second), ek.expected_kernel(Q, P, K))

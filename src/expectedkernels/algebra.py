@@ -21,7 +21,7 @@ from expectedkernels.arrays import VariablesLike, distinct_pairs, require_memory
 from expectedkernels.checks import CircuitError, PropertyError, check_parameter, check_real, is_int
 from expectedkernels.circuits import inputs, queries
 from expectedkernels.circuits.build import stack, with_root_weights
-from expectedkernels.circuits.circuit import Circuit, align, host_for, minimize, require_circuits
+from expectedkernels.circuits.circuit import Circuit, align, cpu_circuit, minimize, require_circuits
 from expectedkernels.circuits.conditioning import forward_logs, normalized_blocks
 from expectedkernels.circuits.inputs import Block, Input, Table, log_sizes, require_range
 from expectedkernels.circuits.properties import require_compatible
@@ -82,7 +82,7 @@ def marginalize(f: Circuit, variables: VariablesLike) -> Circuit:
         )
     if not gone:
         return f
-    f = host_for(f, "marginalize")
+    f = cpu_circuit(f, "marginalize")
     sizes = forward_logs(f, None).values
     if np.abs(sizes[np.isfinite(sizes)]).max(initial=0.0) < FAR:
         result = Circuit.from_blocks(*_projected(f, kept)).with_schema(f.schema.subset(kept))
@@ -335,7 +335,7 @@ def compatible_pair(function: str, what: str, p: Circuit, q: Circuit) -> tuple[C
     require_circuits(function, p, q)
     p, q = align(p, q)
     require_compatible(p, q, what)
-    return host_for(p, what), host_for(q, what)
+    return cpu_circuit(p, what), cpu_circuit(q, what)
 
 
 def square(f: Circuit) -> Circuit:
@@ -456,7 +456,7 @@ def reciprocal(f: Circuit) -> Circuit:
 
 
 def _power(f: Circuit, alpha: float, what: str) -> Circuit:
-    f = host_for(f, what)
+    f = cpu_circuit(f, what)
     require_deterministic(f, what, OVERLAPS)
 
     advice = "normalise the circuit, or lower the exponent"
@@ -516,7 +516,7 @@ def logarithm(f: Circuit) -> Circuit:
     [[0.0, 0.0, 0.693147]]
     """
     require_circuits("logarithm", f)
-    f = host_for(f, "A logarithm")
+    f = cpu_circuit(f, "A logarithm")
     require_deterministic(f, "A logarithm", OVERLAPS)
     require_discrete(f, "A logarithm")
 

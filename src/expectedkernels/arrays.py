@@ -246,25 +246,25 @@ def to_numpy(array: Array) -> Any:
 def _read(array: Array) -> Any:
     array = detach(array)
     try:
-        host = array.cpu() if hasattr(array, "cpu") else array
+        on_cpu = array.cpu() if hasattr(array, "cpu") else array
         try:
-            return np.asarray(host)
+            return np.asarray(on_cpu)
         except (TypeError, RuntimeError):
-            if not array_api_compat.is_torch_array(host):
+            if not array_api_compat.is_torch_array(on_cpu):
                 raise
             # what NumPy does not know as it is: bfloat16, sparse tensors, subclasses
-            return np.asarray(host.to_dense().double().tolist())
+            return np.asarray(on_cpu.to_dense().double().tolist())
     except (TypeError, RuntimeError) as error:
         kind = f"{type(array).__module__}.{type(array).__qualname__}"
         raise CircuitError(f"A {kind} cannot be read as an array of numbers: {error}") from error
 
 
-def on_host(values: Any) -> Any:
+def to_cpu(values: Any) -> Any:
     """What is an array of another library as NumPy's array; anything else as it is.
 
     Examples
     --------
-    >>> on_host([1, 2])
+    >>> to_cpu([1, 2])
     [1, 2]
     """
     if isinstance(values, np.ndarray) or not array_api_compat.is_array_api_obj(values):

@@ -257,23 +257,23 @@ def circuit_layout(circuit: Any) -> Layout:
     >>> layout.labels, layout.edges.tolist()
     (['0', '1', '×'], [[2, 0], [2, 1]])
     """
-    host, units, made = circuit.host, list[Drawn](), list[list[int]]()
+    on_cpu, vtree, units, made = circuit.on_cpu, circuit.vtree, list[Drawn](), list[list[int]]()
 
     def added(*unit: Any) -> int:
         units.append(unit)
         return len(units) - 1
 
-    for node, (block, v) in enumerate(zip(host.blocks, host.vtree.variable.tolist(), strict=True)):
+    for node, (block, v) in enumerate(zip(on_cpu.blocks, vtree.variable.tolist(), strict=True)):
         if v >= 0:
-            states = host.schema.labels(v) or range(block.cardinality or 0)
+            states = on_cpu.schema.labels(v) or range(block.cardinality or 0)
             made.append([])
             for row in block.numbers:
-                label, possible = str(host.schema.name(v)), np.flatnonzero(row)
+                label, possible = str(on_cpu.schema.name(v)), np.flatnonzero(row)
                 if len(states) > 1 and len(possible) == 1:  # of one state
                     label += f"={states[possible[0]]}"
                 made[-1].append(added(label, None, (), None))
             continue
-        left, right = (made[child[node]] for child in (host.vtree.left, host.vtree.right))
+        left, right = (made[child[node]] for child in (vtree.left, vtree.right))
         pairs = zip(*(index.tolist() for index in block.inputs), strict=True)
         products = [added(TIMES, node, (left[a], right[b]), None) for a, b in pairs]
         (data, starts), columns = block.flat, block.columns

@@ -734,7 +734,7 @@ def _described(side: operands.Side, form: str | None) -> str:
     if inner:
         present = " and ".join(f"{n} {kind}" for kind, n in kinds.items() if n)
         text += f" ({present} matrices of weights)"
-    if not circuit.is_on_host:
+    if not circuit.is_on_cpu:
         numbers: Any = circuit.blocks[0].numbers
         text += f", in {circuit.xp.__name__.rpartition('.')[2]} on {numbers.device}"
     if side.n_rows is not None:

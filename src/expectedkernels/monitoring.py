@@ -15,7 +15,7 @@ from expectedkernels import arrays, checks
 from expectedkernels.arrays import DEFAULT_MAX_BYTES, Array, RngLike, RowsLike
 from expectedkernels.checks import DataError, EvidenceError, KernelError, public_in
 from expectedkernels.circuits.build import stack
-from expectedkernels.circuits.circuit import Circuit, align, host_for, require_circuits
+from expectedkernels.circuits.circuit import Circuit, align, cpu_circuit, require_circuits
 from expectedkernels.circuits.operands import CircuitOperand, JointPass
 from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import require_normalized
@@ -199,7 +199,7 @@ def monitor(
     read, k = read_windows("monitor", several, k, n_bins, pseudocount)
     circuits = [read.fit(i) for i in range(len(several))]
     every = stack(circuits)
-    values = np.asarray(arrays.on_host(expected_kernel(every, every, k)))
+    values = np.asarray(arrays.to_cpu(expected_kernel(every, every, k)))
     own = np.diag(values)
     mmd2 = own[:, None] + own[None, :] - values - values.T
     np.fill_diagonal(mmd2, 0.0)
@@ -370,7 +370,7 @@ class Drift(Reported):
         """
         pooled, states = self.windows.pooled, self.windows.states
         means = partial(expected_kernel, q=pooled, k=self.kernel, evidence_q=states)
-        before, after = (arrays.on_host(means(p)) for p in (self.before, self.after))
+        before, after = (arrays.to_cpu(means(p)) for p in (self.before, self.after))
         difference, n = np.asarray(before - after), self.windows.sizes[0]
         return difference[:n], difference[n:]
 
@@ -716,7 +716,7 @@ def _distribution(name: str, p: Any) -> Circuit:
     require_circuits(name, p)
     p.require_single_root("A discrepancy")
     require_normalized(p, "A discrepancy")
-    return host_for(p, name)
+    return cpu_circuit(p, name)
 
 
 def _changed_forms(p: Circuit, q: Circuit, factors: Any, others: Any, max_bytes: int) -> Any:

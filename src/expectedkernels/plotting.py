@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from expectedkernels import display
-from expectedkernels.arrays import NumbersLike, on_host
+from expectedkernels.arrays import NumbersLike, to_cpu
 from expectedkernels.checks import DataError
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.graph import Graph, Unit
@@ -149,7 +149,7 @@ def plot_gram(gram: NumbersLike, label: str = "kernel") -> Axes:
     >>> ek.plotting.plot_gram([[1.0, 0.5], [0.5, 1.0]]).get_ylabel()
     'row'
     """
-    values = np.asarray(on_host(gram), dtype=np.float64)
+    values = np.asarray(to_cpu(gram), dtype=np.float64)
     if values.ndim != 2 or not values.size:
         raise DataError(f"A matrix is drawn here. Got an array of shape {values.shape}.")
     return draw_gram(values, label, "column", "row")
@@ -196,7 +196,7 @@ def plot_witness(at_p: NumbersLike, at_q: NumbersLike) -> Axes:
     >>> ek.plotting.plot_witness(*values).get_xlabel()
     'witness function'
     """
-    both = [np.asarray(on_host(x), dtype=np.float64).reshape(-1) for x in (at_p, at_q)]
+    both = [np.asarray(to_cpu(x), dtype=np.float64).reshape(-1) for x in (at_p, at_q)]
     if not all(map(len, both)):
         raise DataError(f"Values at rows of both are drawn. Got {len(both[0])} and {len(both[1])}.")
     ax = new_axes()
@@ -740,7 +740,7 @@ def plot(what: object, path: str | Path | None = None) -> Axes | list[Axes]:
     >>> ek.plotting.plot(ek.asia()).get_title(loc="left")
     'BayesianNetwork of 8 variables: 8 factors'
     """
-    given: Any = on_host(converted(what))
+    given: Any = to_cpu(converted(what))
     axes: Any
     if isinstance(given, Circuit | KernelCircuit | Unit):
         axes = plot_circuit(given)

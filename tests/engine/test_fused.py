@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from assertions import host
+from assertions import to_numpy
 from circuit_oracles import rows_of
 from expectedkernels import Vtree
 from expectedkernels.arrays import Place
@@ -55,7 +55,7 @@ def fused(monkeypatch):
 def test_passes(name, dtype, offset, request):
     p = CIRCUITS[name].to(WHERE, dtype=dtype)
     layers = layers_of(p)
-    atoms = observed(p.host, layers, as_evidence(rows_of(CIRCUITS[name], 11), p.schema))
+    atoms = observed(p.on_cpu, layers, as_evidence(rows_of(CIRCUITS[name], 11), p.schema))
     plain = forward(layers, atoms, offset=offset)
     below = backward(plain)
     called = request.getfixturevalue("fused")
@@ -81,16 +81,16 @@ def test_small_values_are_raised(fused):
     tops, small = module.divide(own, starts, 1e-6, 0.0)
     assert tops.tolist() == [[1.0, 2.0], [4.0, 1.0]]
     assert small.tolist() == [[False, False], [True, False], [False, False], [False, False]]
-    np.testing.assert_allclose(host(own), [[1, 0], [1e-6, 1], [0, 0], [1, 0]])
+    np.testing.assert_allclose(to_numpy(own), [[1, 0], [1e-6, 1], [0, 0], [1, 0]])
     here = torch.ones_like(values)
     out, lost = module.undivide(here, own, starts, tops, small)
-    np.testing.assert_allclose(host(out), [[1, 0.5], [1, 0.5], [0.25, 1], [0.25, 1]])
-    np.testing.assert_allclose(host(lost), [1e-6, 0.0])
+    np.testing.assert_allclose(to_numpy(out), [[1, 0.5], [1, 0.5], [0.25, 1], [0.25, 1]])
+    np.testing.assert_allclose(to_numpy(lost), [1e-6, 0.0])
     lifted = values.clone()
     tops, small = module.divide(lifted, starts, 1e-6, np.log(1e4))
     assert not small.any()
-    np.testing.assert_allclose(host(tops), [[1e-4, 2e-4], [4e-4, 1.0]])
-    np.testing.assert_allclose(host(lifted), [[1e4, 0], [1e-5, 1e4], [0, 0], [1e4, 0]])
+    np.testing.assert_allclose(to_numpy(tops), [[1e-4, 2e-4], [4e-4, 1.0]])
+    np.testing.assert_allclose(to_numpy(lifted), [[1e4, 0], [1e-5, 1e4], [0, 0], [1e4, 0]])
 
 
 @pytest.mark.parametrize("good", [True, False])
@@ -106,7 +106,7 @@ def test_weights_are_moved(fused, good):
         given = place.move(np.array(beta)), place.move(np.array(step))
         on_tensors.fused_at(weights).move(weights, uses, told, *given, 1e-3, out)
         wanted = shares(old * dots, beta, row_sums, old, step, 1e-3) if good else old
-        np.testing.assert_allclose(host(out), wanted, rtol=1e-13, atol=1e-15)
+        np.testing.assert_allclose(to_numpy(out), wanted, rtol=1e-13, atol=1e-15)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 
 @pytest.fixture
 def played(monkeypatch):
-    """Tensors of the host count as those of a card; a capture is the computation from a tape."""
+    """Tensors on the CPU count as those on a GPU; a capture is the computation from a tape."""
     found = []
 
     def capture(captured, run, inputs):

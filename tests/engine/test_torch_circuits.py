@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from assertions import assert_close, assert_logs_close, assert_raises, host
+from assertions import assert_close, assert_logs_close, assert_raises, to_numpy
 from circuit_oracles import drawn_circuit, drawn_distribution, marginal, posterior, rows_of
 from expectedkernels import CircuitError, Vtree
 from oracles import evidence_as_weights
@@ -89,9 +89,9 @@ def test_most_probable_rows(dtype):
 
 def test_impossible_rows():
     p = ek.factorized([[1.0, 0.0], [0.5, 0.5]]).to("torch")
-    assert host(p.log_likelihood([[1, 0], [0, 0]])).tolist() == [-np.inf, np.log(0.5)]
+    assert to_numpy(p.log_likelihood([[1, 0], [0, 0]])).tolist() == [-np.inf, np.log(0.5)]
     assert_raises(ek.EvidenceError, "row 1 has probability zero", p.marginals, [[0, 0], [1, 0]])
-    assert host(p.log_likelihood(np.zeros((0, 2)))).shape == (0,)
+    assert to_numpy(p.log_likelihood(np.zeros((0, 2)))).shape == (0,)
     assert p.all_site_logs(np.zeros((0, 2)))[0].shape == (0, 2)
 
 
@@ -99,24 +99,24 @@ def test_real_variables_far_away():
     p = ek.gaussian_mixture([0.3, 0.7], [[0.0, 1.0], [2.0, -1.0]], [[1.0, 0.5], [2.0, 1.5]])
     X = np.array([[0.5, np.nan], [60.0, -60.0], [np.nan, np.nan], [0.1, 0.2]])
     q = p.to("torch")
-    assert_logs_close(host(q.log_likelihood(X)), p.log_likelihood(X))
+    assert_logs_close(to_numpy(q.log_likelihood(X)), p.log_likelihood(X))
     for found, wanted in zip(q.marginals(X), p.marginals(X), strict=True):
         assert_close(found, wanted)
-    assert_close(host(q.log_partition()), p.log_partition(), 1.0)
+    assert_close(to_numpy(q.log_partition()), p.log_partition(), 1.0)
     assert_close(q.sample(8, rng=0, evidence=X), p.sample(8, rng=0, evidence=X))
 
 
 def test_arrays_that_are_written_to_are_read_again():
     p = ek.random_circuit(3, 2, rng=0).to("torch")
-    X = rows_of(p.host, 4)
+    X = rows_of(p.on_cpu, 4)
     before = p.marginals(X)
-    assert p.host is p.host
+    assert p.on_cpu is p.on_cpu
     weights = p.blocks[-1].weights
     with torch.no_grad():
         weights.copy_(weights.flip(1))
     again = ek.Circuit(p.vtree, p.blocks)
     assert_close(p.marginals(X)[0], again.to("numpy").marginals(X)[0])
-    assert_close(host(p.log_likelihood(X)), again.to("numpy").log_likelihood(X))
+    assert_close(to_numpy(p.log_likelihood(X)), again.to("numpy").log_likelihood(X))
     assert not np.allclose(before[0], p.marginals(X)[0])
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from assertions import assert_close, host
+from assertions import assert_close, to_numpy
 from circuit_oracles import rows_of
 from expectedkernels import Vtree
 from expectedkernels.circuits.conditioning import layers_of, observed
@@ -20,7 +20,7 @@ SPARSE = ek.random_circuit(Vtree.random(40, rng=1), 12, rng=1, cardinalities=4, 
 def tensor_pass(p, X):
     layers = layers_of(p)
     assert isinstance(layers, TensorLayers)
-    return forward(layers, observed(p.host, layers, as_evidence(X, p.schema)))
+    return forward(layers, observed(p.on_cpu, layers, as_evidence(X, p.schema)))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -35,11 +35,11 @@ def test_values_out_of_range_are_done_again(dtype):
     found = tensor_pass(q, X)
     assert found.clamped_mark
     assert not backward(found).reliable.any()
-    np.testing.assert_allclose(host(q.log_likelihood(X)), p.log_likelihood(X), rtol=1e-6)
+    np.testing.assert_allclose(to_numpy(q.log_likelihood(X)), p.log_likelihood(X), rtol=1e-6)
     for found, wanted in zip(q.marginals(X), p.marginals(X), strict=True):
         np.testing.assert_allclose(found, wanted, atol=1e-5)
     for found, wanted in zip(q.all_site_logs(X), p.all_site_logs(X), strict=True):
-        np.testing.assert_allclose(host(found), wanted, rtol=1e-6)
+        np.testing.assert_allclose(to_numpy(found), wanted, rtol=1e-6)
     np.testing.assert_array_equal(q.sample(9, rng=0, evidence=X), p.sample(9, rng=0, evidence=X))
 
 
@@ -67,7 +67,9 @@ def test_gradients_take_their_own_way():
 def test_negative_weights_and_half_precision_have_no_passes():
     signed = ek.factorized([[0.5, -0.2], [1.0, 2.0]], normalized=False)
     assert layers_of(signed.to("torch")) is None
-    assert_close(host(signed.to("torch").log_likelihood([[0, 1]])), signed.log_likelihood([[0, 1]]))
+    assert_close(
+        to_numpy(signed.to("torch").log_likelihood([[0, 1]])), signed.log_likelihood([[0, 1]])
+    )
     p = ek.random_circuit(2, 2, rng=0)
     half = p.to("torch")
     tables = [torch.asarray(block.arrays[0]).half() for block in half.blocks[:1]]

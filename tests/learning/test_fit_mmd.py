@@ -118,7 +118,7 @@ def test_fitted_circuits_are_nearer_to_the_data(form, dtype):
     names = ("a", "b", "c", "d")
     p, X = start(form).with_names(names), rows()
     q = ek.fit_mmd(p, X, steps=40, learning_rate=0.1, dtype=dtype, progress=False)
-    assert q.is_on_host
+    assert q.is_on_cpu
     assert q.names == names
     assert abs(float(q.log_partition())) < 1e-12
     assert ek.mmd2(q, X) < 0.9 * ek.mmd2(p, X)

@@ -185,7 +185,7 @@ def test_all_rows_at_once_are_plain_em(place, options):
     near = {"rtol": 0, "atol": 1e-5} if place.get("dtype") == "float32" else {"rtol": 1e-10}
     np.testing.assert_allclose(found.log_likelihood(X), wanted.log_likelihood(X), **near)
     assert abs(found.log_partition()) < 1e-12
-    assert found.is_on_host
+    assert found.is_on_cpu
     for one, other in zip(found.blocks, wanted.blocks, strict=True):
         assert type(one.numbers) is type(other.numbers)
 

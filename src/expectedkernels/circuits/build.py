@@ -11,7 +11,7 @@ from scipy import sparse
 
 from expectedkernels import arrays
 from expectedkernels.checks import CircuitError, check_count, check_parameter, check_real
-from expectedkernels.circuits.circuit import Circuit, align, host_for, minimize, require_circuits
+from expectedkernels.circuits.circuit import Circuit, align, cpu_circuit, minimize, require_circuits
 from expectedkernels.circuits.inputs import Input, Real, Table, weighted_units
 from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import TOLERANCE
@@ -181,7 +181,7 @@ def stack(circuits: Sequence[Circuit]) -> Circuit:
     """
     circuits = _listed(circuits, "Circuits")
     require_circuits("stack (or mixture)", *circuits)
-    circuits = [host_for(circuit, "stack (or mixture)") for circuit in circuits]
+    circuits = [cpu_circuit(circuit, "stack (or mixture)") for circuit in circuits]
     if not circuits:
         raise CircuitError("There must be at least one circuit. Got none.")
     circuits = [circuits[0], *(align(circuits[0], circuit)[1] for circuit in circuits[1:])]

@@ -91,7 +91,7 @@ class Circuit:
         """
         circuit = object.__new__(cls)
         named = {field.name: getattr(schema, field.name) for field in fields(schema)}
-        vars(circuit).update(named, vtree=vtree, _cut=cut, is_on_host=True, clique_tree=clique_tree)
+        vars(circuit).update(named, vtree=vtree, _cut=cut, is_on_cpu=True, clique_tree=clique_tree)
         return circuit
 
     if not TYPE_CHECKING:
@@ -224,11 +224,11 @@ class Circuit:
     @property
     def operand(self) -> Operand:
         """The circuit as one axis of a joint pass, on the CPU unless gradients are required."""
-        if self.is_on_host:
+        if self.is_on_cpu:
             return self._operand
         if self.has_gradients:
             return self._operand.renumbered(self.blocks)
-        return self.host.operand
+        return self.on_cpu.operand
 
     @cached_property
     def _operand(self) -> Operand:
@@ -256,7 +256,7 @@ class Circuit:
     @property
     def has_gradients(self) -> bool:
         """Whether gradients with respect to some array are required."""
-        if self.is_on_host:
+        if self.is_on_cpu:
             return False
         return self._of_torch and any(map(attrgetter("requires_grad"), self._arrays))
 
@@ -271,19 +271,19 @@ class Circuit:
         return [x for block in self.blocks for x in block.arrays if x is not None]
 
     @cached_property
-    def is_on_host(self) -> bool:
+    def is_on_cpu(self) -> bool:
         """Whether all arrays are NumPy's."""
         return all(isinstance(x, np.ndarray) or sparse.issparse(x) for x in self._arrays)
 
     @property
-    def host(self) -> Self:
+    def on_cpu(self) -> Self:
         """The circuit on the CPU, kept as long as none of its arrays is written to."""
-        if self.is_on_host:
+        if self.is_on_cpu:
             return self
         written = self._n_writes
-        kept = vars(self).get("_kept_host")
+        kept = vars(self).get("_kept_on_cpu")
         if kept is None or written is None or kept[0] != written:
-            kept = vars(self)["_kept_host"] = (written, self.to("numpy"))
+            kept = vars(self)["_kept_on_cpu"] = (written, self.to("numpy"))
         return kept[1]
 
     @property
@@ -327,12 +327,12 @@ class Circuit:
         """
         target = arrays.Place(where, dtype)
         known = dtype is None and target.xp is np
-        if self.is_on_host if known else all(target.move(x) is x for x in self._arrays):
+        if self.is_on_cpu if known else all(target.move(x) is x for x in self._arrays):
             return self
         blocks = tuple(map(methodcaller("moved", target.move), self.blocks))
         moved = replace(self, blocks=blocks, nonnegative=self.is_known_nonnegative)
-        if dtype is None and self.is_on_host:  # what it has cached serves queries there, too
-            vars(moved)["_kept_host"] = (moved._n_writes, self)
+        if dtype is None and self.is_on_cpu:  # what it has cached serves queries there, too
+            vars(moved)["_kept_on_cpu"] = (moved._n_writes, self)
         return moved
 
     def aligned_to(self, vtree: Vtree) -> Self | None:
@@ -542,7 +542,7 @@ class Circuit:
         >>> f.normalize().input(0).table.tolist()
         [[0.25, 0.75]]
         """
-        return queries.conditioned(host_for(self, "normalize"), None)
+        return queries.conditioned(cpu_circuit(self, "normalize"), None)
 
     def marginals(self, evidence: EvidenceLike | None = None) -> Marginals:
         """The probabilities of the states of every variable, given evidence.
@@ -598,7 +598,7 @@ class Circuit:
         >>> p.condition({1: {0, 1}}).marginals()[1].round(12).tolist()
         [0.25, 0.75, 0.0]
         """
-        return queries.condition(host_for(self, "condition"), evidence)
+        return queries.condition(cpu_circuit(self, "condition"), evidence)
 
     def map(self, X: EvidenceLike, as_frame: bool | None = None) -> arrays.Array:
         """The rows of X with missing entries (NaN) set to their most probable joint values.
@@ -890,13 +890,13 @@ def of_tables(kind: type[AnyCircuit], vtree: Vtree, schema: Schema, tables: Any)
     return kind.deferred(vtree, schema, partial(tables.blocks, vtree), tables)
 
 
-def host_for(circuit: AnyCircuit, what: str) -> AnyCircuit:
+def cpu_circuit(circuit: AnyCircuit, what: str) -> AnyCircuit:
     """The circuit on the CPU; raises if gradients are required, as `what` loses them.
 
     Examples
     --------
     >>> import expectedkernels as ek
-    >>> host_for(ek.factorized([[0.2, 0.8]]), "A product").n_units
+    >>> cpu_circuit(ek.factorized([[0.2, 0.8]]), "A product").n_units
     1
     """
     if circuit.has_gradients:
@@ -904,7 +904,7 @@ def host_for(circuit: AnyCircuit, what: str) -> AnyCircuit:
             f"{what} does not follow gradients, and they are required by parameters of this "
             "circuit. Give circuit.to('numpy'), which has none."
         )
-    return circuit.host
+    return circuit.on_cpu
 
 
 def check_blocks(vtree: Vtree, blocks: Sequence[Block]) -> None:

@@ -34,16 +34,16 @@ def layers_of(circuit: Circuit) -> Layers | None:
     They can with weights that are not negative nor too small, in NumPy or in torch, if no
     gradients are required.
     """
-    if circuit.is_on_host:
+    if circuit.is_on_cpu:
         layers = circuit.layers
         return None if layers.signed or layers.margin < LEAST_MARGIN else layers
     like: Any = circuit.blocks[0].numbers
     kind = str(like.dtype).rpartition(".")[2]
     usable = is_torch_array(like) and kind in LEAST_TENSOR_MARGIN and not circuit.has_gradients
-    if not usable or (host := circuit.host).layers.signed:
+    if not usable or (on_cpu := circuit.on_cpu).layers.signed:
         return None
     key, empty = f"layers in {kind} at {like.device}", like.new_empty(0)
-    layers = host.operand.cached(key, lambda: tensor_layers(host.layers, empty))
+    layers = on_cpu.operand.cached(key, lambda: tensor_layers(on_cpu.layers, empty))
     return None if layers.margin < LEAST_TENSOR_MARGIN[kind] else layers
 
 
@@ -224,11 +224,11 @@ def all_values(
     Those of clamped values are right for what flows through the root unless they must be `exact`.
     """
     if (layers := layers_of(circuit)) is not None:
-        atoms = observed(circuit.host, layers, evidence)
+        atoms = observed(circuit.on_cpu, layers, evidence)
         forward = passes.forward(layers, atoms, work, values_only=exact)
         if not bool(forward.clamped_mark) or (not exact and certain(forward).all()):
             return forward
-    return forward_logs(circuit.host, evidence)
+    return forward_logs(circuit.on_cpu, evidence)
 
 
 def certain(forward: Forward) -> Any:

@@ -169,7 +169,7 @@ class CircuitOperand:
     def numbers(self) -> Circuit:
         """The circuit on the CPU, or where it is if gradients are required."""
         own = self.circuit
-        return own if own.is_on_host or own.has_gradients else own.host
+        return own if own.is_on_cpu or own.has_gradients else own.on_cpu
 
     @cached_property
     def operand(self) -> Operand:
@@ -437,7 +437,7 @@ def choose(axes: tuple[AxisSize | Side, AxisSize | Side], width: int = 1) -> Str
     if not sides:
         return Strategy()
     first = next(iter(sides.values())).model
-    if not first.is_on_host:  # elsewhere launches cost more than repeated rows
+    if not first.is_on_cpu:  # elsewhere launches cost more than repeated rows
         return Strategy(tuple("rows" if i in sides else None for i in range(2)))
     n_nodes = first.vtree.n_nodes
     known: list[dict[str | None, AxisSize]] = [

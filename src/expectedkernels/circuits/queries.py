@@ -66,7 +66,7 @@ def layer_logs(circuit: Circuit, evidence: Evidence | None, layers: Any = None) 
         return forward.log_roots, forward.clamped_mark
 
     for rows, some in evidence_chunks(layers, evidence, DEFAULT_MAX_BYTES, values_only=True):
-        atoms = conditioning.observed(circuit.host, layers, some)
+        atoms = conditioning.observed(circuit.on_cpu, layers, some)
         roots, mark = run(atoms) if trained else _captured(layers, "likelihoods", atoms, run)
         parts.append(roots.reshape(circuit.n_roots, -1).T)
         if mark is not None and bool(mark):
@@ -92,7 +92,7 @@ CHUNK_ROWS = 2048
 
 def normal_mixture_logs(circuit: Circuit, evidence: Evidence | None) -> Any:
     """The log-densities of rows, (rows,), None if the circuit is no mixture of normals."""
-    if evidence is None or evidence.values is None or not circuit.is_on_host:
+    if evidence is None or evidence.values is None or not circuit.is_on_cpu:
         return None
     parts = circuit.operand.cached("normal components", lambda: _components(circuit))
     if parts is None:
@@ -221,12 +221,12 @@ def site_logs(circuit: Circuit, X: Any, variables: Iterable[Any]) -> list[Any]:
     require_discrete(circuit, "Setting variables to each state", chosen, EvidenceError)
     X = as_table(X)
     points = circuit.schema.read_frame(X) if is_frame(X) else as_floats(X)
-    unsigned = circuit.is_on_host and not circuit.layers.signed
+    unsigned = circuit.is_on_cpu and not circuit.layers.signed
     together = len(chosen) > 1 and circuit.n_roots == 1 and (unsigned or layers_of(circuit))
     if together and points.size:
         read = as_evidence(points, circuit.schema, single=False)
         logs = atom_shares(circuit, read, exact=True)
-        place = {variable: slice(first, stop) for variable, first, stop in circuit.host.atom_slices}
+        place = {variable: slice(a, b) for variable, a, b in circuit.on_cpu.atom_slices}
         return [logs[:, place[v]] for v in chosen]
     found = []
     for variable in chosen:
@@ -332,7 +332,7 @@ def normalized_units(
 
 def negative_node(circuit: Circuit) -> int | None:
     """The first vtree node with a negative weight or entry of a table, None if there is none."""
-    if circuit.is_on_host and not circuit.layers.signed:
+    if circuit.is_on_cpu and not circuit.layers.signed:
         return None
     signed = ((numbers < 0).any() for numbers, _ in map(attrgetter("flat"), circuit.blocks))
     return next((node for node, found in enumerate(signed) if found), None)
@@ -419,7 +419,7 @@ def nonnegative(circuit: Circuit) -> Verdict:
     """
     if circuit.is_known_nonnegative:
         return Verdict(True, "it is the square of a circuit")
-    node = negative_node(circuit.host)
+    node = negative_node(circuit.on_cpu)
     if node is None:
         return Verdict(True, "no weight is negative")
     return Verdict(False, f"there is a negative weight at vtree node {node}, and it is no square")
@@ -481,7 +481,7 @@ class Marginals(list[Any]):
 def marginals(circuit: Circuit, evidence: Any = None) -> Marginals:
     """See `Circuit.marginals`."""
     circuit.require_single_root("Marginals")
-    host, domains, what = circuit.host, circuit.cardinalities, "A list of marginals"
+    on_cpu, domains, what = circuit.on_cpu, circuit.cardinalities, "A list of marginals"
     read = None if evidence is None else as_evidence(evidence, circuit.schema)
     if read is not None and read.n_rows == 0:
         empty = [np.empty((0, 2 if card is None else card)) for card in domains]
@@ -492,12 +492,12 @@ def marginals(circuit: Circuit, evidence: Any = None) -> Marginals:
         require_possible(circuit, rows)
         result = [states_with_gradients(circuit, rows, v) for v in range(len(domains))]
     elif result is None and circuit.is_known_nonnegative:
-        rows = _discrete_rows(host, read, f"{what} of a square")
-        result = [_state_shares(host, rows, v) for v in range(len(domains))]
+        rows = _discrete_rows(on_cpu, read, f"{what} of a square")
+        result = [_state_shares(on_cpu, rows, v) for v in range(len(domains))]
     elif result is None:
-        refuse_signed(host, what)
-        shares, slices = atom_shares(circuit, read), sorted(host.atom_slices)
-        result = [host.input(v).marginal(shares[:, a:c], read, v) for v, a, c in slices]
+        refuse_signed(on_cpu, what)
+        shares, slices = atom_shares(circuit, read), sorted(on_cpu.atom_slices)
+        result = [on_cpu.input(v).marginal(shares[:, a:c], read, v) for v, a, c in slices]
     if not is_batch(evidence):
         result = [array[0] for array in result]
     return Marginals(result, circuit.schema)
@@ -566,9 +566,9 @@ def atom_shares(circuit: Circuit, evidence: Evidence | None, exact: bool = False
 
     With `exact`, the logs of the circuit with every atom set in turn, where the circuit is.
     """
-    layers, host = layers_of(circuit), circuit.host
+    layers, on_cpu = layers_of(circuit), circuit.on_cpu
     if layers is None:
-        return _log_at_atoms(host, evidence, exact)
+        return _log_at_atoms(on_cpu, evidence, exact)
     work = operations.Workspace(layers.like)
     parts, reliable = [], []
 
@@ -587,7 +587,7 @@ def atom_shares(circuit: Circuit, evidence: Evidence | None, exact: bool = False
         return terms.reshape(layers.n_atoms, -1).T, below.reliable, forward.possible
 
     for rows, some in evidence_chunks(layers, evidence):
-        out = _captured(layers, f"atoms {exact}", conditioning.observed(host, layers, some), run)
+        out = _captured(layers, f"atoms {exact}", conditioning.observed(on_cpu, layers, some), run)
         # other results are in memory that the next pass uses again
         parts.append(out[0] if exact else np.array(to_numpy(out[0]), dtype=np.float64))
         reliable.append(to_numpy(out[1]).reshape(-1))
@@ -597,7 +597,7 @@ def atom_shares(circuit: Circuit, evidence: Evidence | None, exact: bool = False
     lost = np.flatnonzero(~np.concatenate(reliable))
     if len(lost):
         some = None if evidence is None else evidence.rows(lost)
-        result[as_like(lost, result)] = as_like(_log_at_atoms(host, some, exact), result)
+        result[as_like(lost, result)] = as_like(_log_at_atoms(on_cpu, some, exact), result)
     return result
 
 
@@ -623,7 +623,7 @@ def deterministic(circuit: Circuit) -> Verdict:
     zero, so one sweep of the circuit's supports against themselves decides. (Weights that
     cancel are taken as if they did not.) Cost: that of one expected kernel, once per circuit.
     """
-    return circuit.host.operand.cached("deterministic", lambda: _decided(circuit.host))
+    return circuit.on_cpu.operand.cached("deterministic", lambda: _decided(circuit.on_cpu))
 
 
 def require_deterministic(circuit: Circuit, what: str, why: str) -> None:
@@ -685,7 +685,7 @@ def sample(circuit: Circuit, n: int, rng: Any = None, evidence: Any = None) -> A
     circuit.require_single_root("Sampling")
     by_conditionals = circuit.is_known_nonnegative
     if not by_conditionals:
-        refuse_signed(circuit.host, "Sampling")
+        refuse_signed(circuit.on_cpu, "Sampling")
     generator = arrays.as_generator(rng)
     read = None if evidence is None else as_evidence(evidence, circuit.schema)
     n_rows = 1 if read is None else read.n_rows
@@ -694,9 +694,9 @@ def sample(circuit: Circuit, n: int, rng: Any = None, evidence: Any = None) -> A
     arrays.require_memory(8.0 * prod(shape), what, "Draw some of them at a time.")
     out = np.empty(shape)
     if n == 0:
-        require_possible(circuit.host, read)
+        require_possible(circuit.on_cpu, read)
     elif n_rows and by_conditionals:
-        _conditional_samples(circuit.host, read, n, generator, out)
+        _conditional_samples(circuit.on_cpu, read, n, generator, out)
     elif n_rows:
         _write_samples(circuit, read, generator, n, out)
     return out.reshape(n_rows, n, circuit.n_variables) if is_batch(evidence) else out
@@ -705,19 +705,19 @@ def sample(circuit: Circuit, n: int, rng: Any = None, evidence: Any = None) -> A
 def most_probable(circuit: Circuit, X: Any) -> Any:
     """See `Circuit.map`."""
     circuit.require_single_root("MAP")
-    host = circuit.host
-    require_deterministic(host, "MAP", "For others the problem is NP-hard.")
+    on_cpu = circuit.on_cpu
+    require_deterministic(on_cpu, "MAP", "For others the problem is NP-hard.")
     read, layers = as_evidence(X, circuit.schema), layers_of(circuit)
-    every: Any = host.layers if layers is None else layers
+    every: Any = on_cpu.layers if layers is None else layers
     completed = np.empty((read.n_rows, circuit.n_variables))
     for rows, some in evidence_chunks(every, read):
-        atoms = conditioning.atom_logs(host, some, modes=True)
+        atoms = conditioning.atom_logs(on_cpu, some, modes=True)
         in_numpy = isinstance(every.like, np.ndarray)
         atoms = atoms[:, 0] if some.n_rows == 1 and in_numpy else as_like(atoms, every.like)
         values = passes.forward_over(passes.largest, every, atoms)
         refuse_impossible(values[-1] > -inf, given=True, first=rows.start)
         chosen = descend(every, some.n_rows, partial(_best_edges, every, values, atoms))
-        _write(host, some, chosen, None, np.arange(some.n_rows), completed[rows])
+        _write(on_cpu, some, chosen, None, np.arange(some.n_rows), completed[rows])
     return completed if is_batch(X) else completed[0]
 
 
@@ -753,10 +753,10 @@ def _write_samples(
 
     Random numbers are drawn node by node from the root down, for all samples at once.
     """
-    host, layers = circuit.host, layers_of(circuit)
-    passed = host.layers if layers is None else layers
+    on_cpu, layers = circuit.on_cpu, layers_of(circuit)
+    passed = on_cpu.layers if layers is None else layers
     work = operations.Workspace(passed.like)
-    for part, noise in _noises(host, generator, len(out)):
+    for part, noise in _noises(on_cpu, generator, len(out)):
         first = part.start // n
         for some in conditioning.chunks(passed, -(-part.stop // n) - first, per_row=1 + n // MANY):
             rows = slice(first + some.start, first + some.stop)
@@ -768,7 +768,7 @@ def _write_samples(
             own = [x[:, start - part.start : stop - part.start] for x in noise]
             choose = partial(_drawn_edges, forward, row_of, own[0])
             chosen = descend(forward.layers, stop - start, choose)
-            _write(host, given, chosen, own[1:], row_of, out[start:stop])
+            _write(on_cpu, given, chosen, own[1:], row_of, out[start:stop])
 
 
 def _noises(circuit: Circuit, generator: Any, n: int) -> Iterator[tuple[slice, list[Any]]]:

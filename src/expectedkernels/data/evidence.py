@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import RowsLike, VariableLike, distinct_below, distinct_pairs, on_host
+from expectedkernels.arrays import RowsLike, VariableLike, distinct_below, distinct_pairs, to_cpu
 from expectedkernels.checks import CircuitError, DataError, EvidenceError, KernelError, shown
 from expectedkernels.data import tables
 from expectedkernels.data.schema import Schema, match
@@ -420,7 +420,7 @@ def _from_mapping(evidence: Mapping[Any, Any], schema: Schema) -> Evidence:
         elif isinstance(value, (str, int, float, np.number)) and not tables.is_missing(value):
             row[0, variable] = schema.state(variable, value)
         elif not tables.is_missing(value):
-            weights = _state_weights(schema, variable, on_host(value))
+            weights = _state_weights(schema, variable, to_cpu(value))
             soft[variable] = _weight_column(weights, schema, variable, 1)
     if not soft:
         return Evidence(domains, row)

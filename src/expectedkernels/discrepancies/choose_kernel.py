@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import SamplesLike, VariablesLike, as_like, detach, on_host
+from expectedkernels.arrays import SamplesLike, VariablesLike, as_like, detach, to_cpu
 from expectedkernels.checks import DataError, KernelError, check_choice
 from expectedkernels.discrepancies import hypothesis_tests as tests
 from expectedkernels.discrepancies.hypothesis_tests import KernelsLike
@@ -239,7 +239,7 @@ def choose_kernel(
         found, _ = tests.pooled_kernels(kernels, np.concatenate(sets), schema, categorical_features)
         ratio = _sample_ratio
     score = ratio(*sets)
-    best = max(found, key=lambda k: float(on_host(score(k))))
+    best = max(found, key=lambda k: float(to_cpu(score(k))))
     if method == "list":
         return best
     n_variables = sets[0].shape[1]

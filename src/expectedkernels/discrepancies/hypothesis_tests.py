@@ -591,9 +591,9 @@ def mmd_statistics(model: MeanEmbedding, kernels: list[Kernel]) -> Statistic:
         rows, place = distinct_places(samples)
         found = []
         for p in embeddings:
-            across = arrays.on_host(p.at(rows))[place].mean(axis=1)  # first: it names wrong rows
+            across = arrays.to_cpu(p.at(rows))[place].mean(axis=1)  # first: it names wrong rows
             within = pair_means(partial(kernels_between, p.between, rows), place, len(rows))
-            found.append(within - 2.0 * across + float(arrays.on_host(p.total)))
+            found.append(within - 2.0 * across + float(arrays.to_cpu(p.total)))
         return np.stack(found)
 
     return statistics
@@ -611,7 +611,7 @@ def mmd_errors(model: MeanEmbedding, k: Kernel, points: Any) -> tuple[float, Sam
     """
     rows, place = distinct_places(points[None])
     n, counts = len(points), counts_of(place, len(rows))
-    embedded = arrays.on_host(replace(model, kernel=k).at(rows))
+    embedded = arrays.to_cpu(replace(model, kernel=k).at(rows))
 
     def h(some: Any) -> Any:  # constants do not matter for variances
         return k.numbers(rows[some], rows) - embedded[some][:, None] - embedded
@@ -1249,7 +1249,7 @@ def _compare_pairs(call: str, models: Any, names: Any, samples: Any, k: Any) -> 
     for model in (first, *others):  # with variables and states in the order of the first
         circuit = first.circuit if model is first else align(first.circuit, model.circuit)[1]
         p = replace(model, circuit=circuit, kernel=k)
-        scores.append(arrays.on_host(p.total - 2.0 * p.at(rows))[place[0]])
+        scores.append(arrays.to_cpu(p.total - 2.0 * p.at(rows))[place[0]])
     found = []
     for a, b in combinations(range(len(models)), 2):
         apart, size = scores[a] - scores[b], max(np.abs(scores[a]).max(), np.abs(scores[b]).max())

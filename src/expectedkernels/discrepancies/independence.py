@@ -347,7 +347,7 @@ def _conditionals(model: Circuit, Z: Any) -> Any:
     """The distribution of the first variable given rows of all others, (n, states)."""
     rows, place = tests.distinct_places(Z[None])
     evidence = np.column_stack([np.full(len(rows), np.nan), rows])
-    return np.asarray(arrays.on_host(model.marginals(evidence)[0]))[place[0]]
+    return np.asarray(arrays.to_cpu(model.marginals(evidence)[0]))[place[0]]
 
 
 def _completed(models: list[Circuit], x: Any, y: Any, Z: Any, rng: Any) -> Any:

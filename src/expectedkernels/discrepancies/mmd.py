@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from expectedkernels import arrays, checks, expectation
-from expectedkernels.arrays import DEFAULT_MAX_BYTES, Array, VariablesLike, as_like, detach, on_host
+from expectedkernels.arrays import DEFAULT_MAX_BYTES, Array, VariablesLike, as_like, detach, to_cpu
 from expectedkernels.checks import DataError, KernelError
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.graph import Unit
@@ -252,7 +252,7 @@ class MeanEmbedding:
             return expected_kernel(self.circuit, self.circuit, self.kernel)
         states = every_state(self.circuit.cardinalities)
         values = self.at(states)
-        return as_like(np.exp(on_host(self.circuit.log_likelihood(states))), values) @ values
+        return as_like(np.exp(to_cpu(self.circuit.log_likelihood(states))), values) @ values
 
     def at(self, points: Any) -> Any:
         """The expected kernel of a sample and each of some rows."""
@@ -263,7 +263,7 @@ class MeanEmbedding:
         for rows, x, evidence in parts:
             with checks.rows_numbered(rows):
                 values = expected_kernel(self.circuit, x, self.kernel, evidence_q=evidence)
-            found[rows] = on_host(values)
+            found[rows] = to_cpu(values)
         return found
 
     def between(self, rows: Any, others: Any) -> Any:
@@ -273,7 +273,7 @@ class MeanEmbedding:
         found = np.empty((len(rows), len(others)))
         for (i, x, given), (j, y, other) in product(self._parts(rows), self._parts(others)):
             evidence: Any = {"evidence_p": given, "evidence_q": other}
-            found[np.ix_(i, j)] = on_host(expected_kernel(x, y, self.kernel, **evidence))
+            found[np.ix_(i, j)] = to_cpu(expected_kernel(x, y, self.kernel, **evidence))
         return found
 
     def _parts(self, rows: Any) -> list[tuple[Any, Any, Any]]:

@@ -176,7 +176,7 @@ class SequentialTest:
         require_kernel(self.kernel)
         refuse_gradients(name, self.kernel)
         self._p = replace(p, kernel=self.kernel)
-        self._total = float(arrays.on_host(self._p.total))
+        self._total = float(arrays.to_cpu(self._p.total))
         self._largest, self._radius = largest, sqrt(largest + self._total)
         self.tolerance = self._read_tolerance(tolerance, alpha)
         self._arl, self.threshold = arl, arl or (2.0 if tolerance == "auto" else 1.0) / alpha
@@ -297,7 +297,7 @@ class SequentialTest:
             what = f"Row {self.n_rows + incomplete[0]} is incomplete. A sample says nothing of"
             advice = "Fit a model to it, e.g. learn_mixture, or leave the columns out"
             raise DataError(f"{what} missing values. {advice}.")
-        logs = arrays.on_host(self._p.circuit.log_likelihood(rows[incomplete]))
+        logs = arrays.to_cpu(self._p.circuit.log_likelihood(rows[incomplete]))
         impossible = incomplete[logs == -inf]
         if len(impossible) and self.tolerance > 0:
             what = "Row {row} has probability zero under the model, so its missing values have no"
@@ -309,7 +309,7 @@ class SequentialTest:
         """Bet on rows one by one, with the kernels of all of them computed together."""
         known, most, windows = len(self._rows), max(self.windows), np.array(self.windows)
         every = np.concatenate([self._rows, rows])
-        at = np.concatenate([self._at, arrays.on_host(self._p.at(rows))])
+        at = np.concatenate([self._at, arrays.to_cpu(self._p.at(rows))])
         kernels = self._p.between(rows, every)
         self._check_bound(kernels[:, known:].diagonal(), at[known:])
         h = kernels - at[known:, None] - at + self._total

@@ -282,11 +282,11 @@ class Layout:
                     self.known[key] = layer_to_device(layer, like)
                 layer = self.known[key]
             made.append(replace(layer, stacks=tuple(stacks)).with_known(layer))
-        host = Layers(self.vtree, tuple(made), self.starts, bounds)
+        on_cpu = Layers(self.vtree, tuple(made), self.starts, bounds)
         if like is None:
-            vars(host)["entries"] = _entries(operands)
-            return host
-        return TensorLayers(self.vtree, tuple(made), self.starts, bounds, host=host)
+            vars(on_cpu)["entries"] = _entries(operands)
+            return on_cpu
+        return TensorLayers(self.vtree, tuple(made), self.starts, bounds, on_cpu=on_cpu)
 
 
 def _weights(group: Group, operands: Sequence[Operand], like: Any) -> tuple[tuple[int, Any], ...]:

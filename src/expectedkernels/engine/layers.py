@@ -311,7 +311,7 @@ class Layers:
     floor: float | None = None
 
     @property
-    def host(self) -> Layers:
+    def on_cpu(self) -> Layers:
         """The layers on the CPU."""
         return self
 
@@ -437,9 +437,9 @@ class Layers:
             return self.known_ranges[key]
         vtree, margin, ranges = self.vtree, self.margin, []
         low, high = np.zeros((2, vtree.n_nodes))
-        low[self.host.layers[0].nodes], high[self.host.layers[0].nodes] = low_atoms, high_atoms
+        low[self.on_cpu.layers[0].nodes], high[self.on_cpu.layers[0].nodes] = low_atoms, high_atoms
         below, above, spread = self._bounds
-        for layer in self.host.layers:
+        for layer in self.on_cpu.layers:
             nodes = layer.nodes
             if layer.inputs is not None:
                 a, b = vtree.left[nodes], vtree.right[nodes]
@@ -525,7 +525,7 @@ class Layers:
         And which of the numbers that they store are in that list: edges have no zeros.
         """
         stacked, nodes = list[Any](), list[int]()
-        for layer, places in zip(self.host.layers, self.host.places[0], strict=True):
+        for layer, places in zip(self.on_cpu.layers, self.on_cpu.places[0], strict=True):
             own = layer.nodes[layer.n_passed_nodes :].tolist()
             for stack, place in zip(layer.stacks, places, strict=True):
                 n = len(stack.weights)
@@ -533,7 +533,7 @@ class Layers:
                 own = own[n:]
             nodes += own
         edges = [stored_numbers(self.matrices[node]).reshape(-1) != 0 for node in nodes]
-        dense = np.ones(self.host.places[1][0].start, dtype=np.bool_)
+        dense = np.ones(self.on_cpu.places[1][0].start, dtype=np.bool_)
         nodes = [node for _, own in sorted(stacked) for node in own] + nodes
         return nodes, np.concatenate([dense, *edges])
 

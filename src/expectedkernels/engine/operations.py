@@ -48,13 +48,13 @@ class TensorLayers(Layers):
 
     Attributes
     ----------
-    host : Layers
+    on_cpu : Layers
     bases : int tensor
         Where the table of every input unit begins in a list of all of them, in which every unit
         has one entry more than its variable has states: their sum.
     """
 
-    host: Any = None
+    on_cpu: Any = None
     bases: Any = None
 
     @property
@@ -66,7 +66,7 @@ class TensorLayers(Layers):
         """The edges of all units of a layer, sent once."""
         kept = vars(self.layers[number])
         if "all_edges" not in kept:
-            kept["all_edges"] = _sent_edges(self.host.layers[number].all_edges, self.like)
+            kept["all_edges"] = _sent_edges(self.on_cpu.layers[number].all_edges, self.like)
         return kept["all_edges"]
 
     def most_rows(self, max_bytes: float) -> int:
@@ -81,7 +81,7 @@ class TensorLayers(Layers):
     def table(self) -> Any:
         """All entries of the tables of input units, and behind those of every unit their sum."""
         layer = self.layers[0]
-        sizes = (prod(self.matrices[node].shape) for node in self.host.layers[0].nodes)
+        sizes = (prod(self.matrices[node].shape) for node in self.on_cpu.layers[0].nodes)
         table = self.like.new_zeros(self.bases.shape[0] + sum(sizes))
         for stack in layer.stacks:
             tables = self.tables(stack, table)
@@ -97,13 +97,13 @@ class TensorLayers(Layers):
     def tables(self, stack: Stack, entries: Any) -> Any:
         """A stack's part of a list of the entries of tables: every unit's, and behind its sum."""
         n, height, width = stack.weights.shape
-        first = int(self.host.layers[0].table_bases[stack.units.start]) if n * height else 0
+        first = int(self.on_cpu.layers[0].table_bases[stack.units.start]) if n * height else 0
         return entries[first : first + n * height * (width + 1)].view(n, height, width + 1)
 
     @cached_property
     def edge_entries(self) -> Any:
         """The places of the edges of input units among the entries of tables."""
-        layer = self.host.layers[0]
+        layer = self.on_cpu.layers[0]
         edges, at = layer.edges, layer.sparse_units
         first = layer.product_starts[layer.node_of_unit[at]] - layer.sparse_products.start
         entries = layer.table_bases[at][edges.units] + edges.products - first[edges.units]
@@ -112,19 +112,19 @@ class TensorLayers(Layers):
     @cached_property
     def last_entries(self) -> Any:
         """The place of the sum of every input unit in the list of tables."""
-        layer = self.host.layers[0]
+        layer = self.on_cpu.layers[0]
         widths = np.repeat(np.diff(layer.product_starts), np.diff(layer.unit_starts))
         return self.bases + as_like(widths, self.bases)
 
     @cached_property
     def leaf_variables(self) -> Any:
         """The variable of every leaf."""
-        return as_like(self.host.vtree.variable[self.host.layers[0].nodes], self.bases)
+        return as_like(self.on_cpu.vtree.variable[self.on_cpu.layers[0].nodes], self.bases)
 
     @cached_property
     def leaf_states(self) -> Any:
         """The number of atoms of every leaf, (leaves, 1)."""
-        return as_like(np.diff(self.host.layers[0].product_starts)[:, None], self.bases)
+        return as_like(np.diff(self.on_cpu.layers[0].product_starts)[:, None], self.bases)
 
     @cached_property
     def captured(self) -> dict[Any, Captured]:
@@ -134,7 +134,7 @@ class TensorLayers(Layers):
     @cached_property
     def atom_numbers(self) -> tuple[Any, Any, Any]:
         """The leaf of every atom; its number there and how many there are, (atoms, 1)."""
-        leaf, *numbers = self.host.atom_numbers
+        leaf, *numbers = self.on_cpu.atom_numbers
         parts = (leaf, *(x[:, None] for x in numbers))
         leaf, number, size = (as_like(part, self.bases) for part in parts)
         return leaf, number, size
@@ -144,10 +144,10 @@ class TensorLayers(Layers):
         return self.bases[:, None] + states.index_select(0, self.layers[0].node_of_unit)
 
 
-def tensor_layers(host: Layers, like: Any) -> TensorLayers:
+def tensor_layers(on_cpu: Layers, like: Any) -> TensorLayers:
     """The layers with their numbers as tensors of the type and at the place of another one."""
     made = []
-    for layer in host.layers:
+    for layer in on_cpu.layers:
         stacks = []  # of one shape together: launches cost more than copies
         for _, group in groupby(layer.stacks, key=lambda stack: stack.weights.shape[1:]):
             some = list(group)
@@ -159,9 +159,9 @@ def tensor_layers(host: Layers, like: Any) -> TensorLayers:
         new = replace(sent, stacks=tuple(stacks), edges=_sent_edges(layer.edges, like))
         vars(sent)["is_used_once"] = layer.is_used_once
         made.append(new.with_known(sent))
-    bases = as_like(host.layers[0].table_bases, like)
-    known = (host.unit_starts, host.bounds, host.matrices)
-    return TensorLayers(host.vtree, tuple(made), *known, host=host, bases=bases)
+    bases = as_like(on_cpu.layers[0].table_bases, like)
+    known = (on_cpu.unit_starts, on_cpu.bounds, on_cpu.matrices)
+    return TensorLayers(on_cpu.vtree, tuple(made), *known, on_cpu=on_cpu, bases=bases)
 
 
 def layer_to_device(layer: Layer, like: Any) -> Layer:

@@ -117,7 +117,7 @@ def chunk_rows(layers: Layers, max_bytes: float = inf, values_only: bool = False
     if isinstance(layers, ops.TensorLayers):
         if layers.is_remote:
             return layers.most_rows(max_bytes)
-        layers = layers.host
+        layers = layers.on_cpu
     kept = 0 if values_only else 2 * layers.n_products
     size = 8 * (layers.n_units + layers.n_atoms + kept)
     # a layer takes some time however few its rows are

@@ -153,7 +153,7 @@ def replayed_pass(layers: Any, name: str, states: Any, run: Callable[[Any], Tens
     `run` takes the states of variables in rows, (leaves, rows).
     """
     like, n_rows = layers.like, states.shape[1]
-    held = layers.n_units + layers.host.n_products + layers.n_atoms
+    held = layers.n_units + layers.on_cpu.n_products + layers.n_atoms
     if not (is_on_gpu(like) and fits(like, 4 * like.element_size() * held * n_rows)):
         return run(states)
     return replayed(layers.captured, (name, n_rows), run, (states,))

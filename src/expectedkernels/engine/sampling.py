@@ -59,7 +59,7 @@ def descend(layers: Layers, n: int, choose: Callable[[Descent], Any]) -> Any:
 
     `choose` gives the chosen edge of every (node, row), one node after the other.
     """
-    widest = max(len(layer.nodes) * layer.all_edges.longest for layer in layers.host.layers)
+    widest = max(len(layer.nodes) * layer.all_edges.longest for layer in layers.on_cpu.layers)
     parts = spans(n, max(1, CHOICE_BYTES // (48 * widest)))
     found = [_descend(layers, rows, choose) for rows in parts]
     return found[0] if len(found) == 1 else np.concatenate(found, axis=1)

@@ -13,7 +13,7 @@ from scipy import sparse
 from expectedkernels.arrays import spans
 from expectedkernels.checks import EvidenceError
 from expectedkernels.circuits import operands
-from expectedkernels.circuits.circuit import Circuit, host_for
+from expectedkernels.circuits.circuit import Circuit, cpu_circuit
 from expectedkernels.circuits.inputs import Real
 from expectedkernels.circuits.operands import CircuitOperand, InputComponents, PointOperand
 from expectedkernels.circuits.queries import atom_shares, log_values, refuse_signed
@@ -210,7 +210,7 @@ class CircuitDensity(Density):
     """
 
     def __init__(self, circuit: Circuit, variables: Sequence[Variable]):
-        circuit = host_for(circuit, "Expected prediction")
+        circuit = cpu_circuit(circuit, "Expected prediction")
         refuse_signed(circuit, "Expected prediction")
         self.circuit, self.variables = circuit, list(variables)
 

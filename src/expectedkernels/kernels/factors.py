@@ -257,7 +257,7 @@ def _log_laplace(mean: Any, variance: Any, rate: Any) -> Any:
     """
     with np.errstate(over="ignore"):  # the density at zero of a remote normal is zero
         given = to_numpy(mean), to_numpy(variance), float(detach(rate))
-        logs, by_mean, by_variance, by_rate = _log_laplace_on_host(*given)
+        logs, by_mean, by_variance, by_rate = _log_laplace_on_cpu(*given)
     if isinstance(mean, np.ndarray):
         return logs
     logs, by_mean, by_variance = (as_like(x, mean) for x in (logs, by_mean, by_variance))
@@ -267,7 +267,7 @@ def _log_laplace(mean: Any, variance: Any, rate: Any) -> Any:
     return logs + tangent
 
 
-def _log_laplace_on_host(mean: Any, variance: Any, rate: float) -> tuple[Any, ...]:
+def _log_laplace_on_cpu(mean: Any, variance: Any, rate: float) -> tuple[Any, ...]:
     """The log, without cancellation, and its derivatives by mean, variance and gamma."""
     from scipy import special  # slow to import, and only needed here
 

@@ -17,7 +17,7 @@ from expectedkernels import arrays, checks
 from expectedkernels.arrays import Array, NumbersLike, RowsLike, TablesLike
 from expectedkernels.checks import CompatibilityError, KernelError, PropertyError, Verdict
 from expectedkernels.circuits.build import with_root_weights
-from expectedkernels.circuits.circuit import Circuit, host_for
+from expectedkernels.circuits.circuit import Circuit, cpu_circuit
 from expectedkernels.circuits.graph import Categorical, Graph, Sum, Unit
 from expectedkernels.circuits.inputs import Table
 from expectedkernels.circuits.operands import InputComponents
@@ -400,7 +400,7 @@ def refuse_gradients(what: str, *given: Any) -> None:
                 f"{x!r}. Make the kernel of plain numbers, as by gamma.detach()."
             )
         if isinstance(x, Circuit):
-            host_for(x, what)
+            cpu_circuit(x, what)
 
 
 def refuse_infinite(values: Any) -> None:
@@ -452,8 +452,8 @@ class SumKernel(Kernel):
     _definite = "a sum of positive definite kernels is positive definite"
 
     def __init__(self, kernels: Sequence[Kernel], weights: Sequence[Any]):
-        self.kernels, self.weights = list(kernels), [float(arrays.on_host(w)) for w in weights]
-        self.scales = [w if arrays.has_gradient(w) else float(arrays.on_host(w)) for w in weights]
+        self.kernels, self.weights = list(kernels), [float(arrays.to_cpu(w)) for w in weights]
+        self.scales = [w if arrays.has_gradient(w) else float(arrays.to_cpu(w)) for w in weights]
         for weight in self.weights:
             if not (weight > 0 and isfinite(weight)):
                 raise KernelError(
@@ -540,7 +540,7 @@ class FactorKernel(Kernel):
 
     def pairs(self, X: Array, Y: Array) -> Array:
         """The values k(x_i, y_i)."""
-        X, Y = (np.asarray(arrays.on_host(Z), dtype=np.float64) for Z in (X, Y))
+        X, Y = (np.asarray(arrays.to_cpu(Z), dtype=np.float64) for Z in (X, Y))
         logs, values = np.zeros(len(X)), np.ones(len(X))
         for variable, factor in enumerate(self.factors(X.shape[1])):
             x, y = X[:, variable], Y[:, variable]
@@ -568,7 +568,7 @@ class RateKernel(FactorKernel):
     field = "square"
 
     def __init__(self, gamma: ArrayLike | None = 1.0):
-        given, name = arrays.on_host(gamma), type(self).__name__
+        given, name = arrays.to_cpu(gamma), type(self).__name__
         kind = np.asarray(given).dtype.kind if np.ndim(given) < 2 else "O"
         rates = np.array(given, dtype=np.float64) if kind in "iuf" else np.array(np.nan)
         good = np.isfinite(rates).all() and ((rates >= 0).all() if rates.ndim else rates > 0)

@@ -159,7 +159,7 @@ def fit_mmd(
     kernel = default_kernel(start, rows.X) if kernel is None else kernel
     require_kernel(kernel)
     if device is None:
-        device = "torch" if circuit.is_on_host else arrays.place_of(circuit.blocks[0].numbers)
+        device = "torch" if circuit.is_on_cpu else arrays.place_of(circuit.blocks[0].numbers)
     refuse_gradients("fit_mmd", kernel)
     blocks = kernel.blocks(start.vtree, start.cardinalities)
     fitted = _fitted(start.to(device, dtype), blocks, max_bytes)
@@ -175,7 +175,7 @@ def fit_mmd(
         text=lambda number, step: f"squared MMD {-step.mean:.4g} and a constant",
     )
     fitted.reset(result.state)
-    return _on_host(start, fitted)
+    return _on_cpu(start, fitted)
 
 
 def _distinct(X: Any, circuit: Circuit, name: str) -> Empirical:
@@ -272,7 +272,7 @@ def _steps(
         done += some
 
 
-def _on_host(start: Circuit, fitted: Fitted) -> Circuit:
+def _on_cpu(start: Circuit, fitted: Fitted) -> Circuit:
     """The circuit that was fitted, on the CPU, stored as the one that it started from."""
     blocks: list[Any] = list(start.blocks)
     for places, logits in zip(fitted.places, fitted.logits, strict=True):

@@ -229,7 +229,7 @@ def cuda_steps(trained: EMState, data: Rows, size: int) -> CudaSteps | None:
     if not isinstance(layers, TensorLayers) or not layers.is_remote or data.evidence.values is None:
         return None
     like, (n_rows, n_leaves) = layers.like, data.evidence.values.shape
-    held = layers.n_units + layers.host.n_products
+    held = layers.n_units + layers.on_cpu.n_products
     if not fits(like, 4 * n_rows * n_leaves + 4 * like.element_size() * held * size, TRAINED_SHARE):
         return None
     step = max(1, 2**24 // n_leaves)

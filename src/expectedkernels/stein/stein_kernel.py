@@ -17,7 +17,7 @@ from expectedkernels.algebra import multiply, quotient, shift
 from expectedkernels.arrays import DEFAULT_MAX_BYTES, Array, RowsLike, SamplesLike, as_like, spans
 from expectedkernels.checks import DataError, KernelError, PropertyError, Verdict, public, public_in
 from expectedkernels.circuits import queries
-from expectedkernels.circuits.circuit import Circuit, host_for
+from expectedkernels.circuits.circuit import Circuit, cpu_circuit
 from expectedkernels.circuits.graph import Unit
 from expectedkernels.circuits.inputs import Table, log_sum_exp
 from expectedkernels.circuits.operands import CircuitOperand, axis_size, joint_cost
@@ -666,7 +666,7 @@ class CollapsedSteinKernel(PairwiseKernel):
         refuse_gradients("CollapsedSteinKernel", kernel)
         circuit.require_single_root("A Stein kernel")
         self.cardinalities = discrete_cardinalities(circuit)
-        self.circuit = host_for(circuit, "CollapsedSteinKernel")
+        self.circuit = cpu_circuit(circuit, "CollapsedSteinKernel")
         self.kernel, self.zeros, self.operator, self.max_bytes = kernel, zeros, operator, max_bytes
         shifts = operator == "shift"
         change: Any = partial(np.roll, shift=-1, axis=1) if shifts else np.asarray
@@ -985,7 +985,7 @@ def _between_models(q: Any, p: Any, k: Any, operator: str, max_bytes: int) -> An
         circuit.require_single_root("A discrepancy")
         cardinalities = discrete_cardinalities(circuit)
     require_compatible(q, p)
-    q, p = (host_for(x, "The discrepancy between circuits") for x in (q, p))
+    q, p = (cpu_circuit(x, "The discrepancy between circuits") for x in (q, p))
     queries.require_normalized(q, "A discrepancy")
     measure = kept_measure(q.aligned_to(p.vtree), p)
     kernel = with_marks(k.blocks(measure.vtree, cardinalities), cardinalities, np.eye(2))
