@@ -174,15 +174,12 @@ class Backward:
 
     Attributes
     ----------
-    units : array of shape (units, ...)
-        The derivative of the root in every unit's mantissa, over the root's value.
     atoms : array of shape (atoms, ...)
-        The same in every atom.
+        The derivative of the root in every atom, over the root's value.
     reliable : bool array of shape (rows,)
         Rows whose numbers are right; others left the range of plain numbers.
     """
 
-    units: Any
     atoms: Any
     reliable: Any
 
@@ -238,7 +235,7 @@ def backward(
         total = (sent if to_atoms else here).sum(axis=0)
         most = (SINGLE_MASS if layers.is_single else MOST_MASS) * weights
         reliable = (total - total == 0) & (mass <= most)
-    return Backward(derivatives, sent if to_atoms else None, reliable)
+    return Backward(sent if to_atoms else None, reliable)
 
 
 def _undivided(found: Forward, number: int, here: Any, exact: bool) -> tuple[Any, Any]:

@@ -437,10 +437,12 @@ def _mirrored(
     axes: Axes, kernel: ProductKernel, max_bytes: int, bar: Any, first: tuple[int, ...] = (0, 0)
 ) -> Iterator[tuple[scaled.Place, ScaledArray]]:
     """The pieces of a symmetric matrix: one corner, its mirror image, and two others likewise."""
-    options = kernel, max_bytes, bar
-    if extent_of(axes[0]) < SYMMETRIC_ROWS:
-        yield from pieces(axes, *options, first)
-        return
+    options, n_rows = (kernel, max_bytes, bar), extent_of(axes[0])
+    if n_rows < SYMMETRIC_ROWS:
+        joint, _ = next(parts(axes, kernel, max_bytes), (None, ()))
+        if joint is None or prod(map(extent_of, joint.axes)) == n_rows**2:  # not cut anyway
+            yield from pieces(axes, *options, first)
+            return
     (a, one), (b, two) = _halves(axes, 0, first)
     for at, piece in pieces((one[0], two[0]), *options, (a[0], b[0])):
         yield at, piece

@@ -113,7 +113,8 @@ def _counter(is_root: bool) -> Inner:
     return Inner(3, 2, np.asarray([0, 1, 0]), np.asarray([0, 0, 1]), weights)
 
 
-def same_single_mark(kernel: KernelBlocks, cardinalities: Sequence[int]) -> KernelBlocks:
+@lru_cache(maxsize=16)
+def same_single_mark(kernel: KernelBlocks, cardinalities: tuple[int, ...]) -> KernelBlocks:
     """The kernel on augmented states, zero unless both sides mark one variable, the same."""
     vtree = kernel.vtree
     units = [1 if node == vtree.root else 2 for node in range(vtree.n_nodes)]
@@ -682,10 +683,7 @@ class CollapsedSteinKernel(PairwiseKernel):
     @cached_property
     def _blocks(self) -> KernelBlocks:
         blocks = self.kernel.blocks(self.circuit.vtree, self.cardinalities)
-        key = "single mark", *self.cardinalities
-        if key not in blocks.known:
-            blocks.known[key] = same_single_mark(blocks, self.cardinalities)
-        return blocks.known[key]
+        return same_single_mark(blocks, tuple(self.cardinalities))
 
     def cost(self, rows: RowsLike) -> float:
         """What the Gram matrix of rows costs, in numbers computed, before it is.
