@@ -820,7 +820,8 @@ def _drop_unreachable(vtree: Vtree, blocks: Sequence[Any]) -> list[Block]:
         if units is not None:
             weights = (block.csr if weights is None else weights)[units]
         if weights is not None:
-            used = (weights != 0).sum(axis=0) > 0
+            at = weights.indices if sparse.issparse(weights) else weights.any(axis=0).nonzero()[0]
+            used = np.bincount(at, minlength=len(left)) > 0
             if not used.all():
                 left, right, weights = left[used], right[used], weights[:, np.flatnonzero(used)]
         n, m = blocks[vtree.left[node]].n_units, blocks[vtree.right[node]].n_units
