@@ -368,18 +368,18 @@ def cumulative(weights: Any) -> Any:
     return edges
 
 
-def drawn(edges: Any, u: Any) -> Any:
+def inverse_cdf(edges: Any, u: Any) -> Any:
     """The states at positions u in [0, 1) of rows of cumulative probabilities.
 
     Examples
     --------
-    >>> drawn(np.array([[0.25, 1.0], [0.25, 1.0]]), np.array([0.1, 0.9])).tolist()
+    >>> inverse_cdf(np.array([[0.25, 1.0], [0.25, 1.0]]), np.array([0.1, 0.9])).tolist()
     [0, 1]
     """
     return (edges <= u[:, None]).sum(axis=1)
 
 
-def place_of(array: Array) -> Any:
+def device_of(array: Array) -> Any:
     """What `Circuit.to` takes to move arrays to where this one is."""
     if isinstance(array, np.ndarray):
         return "numpy"

@@ -335,12 +335,12 @@ def circuit_html(circuit: Any) -> str:
     return overview("Circuit", found, svg(circuit_layout(circuit)) if few else "")
 
 
-def spread(n: int, edges: Any) -> tuple[Array, Array]:
+def classical_scaling(n: int, edges: Any) -> tuple[Array, Array]:
     """Places whose distances are about those in the graph: classical scaling of shortest paths.
 
     Examples
     --------
-    >>> x, y = spread(3, [(0, 1), (1, 2)])
+    >>> x, y = classical_scaling(3, [(0, 1), (1, 2)])
     >>> np.abs(np.diff(x)).round(6).tolist()
     [1.0, 1.0]
     """

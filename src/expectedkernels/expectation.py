@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from expectedkernels import arrays, checks
-from expectedkernels.arrays import DEFAULT_MAX_BYTES, Array, RngLike, as_like, place_of
+from expectedkernels.arrays import DEFAULT_MAX_BYTES, Array, RngLike, as_like, device_of
 from expectedkernels.checks import CircuitError, DataError, PropertyError, SizeError
 from expectedkernels.circuits import operands
 from expectedkernels.circuits.circuit import Circuit, align, vtree_for
@@ -276,8 +276,8 @@ def prepared(
         pair[1] = other.aligned_to(first.vtree)
     # what is in NumPy goes where the other circuit is, or the parameters of the kernel
     given = [*(x.blocks[0].numbers for x in circuits), *k.tensors]
-    if len({*map(place_of, given)}) > 1:
-        place = next(place_of(array) for array in given if not isinstance(array, np.ndarray))
+    if len({*map(device_of, given)}) > 1:
+        place = next(device_of(array) for array in given if not isinstance(array, np.ndarray))
         one, two = (x.to(place) if isinstance(x, Circuit) else x for x in pair)
         pair = [one, one if pair[1] is pair[0] else two]
     circuit: Circuit = next(x for x in pair if isinstance(x, Circuit))
@@ -723,7 +723,7 @@ def _of_sweeps(found: Prepared, max_bytes: int) -> Explanation:
     return Explanation(path, found.strategy.forms, shape, *numbers, tuple(lines), first)
 
 
-def _described(side: operands.Side, form: str | None) -> str:
+def _described(side: operands.AxisOperand, form: str | None) -> str:
     if not isinstance(side, operands.CircuitOperand):
         return _counted(side.n_rows, "point")
     circuit = side.model

@@ -192,7 +192,7 @@ def test_weights_of_components_in_place_of_densities(form):
     for v in (0, 1):
         column, block = columns[v], p.input(v)
         logs = block.log_density(np.nan_to_num(column.values))
-        logs[len(column.seen) :] = 0.0
+        logs[len(column.observed) :] = 0.0
         columns[v] = Column(None, column.values, column.codes, logs)
     weighed = Evidence(p.cardinalities, columns=columns)
     assert_close(log_values(p, weighed)[0], log_values(p, plain)[0])
@@ -202,12 +202,12 @@ def test_weights_of_components_in_place_of_densities(form):
     np.testing.assert_allclose(got, wanted, rtol=1e-12)
     # components that are ruled out, by two statements without a value
     column = columns[1]
-    logs = np.vstack([column.logs[: len(column.seen)], [[0.0, -np.inf], [0.0, 0.0]]])
+    logs = np.vstack([column.logs[: len(column.observed)], [[0.0, -np.inf], [0.0, 0.0]]])
     values = np.concatenate([column.values, [np.nan]])
-    codes = np.where(column.codes == len(column.seen), column.codes + [1, 0] * 24, column.codes)
+    codes = np.where(column.codes == len(column.observed), column.codes + [1, 0] * 24, column.codes)
     columns[1] = Column(None, values, codes, logs)
     given = Evidence(p.cardinalities, columns=columns)
-    out = codes == len(column.seen)
+    out = codes == len(column.observed)
     assert out.any()
     got = expected((CircuitOperand(p, given, form), CircuitOperand(p)), kernel, 2**27)
     blocks = list(p.blocks)

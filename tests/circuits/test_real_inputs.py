@@ -57,7 +57,8 @@ def test_densities_integrate_to_one_and_have_the_moments(i):
     density = np.exp(block().log_density(x)[:, i])
     step = x[1] - x[0]
     assert density.sum() * step == pytest.approx(1.0, rel=1e-5)
-    assert (density * (x - MEAN[i]) ** 2).sum() * step == pytest.approx(block().spread[i], rel=1e-4)
+    variance = (density * (x - MEAN[i]) ** 2).sum() * step
+    assert variance == pytest.approx(block().total_variance[i], rel=1e-4)
     # beside an interval of density one, it is the more probable from weight 1 / density.max() on
     beside = Real(
         np.eye(2), *(np.array([x[i], y]) for x, y in ((MEAN, 9), (VARIANCE, 0), (HALF, 0.5)))

@@ -199,7 +199,7 @@ def blocks_beside(vtree: Vtree, circuits: Sequence[Any]) -> list[Any]:
 
     def leaf(node: int, variable: int) -> Input:
         first, *others = (circuit.blocks[node] for circuit in circuits)
-        return first.beside(others)
+        return first.concat(others)
 
     def inner_at(node: int) -> Inner:
         blocks, lefts, rights = (

@@ -298,7 +298,7 @@ def _at_points(circuit: Circuit, evidence: Evidence, active: ActiveEdges) -> Act
     for leaf, (variable, _, _) in enumerate(circuit.atom_slices):
         if circuit.cardinalities[variable] is None:
             column = evidence.column(variable)
-            seen[leaf] = column.seen
+            seen[leaf] = column.observed
             value[leaf] = np.where(column.codes < len(seen[leaf]), column.codes, -1)
     leaf_of = circuit.layers.atom_numbers[0][active.keys]
     value = value[leaf_of, active.rows[:n]]

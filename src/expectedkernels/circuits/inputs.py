@@ -189,7 +189,7 @@ class Family(ReadOnly):
     """
 
     cardinality: ClassVar[Any] = None
-    noise: ClassVar[Any] = (0,)
+    noise_kinds: ClassVar[Any] = (0,)
     numbers: ClassVar[Any]
     overlap: ClassVar[Any]
     take: ClassVar[Any]
@@ -278,7 +278,7 @@ class Table(Family):
         """The number of states of the variable."""
         return int(self.table.shape[1])
 
-    def beside(self, others: Sequence[Table]) -> Table:
+    def concat(self, others: Sequence[Table]) -> Table:
         """The block of the units of this block, and then those of others."""
         return Table(np.concatenate([self.table, *(other.table for other in others)]))
 
@@ -303,7 +303,7 @@ class Table(Family):
         """The probabilities of the states, (rows, states)."""
         return shares
 
-    def given(self, column: Any) -> tuple[Table, Any]:
+    def condition(self, column: Any) -> tuple[Table, Any]:
         """The block given what one row says, and the logs of factors of its weights."""
         return self, np.tile(self.log_weights(column)[:, column.codes[0]], self.n_units)
 
@@ -373,7 +373,7 @@ class Real(Family):
         return np.zeros(self.width) if self.half is None else self.half
 
     @property
-    def spread(self) -> Any:
+    def total_variance(self) -> Any:
         """The variances of all components, with those of the intervals."""
         return self.variance if self.half is None else self.variance + self.half**2 / 3.0
 
@@ -386,7 +386,7 @@ class Real(Family):
             )
         return super().moved(move)
 
-    def beside(self, others: Sequence[Real]) -> Real:
+    def concat(self, others: Sequence[Real]) -> Real:
         """The block of the units and components of this block, and then those of others."""
         blocks = [self, *others]
         parts = zip(*((block.mean, block.variance, block.halves) for block in blocks), strict=True)
@@ -487,7 +487,7 @@ class Real(Family):
         """The mean and the variance, (rows, 2), given the shares of the components."""
         mean = shares @ self.mean
         away = (self.mean - mean[:, None]) ** 2  # no difference of large squares
-        variance = shares @ self.spread + (shares * away).sum(axis=1)
+        variance = shares @ self.total_variance + (shares * away).sum(axis=1)
         if evidence is not None:
             column = evidence.column(variable)
             observed = column.values[column.codes]
@@ -496,11 +496,11 @@ class Real(Family):
         return np.stack([mean, variance], axis=1)
 
     @property
-    def noise(self) -> tuple[int, ...]:
+    def noise_kinds(self) -> tuple[int, ...]:
         """What is random in a value: the component, a normal number, and one for intervals."""
         return (0, 1) if self.half is None else (0, 1, 2)
 
-    def drawn(self, components: Any, normal: Any, uniform: Any) -> Any:
+    def sample_values(self, components: Any, normal: Any, uniform: Any) -> Any:
         """The values of components for random numbers; without any, their means."""
         values = self.mean[components]
         if normal is not None:
@@ -509,7 +509,7 @@ class Real(Family):
                 values = values + self.half[components] * (2.0 * uniform - 1.0)
         return values
 
-    def given(self, column: Any) -> tuple[Real, Any]:
+    def condition(self, column: Any) -> tuple[Real, Any]:
         """The block given what one row says, and the logs of factors of its weights.
 
         An observed value leaves a point of every unit, with the unit's density there.

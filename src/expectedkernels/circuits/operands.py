@@ -130,7 +130,7 @@ class CircuitOperand:
     circuit, evidence
         What passes take: in the form "conditionals" the circuit of these, and no evidence. Where
         shares of its units are no doubles, rows are put together by patterns instead, and
-        `row_logs` are the logs of what their values are to be divided by.
+        `log_norms` are the logs of what their values are to be divided by.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class CircuitOperand:
 
     circuit: Any = property(lambda self: self._evaluated[0])
     evidence: Any = property(lambda self: self._evaluated[1])
-    row_logs: Any = property(lambda self: self._evaluated[3])
+    log_norms: Any = property(lambda self: self._evaluated[3])
 
     @property
     def row_index(self) -> Any:
@@ -205,7 +205,7 @@ class CircuitOperand:
         block = self.numbers.input(variable)
         if block.cardinality is not None:
             return InputComponents(block.cardinality)
-        seen = () if self.evidence is None else self.evidence.column(variable).seen
+        seen = () if self.evidence is None else self.evidence.column(variable).observed
         return InputComponents(None, *block.beside_points(seen))
 
     def likelihoods(
@@ -222,7 +222,7 @@ class CircuitOperand:
         if block.cardinality is None:
             column = evidence.column(variables[0])
             n, statement = block.width, np.arange(column.n_statements)
-            index = np.where(statement < len(column.seen), n + statement, np.arange(n)[:, None])
+            index = np.where(statement < len(column.observed), n + statement, np.arange(n)[:, None])
             logs = block.log_weights(column)[None]
             if uniform:
                 logs, index = logs[..., column.codes], index[:, column.codes]
@@ -305,7 +305,7 @@ class PointOperand:
         return np.stack(found)
 
 
-Side = CircuitOperand | PointOperand
+AxisOperand = CircuitOperand | PointOperand
 
 
 class AxisSize(NamedTuple):
@@ -331,7 +331,7 @@ class AxisSize(NamedTuple):
     set_up: float = 0.0
 
 
-def axis_size(axis: AxisSize | Operand | Side, found: Patterns | None = None) -> AxisSize:
+def axis_size(axis: AxisSize | Operand | AxisOperand, found: Patterns | None = None) -> AxisSize:
     """The size of an operand, or of a side with its patterns."""
     if isinstance(axis, AxisSize):
         return axis
@@ -419,7 +419,7 @@ class Strategy(NamedTuple):
     others: dict[tuple[str | None, ...], float] = {}  # noqa: RUF012
 
 
-def choose(axes: tuple[AxisSize | Side, AxisSize | Side], width: int = 1) -> Strategy:
+def choose(axes: tuple[AxisSize | AxisOperand, AxisSize | AxisOperand], width: int = 1) -> Strategy:
     """The forms of two axes that cost least, found out as far as it may be worth it.
 
     Examples
@@ -666,7 +666,7 @@ class JointPass:
             scale = None if scale is None else scale[..., None]
             if isinstance(side, PointOperand):
                 index = side.index(variables, uniform)
-                data = xp.moveaxis(_repeated(data, index, at), at, 0)[:, 0]
+                data = xp.moveaxis(_repeat(data, index, at), at, 0)[:, 0]
                 axis = [x - (x > at) for x in axis]
                 continue
             index, found, small = side.likelihoods(variables, uniform, mode)
@@ -674,7 +674,7 @@ class JointPass:
             n, width, n_rows = found.data.shape
             shape = [n, *[1] * data.ndim]
             shape[at], shape[-1] = width, n_rows
-            data = _repeated(data, index, at)
+            data = _repeat(data, index, at)
             weights = as_like(found.data, like).reshape(shape)
             data = data + weights if mode == "logs" else data * weights
             low, high = low + found.low, high + found.high
@@ -830,7 +830,7 @@ class JointPass:
         return roots, scale, bool(mark)
 
 
-def _repeated(data: Any, index: Any, axis: int) -> Any:
+def _repeat(data: Any, index: Any, axis: int) -> Any:
     """Data with one more axis, for patterns: entries along an axis are chosen by these."""
     if index is None:
         return data[..., None]

@@ -301,7 +301,7 @@ def conditional_units(circuit: Circuit, evidence: Evidence | None) -> list[Block
     if evidence is not None:
         for variable in range(circuit.n_variables):
             node = circuit.vtree.leaf(variable)
-            blocks[node], more = blocks[node].given(evidence.column(variable))
+            blocks[node], more = blocks[node].condition(evidence.column(variable))
             logs[node] = log_sizes(blocks[node].flat[0]) + more
     result, totals = normalized_units(circuit, blocks, logs)
     refuse_impossible(np.array([(totals > -inf).all()]), evidence is not None, NO_SUM)
@@ -556,7 +556,7 @@ def _conditional_samples(
         rows = every.rows(np.arange(part.start, part.stop) // n)
         for v in range(circuit.n_variables):
             shares = _state_shares(circuit, rows, v)
-            state = arrays.drawn(arrays.cumulative(shares), rng.random(len(shares)))
+            state = arrays.inverse_cdf(arrays.cumulative(shares), rng.random(len(shares)))
             out[part, v] = state
             rows = _with_weights(rows, v, np.eye(shares.shape[1]), state)
 
@@ -779,7 +779,7 @@ def _noises(circuit: Circuit, generator: Any, n: int) -> Iterator[tuple[slice, l
     """
     n_nodes, n_real = circuit.vtree.n_nodes, circuit.cardinalities.count(None)
     draws = (generator.random, generator.standard_normal, generator.random)
-    kinds_of = [block.noise for block in circuit.blocks]
+    kinds_of = [block.noise_kinds for block in circuit.blocks]
     for part in spans(n, max(1, NOISE_BYTES // (8 * n_nodes))):
         noise = [np.empty((k, part.stop - part.start)) for k in (n_nodes, n_real, n_real)]
         variable = n_real
@@ -820,7 +820,7 @@ def _write(
     real = [v for v in circuit.vtree.scope().tolist() if circuit.cardinalities[v] is None]
     for i, variable in enumerate(real):
         random = (None, None) if noise is None else (kind[i] for kind in noise)
-        values = circuit.input(variable).drawn(out[:, variable].astype(np.intp), *random)
+        values = circuit.input(variable).sample_values(out[:, variable].astype(np.intp), *random)
         if evidence is not None:
             column = evidence.column(variable)
             observed = column.values[column.codes[rows]]

@@ -147,7 +147,7 @@ def each_chunk(
     parts, workers = _parts(data, **reading), effective_n_jobs(n_jobs)
     if workers == 1:
         for part in parts:
-            yield from _called(function, *part)
+            yield from _apply(function, *part)
         return
     options = {"n_jobs": n_jobs, "prefer": "threads"}
     bundles: Iterable[Iterable[Part]] = [parts]
@@ -281,10 +281,10 @@ def _row_groups(path: Any, rows: int, columns: Sequence[str] | None) -> Iterator
 
 
 def _listed(*work: Any) -> list[tuple[str, Any]]:
-    return list(_called(*work))
+    return list(_apply(*work))
 
 
-def _called(function: Any, read: Any, *part: Any) -> Iterator[tuple[str, Any]]:
+def _apply(function: Any, read: Any, *part: Any) -> Iterator[tuple[str, Any]]:
     """The names of the chunks of a part, and the function of every one; errors name the chunk."""
     for name, rows in read(*part):
         with naming(name):
@@ -325,7 +325,7 @@ def _lazily(function: Any, X: Any) -> Any:
     sizes = [np.nan] * X.npartitions if hasattr(X, "columns") else X.chunks[0]
     whole = [found[0][1] for found in _delayed(function, X)]
 
-    def joined(parts: list[Any], like: Any) -> Any:
+    def concat(parts: list[Any], like: Any) -> Any:
         if hasattr(like, "iloc"):
             return import_module("dask.dataframe").from_delayed(parts, meta=like.iloc[:0])
         like = np.asarray(like)
@@ -336,5 +336,5 @@ def _lazily(function: Any, X: Any) -> Any:
         return arrays.concatenate(every, allow_unknown_chunksizes=True)
 
     if not isinstance(sample, tuple):
-        return joined(whole, sample)
-    return tuple(joined([part[i] for part in whole], like) for i, like in enumerate(sample))
+        return concat(whole, sample)
+    return tuple(concat([part[i] for part in whole], like) for i, like in enumerate(sample))

@@ -129,12 +129,12 @@ class Column:
         return len(self.values if self.weights is None else self.weights)
 
     @property
-    def seen(self) -> Any:
+    def observed(self) -> Any:
         """The observed values of a real variable, those of the first statements."""
         missing = np.isnan(self.values)
         return self.values[: np.count_nonzero(~(missing if missing.ndim == 1 else missing[:, 0]))]
 
-    def taken(self, rows: Any) -> Column:
+    def take(self, rows: Any) -> Column:
         """What some of the rows say."""
         used, codes = np.unique(self.codes[rows], return_inverse=True)
         given = self.weights, self.values, self.logs
@@ -186,7 +186,7 @@ class Evidence:
             return self
         if self.values is not None:
             return Evidence(self.domains, self.values[chosen])
-        columns = [self.column(v).taken(chosen) for v in range(len(self.domains))]
+        columns = [self.column(v).take(chosen) for v in range(len(self.domains))]
         return Evidence(self.domains, columns=columns)
 
     def patterns(self, vtree: Vtree, few: int = FEW_ROWS) -> Patterns:

@@ -110,7 +110,7 @@ def frame_columns(X: Any, only: Container[str] | None = None) -> list[FrameColum
         raise DataError(
             f"A data frame must be held in memory and have distinct column names. {error}"
         ) from error
-    named = [(_called(series.name), series) for series in frame.iter_columns()]
+    named = [(_name_of(series.name), series) for series in frame.iter_columns()]
     return [_read(nw, name, series) for name, series in named if only is None or name in only]
 
 
@@ -133,7 +133,7 @@ def column_names(X: Any) -> tuple[str, ...] | None:
     if isinstance(X, Columns):
         return X.names
     names = list(X.column_names if hasattr(X, "column_names") else X.columns)
-    return None if names == list(range(len(names))) else tuple(map(_called, names))
+    return None if names == list(range(len(names))) else tuple(map(_name_of, names))
 
 
 def column_numbers(chosen: Any, names: Sequence[Any] | None, n: int, parameter: str) -> list[int]:
@@ -162,7 +162,7 @@ def column_number(x: Any, names: Sequence[Any] | None, n: int, parameter: str) -
     return int(x)
 
 
-def _called(name: Any) -> str:
+def _name_of(name: Any) -> str:
     """The name of a column as text; several levels are joined as a tuple of plain values."""
     if isinstance(name, tuple):
         name = tuple(x.item() if isinstance(x, np.generic) else x for x in name)

@@ -14,7 +14,7 @@ from scipy.optimize import bisect
 from scipy.special import gammainc, ndtr, stdtr, stdtrit
 
 from expectedkernels import arrays, checks
-from expectedkernels.arrays import Array, RngLike, RowsLike, SamplesLike, VariablesLike, drawn
+from expectedkernels.arrays import Array, RngLike, RowsLike, SamplesLike, VariablesLike
 from expectedkernels.checks import DataError, PropertyError, SizeError, public
 from expectedkernels.circuits.circuit import Circuit, align
 from expectedkernels.data.schema import Schema, listed
@@ -540,7 +540,7 @@ def gibbs_sweeps(target: Any, sites: Sequence[Any], points: Any, rng: Any) -> An
         if isinstance(site, TableSite):
             rows[:, v] = site.draw(rows, u)
         elif here is None:  # not remembered: many rows hardly ever meet the same states twice
-            rows[:, v] = drawn(site.evaluated(rows), u)
+            rows[:, v] = arrays.inverse_cdf(site.evaluated(rows), u)
         else:  # the function is called for the other states only
             n_others = target.cardinalities[v] - 1
             others = np.tile(rows, (n_others, 1))
@@ -549,7 +549,7 @@ def gibbs_sweeps(target: Any, sites: Sequence[Any], points: Any, rng: Any) -> An
             logs = np.empty((len(rows), n_others + 1))
             logs[at, rows[:, v]] = here
             logs[np.tile(at, n_others), others[:, v]] = target.log_prob(others)
-            rows[:, v] = drawn(arrays.cumulative(arrays.from_logs(logs)), u)
+            rows[:, v] = arrays.inverse_cdf(arrays.cumulative(arrays.from_logs(logs)), u)
             here = logs[at, rows[:, v]]
     return rows.astype(np.float64)
 

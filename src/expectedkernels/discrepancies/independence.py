@@ -302,7 +302,7 @@ def _test(
         Z = _completed(models, x, y, Z, generator)
         P, Q = (_conditionals(model, Z) for model in models)
         edges = arrays.cumulative(P)
-        draws = [x, *(arrays.drawn(edges, generator.random(n_used)) for _ in range(n_null))]
+        draws = [x, *(arrays.inverse_cdf(edges, generator.random(n_used)) for _ in range(n_null))]
     for name, table, v in (("x", P, x), ("y", Q, y)):
         if not v.any() or (table.max(axis=1) > CERTAIN).all() or (v == Z.T).all(axis=1).any():
             what = f"{name!r} is constant given Z (every probability above {CERTAIN})"
@@ -364,6 +364,6 @@ def _completed(models: list[Circuit], x: Any, y: Any, Z: Any, rng: Any) -> Any:
     flat[:, 0] = np.nan
     logs = (logs - for_y.log_likelihood(flat)).reshape(len(incomplete), -1)
     edges = arrays.cumulative(arrays.from_logs(logs))
-    chosen, found = arrays.drawn(edges, rng.random(len(incomplete))), Z.copy()
+    chosen, found = arrays.inverse_cdf(edges, rng.random(len(incomplete))), Z.copy()
     found[incomplete] = drawn[np.arange(len(incomplete)), chosen, 1:]
     return found

@@ -163,7 +163,7 @@ class Inner(ReadOnly):
         return self.csr.indices
 
     @property
-    def noise(self) -> tuple[int, ...]:
+    def noise_kinds(self) -> tuple[int, ...]:
         """What is random in a sample: which product a sum takes."""
         return () if self.weights is None else (0,)
 

@@ -208,12 +208,12 @@ class KroneckerStack:
         for number, (axis, w) in enumerate(self.weights, 1):
             split = n, prod(widths[:axis]), widths[axis], prod(widths[axis + 1 :]) * tail
             is_last = number == len(self.weights)
-            y = applied(w, y, split, out[self.units] if is_last and out is not None else None)
+            y = apply_weights(w, y, split, out[self.units] if is_last and out is not None else None)
             widths[axis] = w.shape[-2]
         return y.reshape((-1, *x.shape[1:])) if out is None else None
 
 
-def applied(w: Any, x: Any, split: tuple[int, int, int, int], out: Any) -> Any:
+def apply_weights(w: Any, x: Any, split: tuple[int, int, int, int], out: Any) -> Any:
     """The weights of nodes times the third of four axes, written to `out` unless that is None."""
     n, before, k, after = split
     if sparse.issparse(w):
@@ -361,7 +361,7 @@ def _layout(operands: Sequence[Operand], largest: float) -> Layout:
         if height:
             views = _views(operands, groups, starts, shapes)
             if views is None:
-                parts = [_places(operands, group, starts, shapes) for group in groups]
+                parts = [_input_index(operands, group, starts, shapes) for group in groups]
                 inputs = np.concatenate(parts, axis=1)
         n_passed = sum(group.sizes[0] for group in groups if all(group.passed))
         stop = first + int(ends[-1, 0])
@@ -441,7 +441,7 @@ def _views(
     return (int(left), int(right)) if in_turns or len(group.nodes) == 1 else None
 
 
-def _places(
+def _input_index(
     operands: Sequence[Operand], group: Group, starts: IntArray, shapes: IntArray
 ) -> IntArray:
     """The places of the left and right inputs of every product of a group, (2, products)."""

@@ -208,7 +208,7 @@ class Layer:
             products = column + stack.products.start + row // height * width
             parts.append((np.bincount(row, minlength=n * height), products, flat[row, column]))
         first = self.sparse_products.start
-        return joined([*parts, (np.diff(own.starts), own.products + first, own.weights)])
+        return concat_edges([*parts, (np.diff(own.starts), own.products + first, own.weights)])
 
     @cached_property
     def by_product(self) -> tuple[IntArray, Edges]:
@@ -459,7 +459,7 @@ class Layers:
         return ranges
 
     @cached_property
-    def places(self) -> tuple[list[list[slice]], list[slice], list[tuple[slice, int]]]:
+    def slices(self) -> tuple[list[list[slice]], list[slice], list[tuple[slice, int]]]:
         """Where all weights lie in one list: those of the stacks and of the edges of every layer.
 
         Stacks come first, side by side where units have as many weights: the third are these parts,
@@ -484,7 +484,7 @@ class Layers:
     def split(self, flat: Any) -> list[tuple[list[Any], Any]]:
         """The parts of such a list that belong to the stacks, and to the edges, of every layer."""
         result = []
-        for layer, own, edges in zip(self.layers, *self.places[:2], strict=True):
+        for layer, own, edges in zip(self.layers, *self.slices[:2], strict=True):
             pairs = zip(own, layer.stacks, strict=True)
             stacks = [flat[place].reshape(stack.weights.shape) for place, stack in pairs]
             result.append((stacks, flat[edges]))
@@ -493,7 +493,7 @@ class Layers:
     @cached_property
     def flat(self) -> Any:
         """All weights as one list."""
-        xp, size = namespace(self.like), self.places[1][-1].stop
+        xp, size = namespace(self.like), self.slices[1][-1].stop
         flat = xp.empty(size, dtype=self.like.dtype, device=self.like.device)
         for layer, (stacks, edges) in zip(self.layers, self.split(flat), strict=True):
             for stack, part in zip(layer.stacks, stacks, strict=True):
@@ -511,7 +511,7 @@ class Layers:
         layers = tuple(layer.with_weights(stacks, edges) for layer, (stacks, edges) in pairs)
         result = replace(self, layers=layers, floor=floor)
         kept = ["last_entries", "edge_entries", "atom_numbers", "leaf_variables", "leaf_states"]
-        kept += ["places", "stored"]
+        kept += ["slices", "stored"]
         if self.floor == floor is not None and self.is_single == result.is_single:
             kept += ["margin", "known_ranges"]
         vars(result).update({name: vars(self)[name] for name in kept if name in vars(self)})
@@ -525,7 +525,7 @@ class Layers:
         And which of the numbers that they store are in that list: edges have no zeros.
         """
         stacked, nodes = list[Any](), list[int]()
-        for layer, places in zip(self.on_cpu.layers, self.on_cpu.places[0], strict=True):
+        for layer, places in zip(self.on_cpu.layers, self.on_cpu.slices[0], strict=True):
             own = layer.nodes[layer.n_passed_nodes :].tolist()
             for stack, place in zip(layer.stacks, places, strict=True):
                 n = len(stack.weights)
@@ -533,7 +533,7 @@ class Layers:
                 own = own[n:]
             nodes += own
         edges = [stored_numbers(self.matrices[node]).reshape(-1) != 0 for node in nodes]
-        dense = np.ones(self.on_cpu.places[1][0].start, dtype=np.bool_)
+        dense = np.ones(self.on_cpu.slices[1][0].start, dtype=np.bool_)
         nodes = [node for _, own in sorted(stacked) for node in own] + nodes
         return nodes, np.concatenate([dense, *edges])
 
@@ -596,7 +596,7 @@ def weight_cost(matrix: Any) -> float:
     return float(matrix.nnz if sparse.issparse(matrix) else matrix.size)
 
 
-def joined(parts: list[tuple[Any, Any, Any]]) -> Edges:
+def concat_edges(parts: list[tuple[Any, Any, Any]]) -> Edges:
     """The edges of several nodes, one after the other."""
     nothing = np.zeros(0)
     counts, columns, numbers = zip(*parts, strict=True) if parts else ([nothing],) * 3
@@ -660,4 +660,4 @@ def _edges(own: list[Any], first: IntArray) -> Edges:
         parts.append((counts, column[kept], numbers[kept]))
     for matrix, start in zip(map(tidy, own[n_small:]), first[n_small:], strict=True):
         parts.append((np.diff(matrix.indptr), matrix.indices + start, matrix.data))
-    return joined(parts)
+    return concat_edges(parts)

@@ -16,7 +16,7 @@ from scipy import sparse
 
 from expectedkernels.arrays import as_like, detach, namespace, spans, take
 from expectedkernels.data.evidence import Patterns
-from expectedkernels.engine.joint import Operand, applied
+from expectedkernels.engine.joint import Operand, apply_weights
 from expectedkernels.engine.layers import log_headroom
 from expectedkernels.engine.scaled import ScaledArray, signed_logs
 
@@ -97,17 +97,17 @@ class NodePass:
                 products.data = xp.permute_dims(products.data, order)
                 parts, axis = iter([products]), 0
             else:
-                axis, cuts = self._cuts(node)
+                axis, cuts = self._split_batch(node)
                 children = [values.pop(int(x[node])) for x in (self.vtree.left, self.vtree.right)]
                 left, right = children
                 parts = (self.products(node, left, right, axis, some) for some in cuts)
             sums = []
             for part in parts:
                 sums.append(self._divided(node, self._sums(node, part)))
-            values[node] = self._joined(sums, axis) if len(sums) > 1 else sums[0]
+            values[node] = self._concat(sums, axis) if len(sums) > 1 else sums[0]
             yield node, part if len(sums) == 1 else None, values[node]
 
-    def _joined(self, parts: list[ScaledArray], axis: int) -> ScaledArray:
+    def _concat(self, parts: list[ScaledArray], axis: int) -> ScaledArray:
         """The values of all parts of the patterns of a batch."""
         concat, scale = namespace(parts[0].data).concat, None
         behind = self.axis[len(self.operands) :]
@@ -118,7 +118,7 @@ class NodePass:
         low, high = min(part.low for part in parts), max(part.high for part in parts)
         return ScaledArray(concat([x.data for x in parts], axis=behind[axis]), scale, low, high)
 
-    def _cuts(self, node: int) -> tuple[int, list[slice | None]]:
+    def _split_batch(self, node: int) -> tuple[int, list[slice | None]]:
         """The batch that is worked on in parts, and these, which stay in the cache."""
         count = [batch.count[node] for batch in self.batches]
         size = 8 * prod(count) * prod(operand.widths[node] for operand in self.operands)
@@ -135,7 +135,7 @@ class NodePass:
         """The values of products, given those of both children; for some patterns of a batch."""
         below = left.data
         left, right = (
-            self._gathered(node, value, side, axis, some)
+            self._gather(node, value, side, axis, some)
             for value, side in ((left, "left"), (right, "right"))
         )
         scale = _added(left.scale, right.scale)
@@ -147,7 +147,7 @@ class NodePass:
         data = namespace(left.data).multiply(left.data, right.data, out=left.data if own else None)
         return ScaledArray(data, scale, low, high)
 
-    def _gathered(
+    def _gather(
         self, node: int, value: ScaledArray, side: str, cut: int, some: slice | None
     ) -> ScaledArray:
         """The values of a child as the products of a node take them, axis by axis."""
@@ -159,12 +159,12 @@ class NodePass:
         index += [getattr(batch, side)[node] for batch in self.batches]
         if some is not None:
             index[n + cut] = some if index[n + cut] is None else index[n + cut][some]
-        data, scale = self._taken(value.data, [index[i] for i in self.order]), value.scale
+        data, scale = self._take(value.data, [index[i] for i in self.order]), value.scale
         if scale is not None:
-            scale = self._taken(scale, index[n:])
+            scale = self._take(scale, index[n:])
         return ScaledArray(data, scale, value.low, value.high)
 
-    def _taken(self, array: Any, places: list[Any]) -> Any:
+    def _take(self, array: Any, places: list[Any]) -> Any:
         """Entries along axes."""
         array = array[tuple(x if isinstance(x, slice) else slice(None) for x in places)]
         takes = [i for i, x in enumerate(places) if not isinstance(x, slice | None)]
@@ -188,7 +188,7 @@ class NodePass:
                 data = _log_sums(matrix, data, split)
             else:
                 w = matrix if sparse.issparse(matrix) else matrix[None]
-                data = applied(w, data, split, None)
+                data = apply_weights(w, data, split, None)
             data = data.reshape((*shape[:axis], -1, *shape[axis + 1 :]))
         return ScaledArray(data, products.scale, products.low, products.high)
 

@@ -379,24 +379,24 @@ def expected(axes: Axes, kernel: ProductKernel, max_bytes: int, logs: Any = None
     `logs` are the log probabilities of that of the first axis, if they are known.
     """
     every = (slice(None),) * len(axes)
-    return scaled.divided(gram(axes, kernel, max_bytes), _row_logs(axes, logs), every).linear()
+    return scaled.divided(gram(axes, kernel, max_bytes), _log_norms(axes, logs), every).linear()
 
 
 def expected_pieces(
     axes: Axes, kernel: ProductKernel, max_bytes: int, logs: Any = None
 ) -> Iterator[tuple[scaled.Place, Any]]:
     """The same for some rows of the first axis after the other, and which these are."""
-    logs = _row_logs(axes, logs)
+    logs = _log_norms(axes, logs)
     for at, piece in pieces(axes, kernel, max_bytes, rows_first=True):
         yield at, scaled.divided(piece, logs, at).linear()
 
 
-def _row_logs(axes: Axes, known: Any) -> list[Any]:
+def _log_norms(axes: Axes, known: Any) -> list[Any]:
     """What to divide the rows of every axis by, as logs; None where they are normalised."""
     found: list[Any] = [None] * len(axes)
     for i, side in enumerate(axes):
         evidence = getattr(side, "evidence", None)
-        if evidence is not None and side.row_logs is None:
+        if evidence is not None and side.log_norms is None:
             first = i == 0 and known is not None
             found[i] = known if first else log_values(side.circuit, evidence)[0][:, 0]
     return found
@@ -516,7 +516,7 @@ def _by_rows(joint: JointPass, values: ScaledArray, some: slice = slice(None)) -
             values = values.mapped(partial(take, index=index, axis=axis))
         elif axis == 0:
             values = values.mapped(itemgetter(some))
-    logs = [getattr(side, "row_logs", None) for side in axes]
+    logs = [getattr(side, "log_norms", None) for side in axes]
     values = scaled.divided(values, logs, (some, *(slice(None),) * (len(axes) - 1)))
     if isinstance(values.data, np.ndarray) and not isinstance(joint.array, np.ndarray):
         values = _in_range(values).mapped(partial(as_like, like=joint.array))

@@ -355,7 +355,7 @@ class Target:
         if not self.is_real:
             raise PropertyError("Gradients are those of a density. This target is over states.")
         points = as_points(X, self.schema, "Points of a target")
-        logs, scores = self._differentiated(points) if self._score is None else self._called(points)
+        logs, scores = self._differentiated(points) if self._score is None else self._call(points)
         for found, what in ((logs[:, None], "log_prob"), (scores, "score")):
             bad = ~np.isfinite(found).all(axis=1)
             if strict and bad.any():
@@ -366,7 +366,7 @@ class Target:
                 raise DataError(f"{what} is {value} {place}; {rule}.", row=row)
         return logs, scores
 
-    def _called(self, points: Any) -> tuple[Any, Any]:
+    def _call(self, points: Any) -> tuple[Any, Any]:
         """The log-density and its gradients by the functions of the user."""
         what, ask = "The 'score' of a Target", partial(values_of, option=OPTION)
         logs = ask(self._function, points, LOG_PROB, self.vectorized)

@@ -477,7 +477,7 @@ def em(
     steps = checked_steps("em", batch_size, step)
     current = normalized(circuit)
     if device is None:
-        device, kind = _place(circuit)
+        device, kind = _device_of(circuit)
         dtype = dtype or kind
     plain = batch_size is None and device is None and dtype is None and step is None
     data = X if isinstance(X, Data) else Data(current.schema, X, sample_weight, NEEDED)
@@ -525,12 +525,12 @@ def fit(
     return training_data.train(steps(), start, bar, callback=tell, text=text, **stopping)
 
 
-def _place(circuit: Circuit) -> tuple[str | None, str | None]:
+def _device_of(circuit: Circuit) -> tuple[str | None, str | None]:
     """Where the passes of a circuit are made, and in which numbers: (None, None) in NumPy."""
     layers = None if None in circuit.cardinalities else layers_of(circuit)
     if not isinstance(layers, TensorLayers):
         return None, None
-    return arrays.place_of(layers.like), "float32" if layers.is_single else "float64"
+    return arrays.device_of(layers.like), "float32" if layers.is_single else "float64"
 
 
 def checked_steps(name: str, batch_size: Any, step: Any) -> tuple[float, float]:
@@ -744,7 +744,7 @@ def _normal_counts(block: Any, column: Column, statement: Any, found: Flow) -> t
     seen = np.where(missing, 0.0, x)
     log_density = np.where(missing[:, None], 0.0, block.log_density(seen))
     away = np.where(missing[:, None], 0.0, seen[:, None] - block.mean)
-    square = np.where(missing[:, None], block.spread, away**2)
+    square = np.where(missing[:, None], block.total_variance, away**2)
     logs = found.logs
     counts = np.zeros_like(block.weights)
     moments = np.zeros((3, len(block.mean)))
@@ -768,13 +768,13 @@ def maximized(
     `floors` are the smallest variances that components may get, for every vtree node.
     """
 
-    def fitted(block: Any, found: Any, floor: float) -> Any:
+    def fit(block: Any, found: Any, floor: float) -> Any:
         if found is None:
             return block
         new = minibatch.with_stored(block, lambda old, sums: shares(found[0], beta, sums, old))
         return new if len(found) == 1 else _moved(new, found[1], floor)
 
-    blocks = tuple(map(fitted, circuit.blocks, counts, floors))
+    blocks = tuple(map(fit, circuit.blocks, counts, floors))
     return Circuit(circuit.vtree, blocks, circuit.names, circuit.states)
 
 

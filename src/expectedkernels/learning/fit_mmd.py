@@ -159,7 +159,7 @@ def fit_mmd(
     kernel = default_kernel(start, rows.X) if kernel is None else kernel
     require_kernel(kernel)
     if device is None:
-        device = "torch" if circuit.is_on_cpu else arrays.place_of(circuit.blocks[0].numbers)
+        device = "torch" if circuit.is_on_cpu else arrays.device_of(circuit.blocks[0].numbers)
     refuse_gradients("fit_mmd", kernel)
     blocks = kernel.blocks(start.vtree, start.cardinalities)
     fitted = _fitted(start.to(device, dtype), blocks, max_bytes)

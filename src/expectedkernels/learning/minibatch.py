@@ -100,10 +100,10 @@ def stepped(trained: EMState, counts: Any, beta: Any, step: Any) -> EMState:
     What is given in advance and the step are numbers, or tensors without axes.
     """
     layers, floor, after = trained.layers, trained.floor, namespace(counts).empty_like(counts)
-    for part, width in layers.places[2]:
+    for part, width in layers.slices[2]:
         own, old = (x[part].reshape(-1, width) for x in (counts, layers.flat))
         after[part] = shares(own, beta, row_sums, old, step, floor).reshape(-1)
-    for layer, part in zip(layers.layers, layers.places[1], strict=True):
+    for layer, part in zip(layers.layers, layers.slices[1], strict=True):
         sums = partial(operations.unit_sums, layer)
         after[part] = shares(counts[part], beta, sums, layers.flat[part], step, floor)
     return replace(trained, layers=layers.with_weights(after, floor))
@@ -204,7 +204,7 @@ class CudaSteps:
         """The weights moved towards the shares of counts, these times dots; if it is good."""
         after, floor = flat.new_empty(flat.shape), self.trained.floor
         xp = namespace(flat)
-        for part, width in self.layers.places[2]:
+        for part, width in self.layers.slices[2]:
             old, own, new = (x[part].view(-1, width) for x in (flat, dots, after))
             fused = operations.fused_at(old, 1)
             if fused is not None and width <= fused.WIDEST:
@@ -212,7 +212,7 @@ class CudaSteps:
             else:
                 found = shares(own * old, beta, row_sums, old, step, floor)
                 new.copy_(xp.where(good, found, old))
-        for layer, part in zip(self.layers.layers, self.layers.places[1], strict=True):
+        for layer, part in zip(self.layers.layers, self.layers.slices[1], strict=True):
             if part.stop > part.start:
                 sums, old = partial(operations.unit_sums, layer), flat[part]
                 found = shares(dots[part] * old, beta, sums, old, step, floor)
@@ -238,7 +238,7 @@ def cuda_steps(trained: EMState, data: Rows, size: int) -> CudaSteps | None:
         for i in range(0, n_rows, step)
     ]
     # layers with other weights share them
-    _ = layers.last_entries, layers.edge_entries, layers.margin, layers.known_ranges, layers.places
+    _ = layers.last_entries, layers.edge_entries, layers.margin, layers.known_ranges, layers.slices
     xp = namespace(like)
     states = xp.concat([xp.astype(part, xp.int32) for part in parts], axis=1)
     return CudaSteps(trained, states, sent_weights(data.weights, like))

@@ -310,7 +310,7 @@ def _numbers(axes: Axes, wide: Axes, cardinalities: Sequence[int]) -> Any:
     shape = [cardinalities[v] for v in axes]
     numbers = np.arange(int(np.prod(shape, dtype=np.intp))).reshape(shape)
     shape = [cardinalities[v] for v in wide]
-    return np.broadcast_to(messages.spread(numbers, axes, wide), shape).reshape(-1)
+    return np.broadcast_to(messages.expand_axes(numbers, axes, wide), shape).reshape(-1)
 
 
 SERIES = 8

@@ -23,7 +23,7 @@ from expectedkernels.data import tables
 from expectedkernels.data.evidence import Evidence, EvidenceLike, as_evidence, as_points, is_batch
 from expectedkernels.data.schema import Schema, frame_schema
 from expectedkernels.data.tables import Label
-from expectedkernels.display import Layout, depths, layered, overview, pale, spread, svg
+from expectedkernels.display import Layout, classical_scaling, depths, layered, overview, pale, svg
 from expectedkernels.models import messages
 from expectedkernels.models.compiler import CompilationPlan, by_contexts, compiled, make_plan
 from expectedkernels.models.messages import MessagePlan, Potential
@@ -1099,7 +1099,7 @@ def forward_samples(network: BayesianNetwork, n: int, rng: Any, fixed: Mapping[i
                 continue
             table = network.cpts[v][tuple(rows[:, u] for u in network.parents[v])]
             table = np.broadcast_to(table, (n, network.cardinalities[v]))
-            rows[:, v] = arrays.drawn(arrays.cumulative(table), rng.random(n))
+            rows[:, v] = arrays.inverse_cdf(arrays.cumulative(table), rng.random(n))
     return rows
 
 
@@ -1378,7 +1378,7 @@ def model_layout(model: FactorGraph) -> Layout:
         pairs = sorted(scope for scope in scopes if len(scope) == 2)
         large = sorted(scope for scope in scopes if len(scope) > 2)
         near = {pair for scope in large for pair in combinations(scope, 2)} | set(pairs)
-        x, y = spread(n, sorted(near))
+        x, y = classical_scaling(n, sorted(near))
         edges = [*pairs, *((n + i, v) for i, scope in enumerate(large) for v in scope)]
         centres = [[float(z[list(scope)].mean()) for scope in large] for z in (x, y)]
         x, y = (np.concatenate([z, centre]) for z, centre in zip((x, y), centres, strict=True))

@@ -68,7 +68,7 @@ class ScaledTable(NamedTuple):
 
     def placed(self, scope: Sequence[int], axes: Sequence[int]) -> ScaledTable:
         """The table of a scope with an axis of length one for each other variable of some axes."""
-        data = np.asarray(spread(self.data, scope, axes), order="C")
+        data = np.asarray(expand_axes(self.data, scope, axes), order="C")
         return ScaledTable(data, self.low, self.is_log)
 
     def with_largest_bound(self) -> ScaledTable:
@@ -107,7 +107,7 @@ def rescaled(numbers: ScaledTable) -> tuple[ScaledTable, float]:
     return (numbers if top == -np.inf else scaled_logs(numbers.data - top)), top
 
 
-def spread(table: Any, scope: Sequence[int], axes: Sequence[int]) -> Any:
+def expand_axes(table: Any, scope: Sequence[int], axes: Sequence[int]) -> Any:
     """A table over some variables, with an axis of length one for each of the others."""
     shape = [table.shape[scope.index(v)] if v in scope else 1 for v in axes]
     return table.transpose([scope.index(v) for v in axes if v in scope]).reshape(shape)

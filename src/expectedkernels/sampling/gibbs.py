@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from expectedkernels import arrays, checks
-from expectedkernels.arrays import Array, RngLike, RowsLike, VariablesLike, drawn, from_logs
+from expectedkernels.arrays import Array, RngLike, RowsLike, VariablesLike, from_logs, inverse_cdf
 from expectedkernels.checks import DataError, PropertyError, SizeError, Verdict, public
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.queries import deterministic, refuse_signed
@@ -448,7 +448,7 @@ class TableSite:
     def draw(self, X: Any, u: Any) -> Any:
         """The state of the variable at positions u of its conditionals, for rows of chains."""
         edges, strides, _ = self._table
-        return drawn(edges[X[:, self.blanket] @ strides], u)
+        return inverse_cdf(edges[X[:, self.blanket] @ strides], u)
 
 
 class EvaluatedSite:
@@ -466,14 +466,14 @@ class EvaluatedSite:
     def draw(self, X: Any, u: Any) -> Any:
         """The state of the variable at positions u of its conditionals, for rows of chains."""
         if self.others is None:
-            return drawn(self.evaluated(X), u)
+            return inverse_cdf(self.evaluated(X), u)
         keys = [row.tobytes() for row in np.ascontiguousarray(X[:, self.others])]
         new = {key: row for row, key in enumerate(keys) if key not in self._cache}
         if len(self._cache) + len(new) > CACHED:
             self._cache = {key: self._cache[key] for key in keys if key not in new}
         if new:
             self._cache.update(zip(new, self.evaluated(X[list(new.values())]), strict=True))
-        return drawn(np.stack([self._cache[key] for key in keys]), u)
+        return inverse_cdf(np.stack([self._cache[key] for key in keys]), u)
 
     def evaluated(self, X: Any) -> Any:
         """The cumulative probabilities of all states but the last, for rows of chains."""
