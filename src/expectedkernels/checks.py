@@ -201,12 +201,12 @@ def is_int(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def shown(value: Any) -> str:
+def preview(value: Any) -> str:
     """A value in a message, cut if it is long: a table may be where a number belongs.
 
     Examples
     --------
-    >>> shown("a"), shown([0.5] * 1000)[-12:]
+    >>> preview("a"), preview([0.5] * 1000)[-12:]
     ("'a'", '... (a list)')
     """
     text = repr(value).replace("\n", " ")
@@ -226,7 +226,7 @@ def check_parameter(
     """
     if not good:
         raise error(
-            f"The {name!r} parameter of {function} must be {wanted}. Got {shown(value)} instead."
+            f"The {name!r} parameter of {function} must be {wanted}. Got {preview(value)} instead."
         )
 
 
@@ -300,8 +300,8 @@ def check_choice(
         known = ", ".join(map(repr, choices[:-1])) + f" or {choices[-1]!r}"
         if removed and isinstance(value, str) and value in removed:
             raise error(
-                f"The {name!r} parameter of {function} must be {known}. Got {shown(value)}, which "
-                f"was removed: {removed[value]}."
+                f"The {name!r} parameter of {function} must be {known}. Got {preview(value)}, "
+                f"which was removed: {removed[value]}."
             )
         check_parameter(False, function, name, value, known, error)
     return value

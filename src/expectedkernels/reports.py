@@ -11,7 +11,7 @@ from pathlib import Path
 from platform import platform, python_version
 from typing import Any, ClassVar
 
-from expectedkernels.checks import DataError, shown
+from expectedkernels.checks import DataError, preview
 from expectedkernels.display import NOTEBOOK, pairs, table
 
 __all__ = ["write_report"]
@@ -94,10 +94,10 @@ def write_report(
     True
     """
     if not isinstance(title, str):
-        raise DataError(f"The title of a report must be text. Got {shown(title)}.")
+        raise DataError(f"The title of a report must be text. Got {preview(title)}.")
     if not isinstance(sections, Mapping):
         rule = "The sections of a report must be a mapping from headings to what is below them"
-        raise DataError(f"{rule}. Got {shown(sections)}.")
+        raise DataError(f"{rule}. Got {preview(sections)}.")
     parts = ""
     for heading, found in sections.items():
         inside = "".join(_part(heading, x) for x in (found if isinstance(found, list) else [found]))

@@ -17,7 +17,7 @@ from expectedkernels.engine.passes import backward, forward
 from expectedkernels.learning import minibatch as passes
 from expectedkernels.learning.em import Phase, epochs
 from expectedkernels.learning.minibatch import circuit_of
-from expectedkernels.learning.training_data import Data, row_sums, shares
+from expectedkernels.learning.training_data import Data, fit_weights, row_sums
 
 torch = pytest.importorskip("torch")
 if find_spec("triton") is None:
@@ -104,7 +104,7 @@ def test_weights_are_moved(fused, good):
         out, told = place.move(np.full((5, 3), np.nan)), place.move(np.array(good))
         given = place.move(np.array(beta)), place.move(np.array(step))
         on_tensors.fused_at(weights).move(weights, uses, told, *given, 1e-3, out)
-        wanted = shares(old * dots, beta, row_sums, old, step, 1e-3) if good else old
+        wanted = fit_weights(old * dots, beta, row_sums, old, step, 1e-3) if good else old
         np.testing.assert_allclose(to_numpy(out), wanted, rtol=1e-13, atol=1e-15)
 
 

@@ -108,7 +108,7 @@ def test_features_are_means_of_features_of_draws(density, normalize):
     ).fit(X)
     row = X.iloc[:1].assign(x=NAN)
     drawn = model.density_.draws(model._read(row), 2000, rng)[:, 0]
-    kernels = model.density_.gram(model._rates(0.5), drawn, model._landmarks)
+    kernels = model.density_.gram(model._gammas(0.5), drawn, model._landmarks)
     wanted = kernels if model._root is None else kernels @ model._root
     error = 5.0 * wanted.std(axis=0) / np.sqrt(len(drawn)) + 1e-9
     assert (np.abs(model.transform(row)[0] - wanted.mean(axis=0)) < error).all()

@@ -45,7 +45,7 @@ def kernels(model, A, B=None, means=False):
     Z, W = plain(model, A), plain(model, A if B is None else B)
     W = model.density_.means(W) if means else W
     Z = W if B is None else Z
-    return model.density_.gram(model._rates(model.gamma_), Z, W)
+    return model.density_.gram(model._gammas(model.gamma_), Z, W)
 
 
 def both(model, A, test):

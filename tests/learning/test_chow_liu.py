@@ -23,7 +23,7 @@ from expectedkernels.learning.chow_liu import (
     tree_vtree,
 )
 from expectedkernels.learning.structure_search import tree_circuit
-from expectedkernels.learning.training_data import Data, PairCounts, as_states, shares
+from expectedkernels.learning.training_data import Data, PairCounts, as_states, fit_weights
 from learning_searches import dependent_rows as random_rows
 from oracles import distribution, worlds
 from strategies import domains, rngs
@@ -131,7 +131,7 @@ def test_both_parameter_rules_by_definition(rng, cardinalities, smoothing):
             [[weights[c & (X[:, v] == a)].sum() for a in range(card)] for c in contexts]
         )
         beta = smoothing * weights.mean()
-        flows.append(shares(count, beta))
+        flows.append(fit_weights(count, beta))
         cell = count + 4 * smoothing / (n * card)
         total = cell.sum(axis=1, keepdims=True)
         cpts.append(np.divide(cell, total, out=np.full_like(cell, 1 / card), where=total > 0))

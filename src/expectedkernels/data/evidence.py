@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.arrays import RowsLike, VariableLike, distinct_below, distinct_pairs, to_cpu
-from expectedkernels.checks import CircuitError, DataError, EvidenceError, KernelError, shown
+from expectedkernels.checks import CircuitError, DataError, EvidenceError, KernelError, preview
 from expectedkernels.data import tables
 from expectedkernels.data.schema import Schema, match
 from expectedkernels.vtree import Vtree
@@ -486,7 +486,7 @@ def _real_values(given: Any, schema: Schema, variable: int, rows: int) -> Any:
         many = "" if rows == 1 else " (or NaN) in every row"
         raise EvidenceError(
             f"Evidence on the real {schema.call(variable)} must be one finite value{many}. "
-            f"Got {shown(given)} instead."
+            f"Got {preview(given)} instead."
         )
     return x.reshape(-1)
 

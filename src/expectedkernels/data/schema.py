@@ -394,8 +394,8 @@ def _labels(given: Any, n: int | None, what: str, convert: Any) -> tuple[Any, ..
     distinct = {*map(tables.label_key, labels)}
     if any(map(tables.is_missing, values)) or not len(distinct) == len(labels) == n:
         raise CircuitError(
-            f"The {what} must be {n} different labels. Got {checks.shown(list(values) or given)}; "
-            "give a sequence, none of which is missing."
+            f"The {what} must be {n} different labels. Got {checks.preview(list(values) or given)}"
+            "; give a sequence, none of which is missing."
         )
     return labels
 

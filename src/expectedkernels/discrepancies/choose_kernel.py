@@ -45,7 +45,7 @@ def parameters(kernel: Kernel, n_variables: int) -> tuple[list[Any], Build]:
     (2.0 * RBF(gamma=0.25) + 3.0 * Delta())
     """
     if isinstance(kernel, RateKernel):
-        return _rates(kernel, n_variables)
+        return _gammas(kernel, n_variables)
     if not isinstance(kernel, (SumKernel, ProductKernel)):
         return [], lambda _: kernel
     parts = [parameters(k, n_variables) for k in kernel.kernels]
@@ -64,7 +64,7 @@ def parameters(kernel: Kernel, n_variables: int) -> tuple[list[Any], Build]:
     return [*found, np.array(weights)], build
 
 
-def _rates(kernel: RateKernel, n_variables: int) -> tuple[list[Any], Build]:
+def _gammas(kernel: RateKernel, n_variables: int) -> tuple[list[Any], Build]:
     gamma = 1.0 / n_variables if kernel.gamma is None else kernel.gamma
     rates = np.asarray(gamma, dtype=np.float64)
     used = rates > 0

@@ -233,7 +233,7 @@ def _values(network: BayesianNetwork, variable: int, given: Any) -> Any:
     found = tables.as_floats(default if given is None else given, "The 'values' must be an array")
     if found.shape not in ((n,), (1, n)) or not np.isfinite(found).all():
         wanted = f"{n} finite numbers, one per state of {network.schema.call(variable)}"
-        raise DataError(f"The 'values' must be {wanted}. Got {checks.shown(given)} instead.")
+        raise DataError(f"The 'values' must be {wanted}. Got {checks.preview(given)} instead.")
     return found.reshape(n)
 
 

@@ -291,7 +291,7 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
         far = (spread > 0.0) & (FAR * spread < np.abs(middle - self._shift))
         return (Z - np.where(far, middle, self._shift)) * self._factor
 
-    def _rates(self, gamma: Any, n_columns: int = 0) -> Any:
+    def _gammas(self, gamma: Any, n_columns: int = 0) -> Any:
         """Gamma of every standardised column, and of the masks behind them."""
         with np.errstate(over="ignore"):
             rates = np.minimum(gamma * self._factor**2, LARGEST_RATE)
@@ -545,7 +545,7 @@ class KernelMachine(DensityEstimator):
             sample_weight = np.ones(len(Z)) if sample_weight is None else sample_weight
             source = source or Source.of(Z, targets, sample_weight)
             classes = y if is_classifier(self) else np.zeros(len(Z))
-            rows = landmarks.drawn_rows(Z, self._seed(), classes, sample_weight)
+            rows = landmarks.choose_rows(Z, self._seed(), classes, sample_weight)
             Z, y, targets, sample_weight = (x[rows] for x in (Z, y, targets, sample_weight))
             density = "gaussian" if isinstance(density, str) and density == "auto" else density
         self._learn_density(Z, density)
@@ -591,7 +591,7 @@ class KernelMachine(DensityEstimator):
 
     def _expansion(self, points: Any, coef: Any, intercept: Any) -> KernelExpansion:
         """The functions of coefficients for targets as they are fitted to."""
-        (centre, scale), rates = self._target, self._rates(self.gamma_, points.shape[1])
+        (centre, scale), rates = self._target, self._gammas(self.gamma_, points.shape[1])
         return KernelExpansion(rates, points, coef * scale, intercept * scale + centre)
 
     def _read(self, X: Any) -> Any:
@@ -638,7 +638,7 @@ class KernelMachine(DensityEstimator):
         """The features of landmarks for values of gamma; masks are columns if they count."""
         points = self._landmarks if mask_rate else self._landmarks[:, : len(self._shift)]
         more = np.full(points.shape[1] - len(self._shift), mask_rate)
-        rates = np.append(self._rates(gamma), more)
+        rates = np.append(self._gammas(gamma), more)
         return Nystrom.of(self.density_, rates, points, self._resources)
 
     def _features(self, nystrom: Nystrom, Z: Any) -> Any:
@@ -665,7 +665,7 @@ class KernelMachine(DensityEstimator):
         ridge, copies = FeatureRidge.of(square, moments), copies[[known[x] for x in contents]]
         if len(alphas) > 1:
             F = nystrom.features(self.density_, Z, self._resources)
-            left_out = ridge.left_out(F, table(targets), copies, alphas)
+            left_out = ridge.leave_one_out(F, table(targets), copies, alphas)
             alphas = [float(alphas[least(self._losses(left_out, table(targets), weights))])]
             [self.alpha_] = alphas
         closed_form, coef = (max(alphas[0], SMALLEST), targets, copies), ridge.coef(alphas[0])
@@ -716,7 +716,7 @@ class KernelMachine(DensityEstimator):
         given = Z[rows], masks[rows], targets[rows], np.maximum(alphas, SMALLEST), weights
 
         def losses(gamma: Any, mask_rates: Any) -> Any:
-            every = self._left_out(gamma, mask_rates, *given)
+            every = self._leave_one_out(gamma, mask_rates, *given)
             return np.array([self._losses(found, targets[rows], weights) for found in every])
 
         best = 0
@@ -738,7 +738,7 @@ class KernelMachine(DensityEstimator):
         """
         raise NotImplementedError
 
-    def _left_out(
+    def _leave_one_out(
         self, gamma: Any, mask_rates: Any, Z: Any, masks: Any, y: Any, alphas: Any, weights: Any
     ) -> Iterator[Any]:
         """Leave-one-out predictions, for every gamma of masks."""
@@ -752,7 +752,7 @@ class KernelMachine(DensityEstimator):
             rows = np.column_stack([Z, masks]) if rate else Z
             F = self._nystrom(gamma, rate).features(self.density_, rows, self._resources)
             ridge = FeatureRidge.of(F.T @ (weights[:, None] * F), F.T @ (weights[:, None] * y))
-            yield ridge.left_out(F, y, weights, alphas)
+            yield ridge.leave_one_out(F, y, weights, alphas)
 
     def _losses(self, left_out: Any, targets: Any, weights: Any) -> Any:
         """The squared errors of predictions, (alphas, rows, outputs), for every alpha."""
@@ -768,7 +768,7 @@ class KernelMachine(DensityEstimator):
 
     def _gram(self, gamma: Any, Z: Any) -> Any:
         """The expected kernels between rows."""
-        rates = self._rates(gamma, Z.shape[1])
+        rates = self._gammas(gamma, Z.shape[1])
         return self._kept(gram, rates=rates, A=Z, B=None, resources=self._resources)
 
     def _expect(self, X: Any, return_std: bool, std_tol: float = 0.0) -> Any:

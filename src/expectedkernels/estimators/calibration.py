@@ -69,7 +69,7 @@ class HeldOut:
     logs: Any
 
     @classmethod
-    def joined(cls, parts: list[HeldOut]) -> HeldOut:
+    def concat(cls, parts: list[HeldOut]) -> HeldOut:
         """Several parts as one."""
         each = zip(*([getattr(x, f.name) for f in fields(cls)] for x in parts), strict=True)
         return cls(*map(np.concatenate, each))
@@ -234,10 +234,10 @@ class Training:
             mean, spread = moments(machine, Z, rng)
             mean -= self.changes(model, rows, Z)
             parts.append(HeldOut(rows, whole, self.y[rows], mean, spread, np.zeros(mean.shape)))
-        found = HeldOut.joined(parts)
+        found = HeldOut.concat(parts)
         if not is_classifier(model):
             as_is = found if part == AS_IS else self.answers(model)
-            found = replace(found, logs=self._left_out_logs(model, found, as_is))
+            found = replace(found, logs=self._leave_out_logs(model, found, as_is))
         self.kept[part] = found
         return found
 
@@ -249,7 +249,7 @@ class Training:
         # masks that tell something are not those of values that are hidden at random
         informative = model.mask_rate_ and model.fit_missing_
         if part != AS_IS and len(own) < ENOUGH and not informative:
-            return HeldOut.joined([as_is.some(own), self.answers(model, int(part))])
+            return HeldOut.concat([as_is.some(own), self.answers(model, int(part))])
         if len(own) < FEW:
             away = np.abs(counts - count)
             own = np.flatnonzero(away <= np.sort(away)[min(ENOUGH, len(away)) - 1])
@@ -259,7 +259,7 @@ class Training:
         """Held-out predictions for rows that lack any number of variables."""
         n = 0 if model.mask_rate_ and model.fit_missing_ else len(model.density_.variables)
         parts = np.unique(part_of(np.arange(n + 1), max(1, n)))
-        return HeldOut.joined([self.answers(model, int(part)) for part in parts])
+        return HeldOut.concat([self.answers(model, int(part)) for part in parts])
 
     def scale(self, model: Any) -> RowScale:
         """The scale of errors."""
@@ -285,11 +285,11 @@ class Training:
         e, size = np.where(size > 0, e, 1.0), np.where(size > 0, size, 1.0)
         t = np.log(e**2 + FLOOR * size)
         middle, points = t.mean(axis=0), model.density_.means(held_out.Z)
-        given = model.density_, model._rates(model.gamma_)[:d], points, model._resources
+        given = model.density_, model._gammas(model.gamma_)[:d], points, model._resources
         nystrom = Nystrom.of(*given)
         F = nystrom.features(model.density_, points, model._resources)
         ridge = FeatureRidge.of(F.T @ F, F.T @ (t - middle))
-        left_out = ridge.left_out(F, t - middle, np.ones(n), ALPHAS)
+        left_out = ridge.leave_one_out(F, t - middle, np.ones(n), ALPHAS)
         losses = np.log((np.abs(e) * np.exp(-0.5 * left_out)).mean(axis=1)) + 0.5 * left_out.mean(1)
         best, every = losses.argmin(axis=0), np.arange(len(noise))
         gain = np.log(np.abs(e).mean(axis=0)) - losses[best, every]
@@ -302,7 +302,7 @@ class Training:
         errors = (t - middle - left_out[best, :, every].T) * on
         return scale, (nystrom, ridge, F, coef, alphas, errors)
 
-    def _left_out_logs(self, model: Any, held_out: HeldOut, as_is: HeldOut) -> Any:
+    def _leave_out_logs(self, model: Any, held_out: HeldOut, as_is: HeldOut) -> Any:
         """The logarithms of variances at copies of rows, by fits without the row of each.
 
         Learns the scale of errors at rows as they are, when these are evaluated.
@@ -371,7 +371,7 @@ class LandmarkTraining(Training):
             return 0.0
         used, at = np.unique(rows, return_inverse=True)
         F, y, copies = model._features(self.nystrom, self.Z[used]), table(self.targets), self.copies
-        left_out = self.ridge.left_out(F, y[used], copies[used], [self.alpha])[0]
+        left_out = self.ridge.leave_one_out(F, y[used], copies[used], [self.alpha])[0]
         others = self.nystrom.features(model.density_, Z, model._resources)
         share = copies[rows] * self.ridge.changes(others, F[at], self.alpha)
         return share[:, None] * (y[rows] - left_out[at]) * model._target[1]
@@ -571,7 +571,7 @@ class PredictionSets(Calibrated):
         found = p == p.max(axis=1, keepdims=True)
         for count in np.unique(counts):
             near, rows = training.pool(self, int(count)), np.flatnonzero(counts == count)
-            every = HeldOut.joined([training.answers(self), near])
+            every = HeldOut.concat([training.answers(self), near])
             for j, label in enumerate(self.classes_):
                 pool = near.some(near.target == label) if by_class else near
                 if len(pool.rows) < FEW_OF_CLASS and by_class:
@@ -754,7 +754,7 @@ class PredictionIntervals(Calibrated):
         >>> found.shape, bool((np.diff(found) > 0).all())
         ((1, 3), True)
         """
-        levels = _levels(quantiles)
+        levels = _check_levels(quantiles)
         Z, mean, scale = self._located(X)
         found = self._score_quantiles(Z, levels, reference)
         return self._shaped(mean[..., None] + scale[..., None] * found)
@@ -899,7 +899,7 @@ class PredictionIntervals(Calibrated):
         return x[:, 0] if self._machine.flat else x
 
 
-def _levels(quantiles: Any) -> Any:
+def _check_levels(quantiles: Any) -> Any:
     try:
         levels = np.asarray(quantiles, dtype=np.float64)
     except (TypeError, ValueError):

@@ -329,8 +329,8 @@ class CircuitDensity(Density):
 
     def between(self, rates: Any, A: Any, B: Any, resources: Resources) -> Any:
         """The expected kernels between incomplete rows, (rows of A, rows of B)."""
-        one = self._sides(A, CHUNK_ROWS)
-        two = one if B is None else self._sides(B, CHUNK_ROWS)
+        one = self._operands(A, CHUNK_ROWS)
+        two = one if B is None else self._operands(B, CHUNK_ROWS)
         found = np.empty((len(A), len(A if B is None else B)))
         tasks = [(m, n) for m in range(len(one)) for n in range(m if B is None else 0, len(two))]
 
@@ -345,7 +345,7 @@ class CircuitDensity(Density):
                 found[j, i] = values.T
         return found
 
-    def _sides(self, Z: Any, size: int) -> list[CircuitOperand]:
+    def _operands(self, Z: Any, size: int) -> list[CircuitOperand]:
         """The conditional distributions of rows as axes of a sweep, some rows each, made once."""
         if not len(Z):
             return []
@@ -393,7 +393,7 @@ class CircuitDensity(Density):
     def _embedded(self, f: KernelExpansion, rows: Rows, resources: Resources, form: Any) -> Squares:
         """The same for points with missing values."""
         first, inverse = kernel_expansion.distinct(np.nan_to_num(rows.Z, nan=np.inf))
-        points, sides = self._sides(f.points, FEW_ROWS), self._sides(rows.Z[first], 1)
+        points, sides = self._operands(f.points, FEW_ROWS), self._operands(rows.Z[first], 1)
         kernel, max_bytes = self.kernel(f.rates), resources.chunk_bytes
         shape = len(first), len(f.points)
         near = np.broadcast_to(self.further(f.rates, rows.Z[first], f.points), shape)

@@ -23,7 +23,7 @@ from expectedkernels.estimators.kernel_expansion import Density, KernelExpansion
 from expectedkernels.kernels.gram import at_known
 from expectedkernels.learning import normals
 from expectedkernels.learning.chow_liu import content_tree
-from expectedkernels.learning.normals import Given, NormalMixture, draws, given, one_thread
+from expectedkernels.learning.normals import Given, NormalMixture, condition, draws, one_thread
 from expectedkernels.learning.strudel import learn_mixture, learn_strudel
 from expectedkernels.models.factor_graph import FactorGraph, converted
 
@@ -111,7 +111,7 @@ class NormalDensity(Density):
         found: list[list[Any]] = [[] for _ in self.variables]
         rows = rows[:, : self.mixture.means.shape[1]]
         filled = normals.conditional_means(self.mixture, rows)
-        for part in given(self.mixture, rows):
+        for part in condition(self.mixture, rows):
             shares = significant(part.responsibilities)
             for nodes, variable in zip(found, self.variables, strict=True):
                 place = np.isin(part.columns, variable.columns)[part.pattern]
@@ -251,7 +251,7 @@ def embed(mixture: NormalMixture, Z: Any, rates: Any, points: Any) -> Any:
     """E[k(x, s)] over the missing columns of rows, for all rows and points, (rows, points)."""
     d = mixture.means.shape[1]
     found, points = np.ones((len(Z), len(points))), np.pad(points[:, :d], ((0, 0), (0, 1)))
-    for part in given(mixture, Z[:, :d]):
+    for part in condition(mixture, Z[:, :d]):
         if not part.columns.size:
             continue
         axes, shares = _axes(part, rates[:d]), significant(part.responsibilities)
@@ -298,7 +298,7 @@ def _spreads(mixture: NormalMixture, Z: Any, f: KernelExpansion, form: Any) -> t
     variances, forms = np.zeros((len(Z), f.coef.shape[1])), np.zeros(len(Z))
     d, known = mixture.means.shape[1], ~np.isnan(Z)
     points = np.pad(f.points[:, :d], ((0, 0), (0, 1)))
-    for part in given(mixture, Z[:, :d]):
+    for part in condition(mixture, Z[:, :d]):
         axes, shares = _axes(part, f.rates[:d]), significant(part.responsibilities)
         near = at_known(f.rates, Z[part.rows], known[part.rows], f.points)
         for p, at in part.by_pattern():
@@ -376,7 +376,7 @@ def _by_covariance(mixture: NormalMixture, Z: Any) -> list[tuple[int, Any, Any, 
     Those that have one covariance come together.
     """
     found, d = [], Z.shape[1]
-    for part in given(mixture, Z):
+    for part in condition(mixture, Z):
         every = part.filled(Z, part.means.swapaxes(0, 1))
         shares = significant(part.responsibilities)
         n_patterns = len(part.columns)

@@ -536,7 +536,7 @@ class Encoding:
         return variables
 
 
-def shown(Z: Any, categories: Any) -> Any:
+def decode_column(Z: Any, categories: Any) -> Any:
     """What rows show of one column: numbers, or categories (None where there is none)."""
     if categories is None:
         return Z[:, 0]

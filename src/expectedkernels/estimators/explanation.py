@@ -21,7 +21,7 @@ from expectedkernels.data.tables import column_number, is_missing
 from expectedkernels.estimators import encoding, kernel_expansion
 from expectedkernels.estimators.base import KernelMachine
 from expectedkernels.estimators.circuit_density import CircuitDensity, Nodes
-from expectedkernels.estimators.encoding import shown
+from expectedkernels.estimators.encoding import decode_column
 from expectedkernels.estimators.kernel_expansion import KernelExpansion, chunks, table
 from expectedkernels.kernels.gram import at_known
 
@@ -503,7 +503,7 @@ def _read(model: Any, X: Any, players: Sequence[Any] | None) -> Asked:
     data = np.full((len(Z), len(groups)), None, dtype=object)
     for k, group in enumerate(groups):
         if len(group) == 1:
-            data[:, k] = shown(numbers[:, columns[k]], categories.get(group[0]))
+            data[:, k] = decode_column(numbers[:, columns[k]], categories.get(group[0]))
     return Asked(model, f, Z, columns, labels, data)
 
 

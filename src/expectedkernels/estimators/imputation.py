@@ -19,7 +19,7 @@ from expectedkernels.checks import DataError, check_count, removed
 from expectedkernels.estimators import circuit_density, densities
 from expectedkernels.estimators.base import GAMMA, DensityEstimator, estimator, scaled_gamma
 from expectedkernels.estimators.circuit_density import CircuitDensity
-from expectedkernels.estimators.encoding import Encoding, learn_encoding, read_table, shown
+from expectedkernels.estimators.encoding import Encoding, decode_column, learn_encoding, read_table
 from expectedkernels.estimators.kernel_expansion import read_rows
 from expectedkernels.estimators.landmarks import inverse_root
 
@@ -268,7 +268,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         if columns.categories:
             table = np.empty((len(Z), len(columns.names)), dtype=object)
             for i, place in enumerate(columns.column_index):
-                table[:, i] = shown(Z[:, place], columns.categories.get(i))
+                table[:, i] = decode_column(Z[:, place], columns.categories.get(i))
         if self._empty:
             given = read_table(X, self)
             for i in self._empty:
@@ -418,4 +418,4 @@ class ExpectedKernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         return found if self._root is None else found @ self._root
 
     def _kernels(self, A: Any, B: Any) -> Any:
-        return self.density_.gram(self._rates(self.gamma_), A, B, self._resources)
+        return self.density_.gram(self._gammas(self.gamma_), A, B, self._resources)

@@ -1017,7 +1017,7 @@ class ExpectedGaussianProcessRegressor(Regressor, base.KernelMachine):
         self._noise = (noise + self.alpha) / amplitude
         points, coef, intercept, _ = super()._fit_landmarks(source, as_is, y, Z, targets, weights)
         root, ridge = self._training.nystrom.root, self._training.ridge
-        kept = np.maximum(1.0 - self._noise * ridge.shares(self._noise), 0.0)
+        kept = np.maximum(1.0 - self._noise * ridge.inverse(self._noise), 0.0)
         turned = root @ ridge.vectors * np.sqrt(amplitude * kept)
         return points, coef, intercept, Prior(amplitude + noise, turned, self._target[1])
 
@@ -1029,7 +1029,7 @@ class ExpectedGaussianProcessRegressor(Regressor, base.KernelMachine):
 
         @lru_cache(maxsize=KEPT)
         def gram(gamma: tuple[float, ...]) -> Any:
-            rates = self._rates(np.array(gamma), Z.shape[1])
+            rates = self._gammas(np.array(gamma), Z.shape[1])
             return self.density_.gram(rates, Z, None, self._resources)
 
         def covariances(kernel: Any) -> Any:

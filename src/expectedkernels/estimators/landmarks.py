@@ -113,15 +113,15 @@ class FeatureRidge:
         values, vectors = eigh(gram)
         return cls(np.maximum(values, 0.0), vectors, vectors.T @ moments)
 
-    def shares(self, alpha: float) -> Any:
+    def inverse(self, alpha: float) -> Any:
         """The eigenvalues of (A + alpha)^-1."""
         return 1.0 / np.maximum(self.values + alpha, LEAST * self.values.max())
 
     def coef(self, alpha: float) -> Any:
         """The coefficients of features, (features, outputs)."""
-        return self.vectors @ (self.shares(alpha)[:, None] * self.moments)
+        return self.vectors @ (self.inverse(alpha)[:, None] * self.moments)
 
-    def left_out(self, F: Any, targets: Any, copies: Any, alphas: Any) -> Any:
+    def leave_one_out(self, F: Any, targets: Any, copies: Any, alphas: Any) -> Any:
         """What fits without each row say of it, (alphas, rows, outputs).
 
         Without row i of weight c_i, the error is (y_i - f_i w) / (1 - c_i f_i (A + alpha)^-1 f_i).
@@ -133,7 +133,7 @@ class FeatureRidge:
             The weights of rows together with those of all that are equal.
         alphas : array
         """
-        shares, turned = np.stack([self.shares(alpha) for alpha in alphas]), F @ self.vectors
+        shares, turned = np.stack([self.inverse(alpha) for alpha in alphas]), F @ self.vectors
         errors = targets - turned @ (shares[:, :, None] * self.moments)
         rest = 1.0 - copies[:, None] * (turned**2 @ shares.T)
         return targets - errors / np.maximum(rest, LEAST).T[:, :, None]
@@ -143,7 +143,7 @@ class FeatureRidge:
 
         That is f~ (A + alpha)^-1 f, for rows of both arrays that belong together.
         """
-        weighed = (others @ self.vectors) * self.shares(alpha)
+        weighed = (others @ self.vectors) * self.inverse(alpha)
         return np.einsum("rq,rq->r", weighed, F @ self.vectors)
 
 
@@ -212,12 +212,12 @@ def _chunk_total(function: Any, read: Any, chunk: Any) -> tuple[int, Any]:
     return len(rows[0]), reduce(add, parts) if len(rows[0]) else None
 
 
-def drawn_rows(Z: Any, seed: int, classes: Any, weights: Any) -> Any:
+def choose_rows(Z: Any, seed: int, classes: Any, weights: Any) -> Any:
     """The numbers of the rows to learn from: all, if there are no more than a draw takes."""
-    return np.arange(len(Z)) if len(Z) <= DRAWN else drawn(row_keys(Z, seed), classes, weights)
+    return np.arange(len(Z)) if len(Z) <= DRAWN else subsample(row_keys(Z, seed), classes, weights)
 
 
-def drawn(keys: Any, classes: Any, weights: Any) -> Any:
+def subsample(keys: Any, classes: Any, weights: Any) -> Any:
     """Rows of the smallest keys: of all, of those of positive weight, and of every class."""
     code, zero = distinct(classes)[1], weights == 0
     every = np.split(np.lexsort((keys, zero, code)), np.cumsum(np.bincount(code)))
@@ -237,26 +237,26 @@ class Draw:
         Those of the smallest keys, also of positive weight, and some of every class.
     labels : dict from columns to sets
         All that categorical columns hold.
-    beside : list of arrays of shape (rows,)
+    row_data : list of arrays of shape (rows,)
         Their keys, classes and weights.
     """
 
     n_rows: int
     rows: Any
     labels: dict[Any, set[Any]]
-    beside: list[Any]
+    row_data: list[Any]
 
     @classmethod
-    def of(cls, n: int, rows: Any, labels: Any, *beside: Any) -> Draw:
+    def of(cls, n: int, rows: Any, labels: Any, *row_data: Any) -> Draw:
         """A draw from rows."""
-        used = drawn(*beside)
-        return cls(n, rows[used], labels, [x[used] for x in beside])
+        used = subsample(*row_data)
+        return cls(n, rows[used], labels, [x[used] for x in row_data])
 
     def __add__(self, other: Draw) -> Draw:
         both, names = (self, other), {*self.labels, *other.labels}
         join: Any = nw.concat if isinstance(self.rows, nw.DataFrame) else np.concatenate
         labels = {x: set().union(*(draw.labels.get(x, ()) for draw in both)) for x in names}
-        every = zip(self.beside, other.beside, strict=True)
+        every = zip(self.row_data, other.row_data, strict=True)
         try:
             rows = join([x.rows for x in both])
         except Exception as error:  # libraries of frames have their own

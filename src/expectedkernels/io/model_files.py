@@ -87,11 +87,11 @@ def read_bif(path: PathLike) -> BayesianNetwork:
     for place, family, *_ in families.values():  # misspelt names first: others lack tables then
         for i, name in enumerate(family):
             what = "named twice" if name in variables else "not declared"
-            child, other = text.shown(family[-1]), text.shown(name)
+            child, other = text.quote(family[-1]), text.quote(name)
             message = f"in the probabilities of {child}, {other} is {what}"
             reader.require(name in variables and name not in family[:i], message, place)
     for name, (place, _) in variables.items():
-        reader.require(name in families, f"variable {text.shown(name)} has no probabilities", place)
+        reader.require(name in families, f"variable {text.quote(name)} has no probabilities", place)
     number = {name: v for v, name in enumerate(variables)}
     parents = [[number[parent] for parent in families[name][1][:-1]] for name in variables]
     cpts = [reader.table(*families[name]) for name in variables]
@@ -146,7 +146,7 @@ class _Reader(Source):
         found = _pattern(choices).match(self.text, self.place)
         if found is None:
             token: Any = re.compile(rf"\s*({NAME}|.|\Z)").match(self.text, self.place)
-            other = text.shown(token[1].strip('"')) if token[1] else "the end of the file"
+            other = text.quote(token[1].strip('"')) if token[1] else "the end of the file"
             more = [WANTED[after]] if after in ("NAMES", "NUMBERS") else []
             expected = text.either([*more, *(WANTED.get(x, f"'{x}'") for x in choices)])
             raise self.error(f"expected {expected}, found {other}", token.start(1))
@@ -167,7 +167,7 @@ class _Reader(Source):
     def variable(self, place: int) -> None:
         """Read the declaration of a variable."""
         name = self.take("NAME").strip('"')
-        twice = f"variable {text.shown(name)} is declared twice"
+        twice = f"variable {text.quote(name)} is declared twice"
         self.require(name not in self.variables, twice, place)
         self.take("{")
         while (word := self.take("type", "property", "}")) != "}":
@@ -178,15 +178,15 @@ class _Reader(Source):
             *_, count, _, _, names, _, _ = self.takes("discrete [ NAME ] { NAMES } ;")
             self.variables[name] = place, (states := _names(names))
             good = str(len({*states})) == count and len({*states}) == len(states) > 0
-            what = f"{text.shown(count)} different states of variable {text.shown(name)}"
-            self.require(good, f"expected {what}, found {text.shown(', '.join(states))}", start)
-        self.require(name in self.variables, f"variable {text.shown(name)} has no type", place)
+            what = f"{text.quote(count)} different states of variable {text.quote(name)}"
+            self.require(good, f"expected {what}, found {text.quote(', '.join(states))}", start)
+        self.require(name in self.variables, f"variable {text.quote(name)} has no type", place)
 
     def probability(self, place: int) -> None:
         """Read the probabilities of a variable."""
         _, name, _, parents, *_ = self.takes("( NAME BAR NAMES ) {")
         child = name.strip('"')
-        twice = f"variable {text.shown(child)} has probabilities twice"
+        twice = f"variable {text.quote(child)} has probabilities twice"
         self.require(child not in self.families, twice, place)
         entries: Entries = []
         word = ""
@@ -213,7 +213,7 @@ class _Reader(Source):
             rows = [row.replace(",", " ").split() for row in listed]
             for entry, word in ((x, y) for x, row in zip(entries, rows, strict=True) for y in row):
                 x = text.number_or_none(word)
-                what = f"finite numbers that are not negative, found {text.shown(word)}"
+                what = f"finite numbers that are not negative, found {text.quote(word)}"
                 self.require(x is not None and 0 <= x < inf, f"expected {what}", entry.start(3))
             values = np.array([float(word) for row in rows for word in row])
             stops = [*accumulate(map(len, rows))]
@@ -224,7 +224,7 @@ class _Reader(Source):
     ) -> Any:
         """The table of one variable: axes of the parents, then its own."""
         *above, own = (self.variables[name][1] for name in family)
-        shape, n, child = [len(states) for states in above], len(own), text.shown(family[-1])
+        shape, n, child = [len(states) for states in above], len(own), text.quote(family[-1])
         size = prod(shape)
         self.n_needed += n * size
         self.require(
@@ -386,7 +386,7 @@ def read_uai(
     """
     tokens = _Tokens(path)
     kind = "".join(tokens.words[:1]).upper()
-    found = text.shown(tokens.words[0]) if kind else "the end of the file"
+    found = text.quote(tokens.words[0]) if kind else "the end of the file"
     tokens.require(kind in ("MARKOV", "BAYES"), f"expected 'MARKOV' or 'BAYES', found {found}")
     tokens.place = 1
     [n] = tokens.take(1, "the number of variables", low=1, high=text.LARGEST_VARIABLE)
@@ -598,7 +598,7 @@ class _Tokens(Source):
                 if value is None or not low <= value <= high:
                     wanted = "a finite number" if kind is float else "an integer"
                     limits = f"at least {low}" if high > text.MOST_STATES else f"in {low}..{high}"
-                    message = f"{what} must be {wanted} {limits}, found {text.shown(word)}"
+                    message = f"{what} must be {wanted} {limits}, found {text.quote(word)}"
                     raise self.error(message, self.place + i)
         self.place += len(words)
         self.require(len(words) == n, f"expected {what}, found the end of the file")
@@ -607,4 +607,4 @@ class _Tokens(Source):
     def finish(self) -> None:
         """Raise if there are more words."""
         for word in self.words[self.place : self.place + 1]:
-            raise self.error(f"expected the end of the file, found {text.shown(word)}", self.place)
+            raise self.error(f"expected the end of the file, found {text.quote(word)}", self.place)

@@ -20,7 +20,7 @@ from expectedkernels.circuits.circuit import Circuit, of_tables
 from expectedkernels.circuits.inputs import Real, Table
 from expectedkernels.data.schema import Schema
 from expectedkernels.engine.blocks import Inner, at_nodes
-from expectedkernels.io.text import PathLike, checked_path, read_bytes, require_holder, shown
+from expectedkernels.io.text import PathLike, checked_path, quote, read_bytes, require_holder
 from expectedkernels.models.compiler import CliqueTree, context_plan
 from expectedkernels.models.messages import MessagePlan, ScaledTable, log_partitions, make_stage
 from expectedkernels.vtree import Vtree
@@ -243,7 +243,7 @@ def _read_archive(path: str) -> dict[str, Any]:
             for member in members:
                 name = member.filename.removesuffix(".npy")
                 if name in found or name == member.filename:
-                    message = f"its members are not one array each: {shown(member.filename)}"
+                    message = f"its members are not one array each: {quote(member.filename)}"
                     raise ValueError(message)
                 found[name] = _read_array(name, archive.read(member))
     except Exception as error:  # damage shows up in many ways inside zipfile and NumPy
@@ -259,7 +259,7 @@ def _read_array(name: str, data: bytes) -> Any:
         np.lib.format.read_magic(file)
         shape, _, dtype = np.lib.format.read_array_header_1_0(file)
     except Exception as error:
-        raise ValueError(f"the member {shown(name)} is no array: {shown(str(error))}") from error
+        raise ValueError(f"the member {quote(name)} is no array: {quote(str(error))}") from error
     found, wanted = len(data) - file.tell(), prod(shape) * dtype.itemsize
     if dtype.kind not in TYPES:
         return np.empty((), bool)
@@ -273,7 +273,7 @@ def _checked_arrays(path: str, found: dict[str, Any]) -> dict[str, Any]:
     version = found.get("version", np.zeros(0)).tolist()
     if version not in ([VERSION], [COMPILED]):
         known = f"version {VERSION} or {COMPILED} of the format"
-        text = shown(str(version)) if version else "unknown"
+        text = quote(str(version)) if version else "unknown"
         raise ParseError(f"expected a circuit in {known}, found version {text}", path)
     kinds = {name: kind for kind, names in FORMATS[version[0]].items() for name in names}
     kinds |= dict.fromkeys(("version", *TREE), "i") | {"schema": "U"}
@@ -291,7 +291,7 @@ def _checked_arrays(path: str, found: dict[str, Any]) -> dict[str, Any]:
         wide = kind == "i" and (name not in INDICES or array.itemsize < 4)
         arrays[name] = array.astype(np.int64) if wide else array
     for name in sorted(found):
-        message = f"expected the arrays of a circuit and nothing else, found {shown(name)}"
+        message = f"expected the arrays of a circuit and nothing else, found {quote(name)}"
         raise ParseError(message, path)
     return arrays
 

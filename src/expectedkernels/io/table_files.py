@@ -20,7 +20,7 @@ import numpy as np
 from expectedkernels.checks import DataError, imported
 from expectedkernels.data import chunks
 from expectedkernels.data.tables import Columns, FrameColumn, as_label, frame_columns, is_missing
-from expectedkernels.io.text import PathLike, Source, number_or_none, read_bytes, shown
+from expectedkernels.io.text import PathLike, Source, number_or_none, quote, read_bytes
 
 PANDAS = "#N/A #NA -1.#IND -1.#QNAN -NaN -nan 1.#IND 1.#QNAN <NA> N/A NA NULL NaN None n/a nan null"
 MISSING = frozenset(("", "#N/A N/A", *PANDAS.split()))
@@ -242,8 +242,8 @@ def read_table(path: PathLike) -> DataTable:
                 remedy = "codes start at 0" if x else "encode categories as 0, 1, 2, ... first"
             elif LARGEST_CODE <= x < np.inf:
                 remedy = "larger ones than 2**53 are not held exactly"
-            name = "" if names is None else f" ({shown(names[i])})"
-            place = f"in column {i + 1}{name}, found {shown(word)}"
+            name = "" if names is None else f" ({quote(names[i])})"
+            place = f"in column {i + 1}{name}, found {quote(word)}"
             raise source.error(f"expected integer codes 0, 1, 2, ... {place}; {remedy}", lines[row])
     X = np.array([[codes[cell] for cell in cells] for cells in columns], dtype=np.float64)
     return DataTable(X.T.copy(), names)
@@ -435,7 +435,7 @@ def read_raw(path: PathLike, data: bytes | None = None, marks: Collection[str] =
             what = f"{source.path}: a column has no name, and is called {names[i]!r}."
             warn(f"{what} If it numbers the rows, leave it out.", stacklevel=2)
     for name in [name for name, count in Counter(names).items() if count > 1]:
-        message = f"names of columns must be distinct, found {shown(name)} twice"
+        message = f"names of columns must be distinct, found {quote(name)} twice"
         raise source.error(message, None if is_parquet else 1)
     pairs = zip(names or map(str, range(len(columns))), columns, strict=True)
     found = tuple(RawColumn(name, content, marks) for name, content in pairs)

@@ -121,7 +121,7 @@ class Source:
         if values is None:
             wrong = next(token for token in tokens if numbers_of([token], kind) is None)
             expected = "a number" if kind is float else "an integer"
-            raise self.error(f"expected {expected}, found {shown(wrong)}", line)
+            raise self.error(f"expected {expected}, found {quote(wrong)}", line)
         return values
 
 
@@ -146,7 +146,7 @@ def number_or_none(token: str, kind: type = float) -> Any:
     return (numbers_of([token], kind) or [None])[0]
 
 
-def shown(text: str) -> str:
+def quote(text: str) -> str:
     """The text in quotes, cut to a length fit for a message."""
     return repr(text if len(text) <= 40 else text[:40] + "...")
 

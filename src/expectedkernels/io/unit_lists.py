@@ -109,7 +109,7 @@ def records_after(source: Source, word: str, what: str = "") -> list[Record]:
     count = text.number_or_none(" ".join(header[1:]), int) if what else found
     wanted = f"'{word} N' with the number of {what}" if what else f"'{word} ...'"
     good = header[0] == word and count is not None
-    message = f"expected the header line {wanted}, found {text.shown(' '.join(header))}"
+    message = f"expected the header line {wanted}, found {text.quote(' '.join(header))}"
     source.require(good, message, line)
     message = f"the header announces {count} {what}, found {found}; is the file complete?"
     source.require(count == found, message, line)
@@ -188,7 +188,7 @@ class UnitList(list[UnitLine]):
 
     def _misfit(self, forms: Mapping[str, Form], tokens: list[str], line: int) -> ParseError:
         expected = text.either([f"'{form.text}'" for form in forms.values()])
-        found = f"{text.shown(' '.join(tokens))} ({len(tokens)} words)"
+        found = f"{text.quote(' '.join(tokens))} ({len(tokens)} words)"
         return self.source.error(f"expected {expected}, found {found}", line)
 
     def weights(self) -> tuple[Any, list[int]]:
@@ -731,7 +731,7 @@ def read_spn(
     cells = states_text[1:-1].split()
     good = states_text[:1] == "(" and states_text[-1:] == ")" and bool(cells)
     wanted = "the numbers of states in parentheses, like '(2 2 3)'"
-    source.require(good, f"expected {wanted}, found {text.shown(states_text)}", line)
+    source.require(good, f"expected {wanted}, found {text.quote(states_text)}", line)
     cards = source.numbers(cells, line, int)
     good = 1 <= min(cards) <= max(cards) <= text.MOST_STATES
     source.require(good, f"numbers of states must be from 1 to {text.MOST_STATES}", line)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from expectedkernels.arrays import Array, RowsLike
-from expectedkernels.checks import DataError, public, shown
+from expectedkernels.checks import DataError, preview, public
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.graph import Unit
 from expectedkernels.data import tables
@@ -532,7 +532,7 @@ def _mask(target: Any, collapsed: Any, shape: tuple[int, int]) -> Any:
     if given.ndim != 1 or (given.dtype == np.bool_ and given.size):
         raise DataError(
             "Collapsed variables are a set of numbers or names, or a mask of booleans of shape "
-            f"{shape} or {shape[1:]}. Got {shown(collapsed)}."
+            f"{shape} or {shape[1:]}. Got {preview(collapsed)}."
         )
     mask = np.zeros(shape, dtype=np.bool_)
     mask[:, schema_of(target).variables(keys if isinstance(keys, list) else given.tolist())] = True

@@ -849,7 +849,7 @@ class KernelCircuit(Kernel):
         """The kernel as a circuit on a vtree; it must be its own up to swaps."""
         require_made_for(self, len(self.cardinalities), vtree.n_variables)
         if list(domains) != self.cardinalities:
-            made, used = map(checks.shown, (self.cardinalities, list(domains)))
+            made, used = map(checks.preview, (self.cardinalities, list(domains)))
             raise KernelError(
                 f"This kernel circuit is for variables of {made} states, and used on variables of "
                 f"{used} states (None: a real variable)."

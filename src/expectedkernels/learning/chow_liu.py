@@ -340,7 +340,7 @@ class ChowLiuTree:
         """
         parents, pair = enumerate(self.forest.parent), self.counts.pair
         tables = (self.counts.single(v)[None] if u < 0 else pair(u, v) for v, u in parents)
-        return [training_data.shares(n, beta / len(n) if per_pair else beta) for n in tables]
+        return [training_data.fit_weights(n, beta / len(n) if per_pair else beta) for n in tables]
 
 
 def tree_of(

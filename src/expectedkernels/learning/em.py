@@ -31,7 +31,7 @@ from expectedkernels.engine.passes import forward, weight_dots
 from expectedkernels.engine.scaled import safe_log
 from expectedkernels.learning import minibatch, training_data
 from expectedkernels.learning.minibatch import CAPTURED, Batch, EMState, circuit_of, stepped
-from expectedkernels.learning.training_data import VALID, Data, Result, Rows, Step, shares, used_up
+from expectedkernels.learning.training_data import VALID, Data, Result, Rows, Step, fit_weights
 
 NEEDED = "EM needs at least one row of data"
 CHUNK = 2**22
@@ -552,7 +552,7 @@ def full_passes(
     for i in range(n):
         found = data.summed(partial(_chunk_counts, current, max_bytes), _added)
         if found is None:
-            used_up() if i else training_data.require_rows(0, data.needed)
+            training_data.used_up() if i else training_data.require_rows(0, data.needed)
         n_rows, weight, total, counts = found
         training_data.require_weight(weight)
         current = maximized(current, counts, beta * weight / n_rows, floors)
@@ -622,7 +622,7 @@ def epochs(
                 weight += float(rows.weights.sum())
             if counts is not None:
                 trained = stepped(trained, counts, beta, next(every))
-            yield trained, total / weight if weight else used_up(), i == 0
+            yield trained, total / weight if weight else training_data.used_up(), i == 0
 
 
 def _pass(
@@ -771,7 +771,7 @@ def maximized(
     def fit(block: Any, found: Any, floor: float) -> Any:
         if found is None:
             return block
-        new = minibatch.with_stored(block, lambda old, sums: shares(found[0], beta, sums, old))
+        new = minibatch.with_stored(block, lambda old, sums: fit_weights(found[0], beta, sums, old))
         return new if len(found) == 1 else _moved(new, found[1], floor)
 
     blocks = tuple(map(fit, circuit.blocks, counts, floors))

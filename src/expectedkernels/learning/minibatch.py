@@ -20,7 +20,7 @@ from expectedkernels.engine.layers import Layers
 from expectedkernels.engine.operations import States, TensorLayers, tensor_layers
 from expectedkernels.engine.passes import LeafValues, forward, weight_dots
 from expectedkernels.engine.replay import Captured, fits, replayed
-from expectedkernels.learning.training_data import Rows, group_sums, row_sums, shares
+from expectedkernels.learning.training_data import Rows, fit_weights, group_sums, row_sums
 
 TINY = np.finfo(np.float64).tiny
 SMALLEST = {"float64": 1e-30, "float32": 1e-15}
@@ -102,10 +102,10 @@ def stepped(trained: EMState, counts: Any, beta: Any, step: Any) -> EMState:
     layers, floor, after = trained.layers, trained.floor, namespace(counts).empty_like(counts)
     for part, width in layers.slices[2]:
         own, old = (x[part].reshape(-1, width) for x in (counts, layers.flat))
-        after[part] = shares(own, beta, row_sums, old, step, floor).reshape(-1)
+        after[part] = fit_weights(own, beta, row_sums, old, step, floor).reshape(-1)
     for layer, part in zip(layers.layers, layers.slices[1], strict=True):
         sums = partial(operations.unit_sums, layer)
-        after[part] = shares(counts[part], beta, sums, layers.flat[part], step, floor)
+        after[part] = fit_weights(counts[part], beta, sums, layers.flat[part], step, floor)
     return replace(trained, layers=layers.with_weights(after, floor))
 
 
@@ -210,12 +210,12 @@ class CudaSteps:
             if fused is not None and width <= fused.WIDEST:
                 fused.move(old, own, good, beta, step, floor, new)
             else:
-                found = shares(own * old, beta, row_sums, old, step, floor)
+                found = fit_weights(own * old, beta, row_sums, old, step, floor)
                 new.copy_(xp.where(good, found, old))
         for layer, part in zip(self.layers.layers, self.layers.slices[1], strict=True):
             if part.stop > part.start:
                 sums, old = partial(operations.unit_sums, layer), flat[part]
-                found = shares(dots[part] * old, beta, sums, old, step, floor)
+                found = fit_weights(dots[part] * old, beta, sums, old, step, floor)
                 after[part] = xp.where(good, found, old)
         return after
 

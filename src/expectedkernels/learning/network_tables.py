@@ -18,7 +18,7 @@ from expectedkernels.data import tables as forms
 from expectedkernels.data.chunks import StreamLike, WeightsLike
 from expectedkernels.data.evidence import Column, Evidence, EvidenceLike, as_evidence
 from expectedkernels.learning import training_data
-from expectedkernels.learning.training_data import Data, Rows, Step, distinct_keys, shares
+from expectedkernels.learning.training_data import Data, Rows, Step, distinct_keys, fit_weights
 from expectedkernels.models.factor_graph import BayesianNetwork, Factor, FactorGraph, converted
 from expectedkernels.models.messages import LOWEST, TINY, inverse, require_room
 from expectedkernels.vtrees import Elimination
@@ -411,7 +411,7 @@ def learn_tables(
             for k, (n, own) in enumerate(zip(counts, alpha, strict=True)):
                 if directed:
                     total += float(xlogy(own, tables[k]).sum())
-                    tables[k] = tables[k] if k in kept else shares(n + own, 0.0, old=tables[k])
+                    tables[k] = tables[k] if k in kept else fit_weights(n + own, 0.0, old=tables[k])
                 elif n.ndim:  # one by one: updates of all factors at once may diverge
                     _, now = count(empty, tables, nothing)
                     table = tables[k] * n * inverse(now[k])

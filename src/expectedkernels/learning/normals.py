@@ -141,7 +141,7 @@ def pattern_groups(Z: Any) -> list[Group]:
     return found
 
 
-def given(mixture: NormalMixture, Z: Any, groups: list[Group] | None = None) -> Iterator[Given]:
+def condition(mixture: NormalMixture, Z: Any, groups: list[Group] | None = None) -> Iterator[Given]:
     """The mixture given the observed columns of rows, not too many rows at once."""
     Z = np.asarray(Z, dtype=np.float64)
     forms = [_precision(S) for S in mixture.covariances]
@@ -209,7 +209,7 @@ def _precision(S: Any) -> tuple[Any, Any, float]:
 def log_likelihood(mixture: NormalMixture, Z: Any) -> Any:
     """The log-densities of the observed values of rows."""
     logs = np.empty(len(Z))
-    for part in given(mixture, Z):
+    for part in condition(mixture, Z):
         logs[part.rows] = part.logs
     return logs
 
@@ -217,7 +217,7 @@ def log_likelihood(mixture: NormalMixture, Z: Any) -> Any:
 def conditional_means(mixture: NormalMixture, Z: Any) -> Any:
     """The rows with the conditional means of their missing values."""
     found = np.array(Z, dtype=np.float64)
-    for part in given(mixture, Z):
+    for part in condition(mixture, Z):
         means = np.einsum("nc,ncu->nu", part.responsibilities, part.means)
         found[part.rows] = part.filled(found, means)
     return found
@@ -239,7 +239,7 @@ def _completions(mixture: NormalMixture, Z: Any, uniform: Any, normal: Any, keys
     """Completions of rows by uniform and normal numbers; columns of equal keys share theirs."""
     found = np.repeat(Z[None], len(normal), axis=0)
     normal, same = np.pad(normal, ((0, 0), (0, 0), (0, 1))), np.pad(keys[:, None] == keys, (0, 1))
-    for part in given(mixture, Z):
+    for part in condition(mixture, Z):
         bounds = np.cumsum(part.responsibilities, axis=1)
         component = (uniform[:, part.rows, None] * bounds[:, -1:] >= bounds).sum(axis=2)
         component = component.clip(max=bounds.shape[1] - 1)
@@ -290,7 +290,7 @@ def _expected_sums(mixture: NormalMixture, Z: Any, groups: list[Group]) -> Any:
     c, d = mixture.means.shape
     total, counts = 0.0, np.zeros(c)
     first, second = np.zeros((c, d)), np.zeros((c, d, d))
-    for part in given(mixture, Z, groups):
+    for part in condition(mixture, Z, groups):
         total += float(part.logs.sum())
         counts += part.responsibilities.sum(axis=0)
         places = part.columns[:, :, None] * (d + 1) + part.columns[:, None]

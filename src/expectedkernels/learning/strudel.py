@@ -29,7 +29,7 @@ from expectedkernels.learning.structure_search import (
     SplitStructure,
     weighted_circuit,
 )
-from expectedkernels.learning.training_data import Data, FloatArray, IntArray, Step, shares, train
+from expectedkernels.learning.training_data import Data, FloatArray, IntArray, Step, fit_weights
 
 
 class CompleteSearch:
@@ -141,9 +141,9 @@ class CompleteSearch:
     def _weights_of(self, sums: Sequence[int]) -> tuple[IntArray, IntArray, FloatArray]:
         """The edges of some sums, the place of each one's sum, and its weight in closed form."""
         edges = [self.circuit.edges[unit] for unit in sums]
-        every = np.asarray([edge for part in edges for edge in part], dtype=np.intp)
+        own = np.asarray([edge for part in edges for edge in part], dtype=np.intp)
         unit = np.repeat(np.arange(len(sums)), [len(part) for part in edges])
-        return every, unit, shares(self._flow[0, every], self.beta, training_data.group_sums(unit))
+        return own, unit, fit_weights(self._flow[0, own], self.beta, training_data.group_sums(unit))
 
     def _update_terms(self, sums: list[int]) -> None:
         """What sums add to the log-likelihoods: flow times log weight, over their edges."""
@@ -219,7 +219,7 @@ class IncompleteSearch:
         edges = np.concatenate([part.edges for part in self._plan])
         sums = training_data.group_sums(np.asarray(self.circuit.sum_of)[edges])
         self._theta = np.ones(len(flow))
-        self._theta[edges] = shares(flow[edges], self.beta, sums)
+        self._theta[edges] = fit_weights(flow[edges], self.beta, sums)
         self._model = weighted_circuit(self.circuit, self._plan, self._theta)
         open_ones = edges[[*map(self.circuit.is_splittable, edges.tolist())]]
         self.candidates = open_ones, np.round(flow[open_ones] / (RESOLUTION * self.totals[0]))
@@ -490,7 +490,7 @@ def learn_strudel(
             n_units = n_sums + n_products + search.circuit.n_indicators
             callback(StrudelStep(next(number), few[0], few[1], n_units, step.mean, step.valid))
 
-    result = train(
+    result = training_data.train(
         splits(search, iterations, alpha),
         search.state,
         progress_bar(iterations, "Strudel", not progress, "split"),
@@ -633,7 +633,7 @@ def learn_mixture(
         return Circuit.from_blocks(structure.vtree, structure.blocks).with_schema(structure.schema)
     bar = progress_bar(iterations, "EM of the mixture", not progress, "iteration")
     steps = _steps(start, family, weights, iterations)
-    log_weights, parameters = train(steps, start, bar, tolerance=tolerance).state
+    log_weights, parameters = training_data.train(steps, start, bar, tolerance=tolerance).state
     return family.mixed(parameters, np.exp(log_weights)).with_schema(structure.schema)
 
 
@@ -722,7 +722,7 @@ class _ByUses:
         self.sums = lambda x: (sums @ x)[units]
 
     def update(self, parameters: Any, weights: FloatArray) -> Any:
-        return shares(self.users @ weights, self.beta, self.sums)
+        return fit_weights(self.users @ weights, self.beta, self.sums)
 
     def logs(self, parameters: Any) -> FloatArray:
         with np.errstate(divide="ignore"):

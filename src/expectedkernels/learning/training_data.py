@@ -257,13 +257,13 @@ def read_data(
     """
     check_count("learning from data frames", "max_states", max_states, 2)
     if is_stream(X):
-        seen = summed(partial(_seen_in_chunk, check_weighing(sample_weight)), X, _joined)
+        seen = summed(partial(_seen_in_chunk, check_weighing(sample_weight)), X, _merge)
         if seen is None:
             raise DataError(f"{name} needs at least one chunk of data. Got none.")
     else:
         seen = _seen(X := as_rows(X, "X"), "X")
     if X_valid is not None:
-        seen = _joined(seen, _seen(X_valid := as_rows(X_valid, "X_valid"), "X_valid"))
+        seen = _merge(seen, _seen(X_valid := as_rows(X_valid, "X_valid"), "X_valid"))
     schema = _schema(seen, cardinalities, max_states)
     valid = None if X_valid is None else Data(schema, X_valid, None, VALID)
     return Data(schema, X, sample_weight, needed), valid, seen.is_complete
@@ -335,7 +335,7 @@ def _check_states(x: Any, what: str, place: str, framed: bool) -> None:
     )
 
 
-def _joined(a: _Seen, b: _Seen) -> _Seen:
+def _merge(a: _Seen, b: _Seen) -> _Seen:
     """What two tables hold together."""
     if len(a.columns) != len(b.columns):
         raise DataError(
@@ -696,7 +696,7 @@ def group_sums(group: Any) -> Callable[[Any], Any]:
     return lambda numbers: np.bincount(group, numbers)[group]
 
 
-def shares(
+def fit_weights(
     counts: Any,
     beta: Any,
     sums: Callable[[Any], Any] = row_sums,
@@ -713,7 +713,7 @@ def shares(
 
     Examples
     --------
-    >>> shares(np.array([[3.0, 0.0], [0.0, 0.0]]), beta=1.0).tolist()
+    >>> fit_weights(np.array([[3.0, 0.0], [0.0, 0.0]]), beta=1.0).tolist()
     [[0.875, 0.125], [0.5, 0.5]]
     """
     xp = namespace(counts)

@@ -630,10 +630,10 @@ class FactorGraph:
         [0.01, 0.99]
         """
         check_real("smoothed", "epsilon", epsilon, 0, 1, "()")
-        factors = [Factor(f.scope, self._raised(f, epsilon)) for f in self.factors]
+        factors = [Factor(f.scope, self._replace_zeros(f, epsilon)) for f in self.factors]
         return self._with(factors, self._names, self._states)
 
-    def _raised(self, factor: Factor, epsilon: float) -> Any:
+    def _replace_zeros(self, factor: Factor, epsilon: float) -> Any:
         """The table of a factor without zeros."""
         table = factor.table
         return np.where(table == 0, epsilon * table.max(initial=0.0), table)
@@ -816,7 +816,7 @@ class BayesianNetwork(FactorGraph):
     def _with(self, factors: Iterable[Factor], names: Any, states: Any) -> Any:
         return BayesianNetwork(self.parents, [f.table for f in factors], names, states)
 
-    def _raised(self, factor: Factor, epsilon: float) -> Any:
+    def _replace_zeros(self, factor: Factor, epsilon: float) -> Any:
         zero = factor.table == 0
         left = 1.0 - epsilon * zero.sum(axis=-1, keepdims=True)
         if (left <= 0).any():
