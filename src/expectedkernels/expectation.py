@@ -124,7 +124,7 @@ def expected_kernel(
             )
     if found.circuit is None:
         return _collected(found, _at_points(found, k, log), log, out, like)
-    n_pairs = prod(side.n_rows or 1 for side in found.sides)
+    n_pairs = prod(operand.n_rows or 1 for operand in found.sides)
     few = n_pairs < FEW_PAIRS  # nobody waits for these
     with nullcontext() if few else checks.progress_bar(n_pairs, "expected kernels") as bar:
         every = pieces(found.sides, found.blocks, max_bytes, bar)
@@ -709,8 +709,8 @@ def _of_sweeps(found: Prepared, max_bytes: int) -> Explanation:
     lines = [
         f"{shape[0]} x {shape[1]} expected kernels of a kernel with {_counted(terms, 'term')}",
         *(
-            f"  {name}: {_described(side, form)}"
-            for name, side, form in zip(("x", "x'"), found.sides, found.strategy.forms, strict=True)
+            f"  {name}: {_described(axis, form)}"
+            for name, axis, form in zip(("x", "x'"), found.sides, found.strategy.forms, strict=True)
         ),
         *others,
         f"  {_counted(len(made), 'sweep')}, {path}: {_counted(sum(steps), 'step')}",
@@ -723,10 +723,10 @@ def _of_sweeps(found: Prepared, max_bytes: int) -> Explanation:
     return Explanation(path, found.strategy.forms, shape, *numbers, tuple(lines), first)
 
 
-def _described(side: operands.AxisOperand, form: str | None) -> str:
-    if not isinstance(side, operands.CircuitOperand):
-        return _counted(side.n_rows, "point")
-    circuit = side.model
+def _described(operand: operands.AxisOperand, form: str | None) -> str:
+    if not isinstance(operand, operands.CircuitOperand):
+        return _counted(operand.n_rows, "point")
+    circuit = operand.model
     text = f"a circuit of {_counted(circuit.n_variables, 'variable')}, {circuit.n_units} units"
     inner = [x for x in circuit.blocks if isinstance(x, Inner) and x.weights is not None]
     n_sparse = sum(block.is_sparse for block in inner)
@@ -737,8 +737,8 @@ def _described(side: operands.AxisOperand, form: str | None) -> str:
     if not circuit.is_on_cpu:
         numbers: Any = circuit.blocks[0].numbers
         text += f", in {circuit.xp.__name__.rpartition('.')[2]} on {numbers.device}"
-    if side.n_rows is not None:
-        text += f", given {_counted(side.n_rows, 'row')} of evidence"
+    if operand.n_rows is not None:
+        text += f", given {_counted(operand.n_rows, 'row')} of evidence"
     return f"{text}: {FORMS[form]}"
 
 

@@ -258,7 +258,7 @@ class ActiveEdges:
     first : int array of shape (vtree nodes, rows), or None
         The first row that says the same of the variables of a node; only such rows have edges
         there. None: all have.
-    seen : list of arrays, or None
+    points : list of arrays, or None
         The observed values of every leaf, which are atoms behind its own. None: there are none.
     """
 
@@ -269,7 +269,7 @@ class ActiveEdges:
     n_rows: int
     is_exact: bool = True
     first: Any = None
-    seen: Any = None
+    points: Any = None
 
     def numbered(self, places: Any, nodes: Any = None) -> Any:
         """Pairs of a place and the row, or the first one that is like it at nodes, as numbers."""
@@ -293,16 +293,16 @@ def active_edges(circuit: Circuit, evidence: Evidence, alike: bool = True) -> Ac
 def _at_points(circuit: Circuit, evidence: Evidence, active: ActiveEdges) -> ActiveEdges:
     """The same with edges to observed values in the place of those to components."""
     layer, n = circuit.layers.layers[0], len(active.keys)
-    seen: list[Any] = [()] * len(layer.nodes)
+    points: list[Any] = [()] * len(layer.nodes)
     value = np.full((len(layer.nodes), evidence.n_rows), -1)
     for leaf, (variable, _, _) in enumerate(circuit.atom_slices):
         if circuit.cardinalities[variable] is None:
             column = evidence.column(variable)
-            seen[leaf] = column.observed
-            value[leaf] = np.where(column.codes < len(seen[leaf]), column.codes, -1)
+            points[leaf] = column.observed
+            value[leaf] = np.where(column.codes < len(points[leaf]), column.codes, -1)
     leaf_of = circuit.layers.atom_numbers[0][active.keys]
     value = value[leaf_of, active.rows[:n]]
-    starts, sizes = _atom_starts(layer, seen)[leaf_of], np.diff(layer.product_starts)[leaf_of]
+    starts, sizes = _atom_starts(layer, points)[leaf_of], np.diff(layer.product_starts)[leaf_of]
     atom = active.keys - layer.product_starts[leaf_of]
     keys = starts + np.where(value < 0, atom, sizes + value)
     units = active.numbered(circuit.layers.flat_edges.units[active.edges])[:n]
@@ -312,12 +312,12 @@ def _at_points(circuit: Circuit, evidence: Evidence, active: ActiveEdges) -> Act
     shares[:n][value >= 0] = 1.0
     edges, rows, shares = (x[kept] for x in (active.edges, active.rows, shares))
     keys = keys[kept[:n]]
-    return replace(active, edges=edges, rows=rows, shares=shares, keys=keys, seen=seen)
+    return replace(active, edges=edges, rows=rows, shares=shares, keys=keys, points=points)
 
 
-def _atom_starts(layer: Layer, seen: Any) -> Any:
+def _atom_starts(layer: Layer, points: Any) -> Any:
     """Where the atoms of every leaf begin, and all end; observed values follow components."""
-    more = 0 if seen is None else [len(values) for values in seen]
+    more = 0 if points is None else [len(values) for values in points]
     return np.concatenate([[0], np.cumsum(np.diff(layer.product_starts) + more)])
 
 
@@ -413,7 +413,7 @@ def conditional_blocks(circuit: Circuit, active: ActiveEdges) -> tuple[tuple[Blo
         if number:
             made = _inner_blocks(vtree, layer, node, ends, edges, firsts, counts, every)
         else:
-            made = _input_blocks(circuit, ends, edges, active.seen)
+            made = _input_blocks(circuit, ends, edges, active.points)
         for i, block in zip(layer.nodes.tolist(), made, strict=True):
             blocks[i] = block
         first += len(some)
@@ -421,9 +421,9 @@ def conditional_blocks(circuit: Circuit, active: ActiveEdges) -> tuple[tuple[Blo
     return tuple(blocks), roots if active.first is None else roots[active.first[-1]]
 
 
-def _input_blocks(circuit: Circuit, ends: Any, edges: Any, seen: Any) -> list[Any]:
+def _input_blocks(circuit: Circuit, ends: Any, edges: Any, points: Any) -> list[Any]:
     """The blocks of leaves, given the ends of their units, and starts, atoms and shares."""
-    (starts, keys, shares), first_atom = edges, _atom_starts(circuit.layers.layers[0], seen)
+    (starts, keys, shares), first_atom = edges, _atom_starts(circuit.layers.layers[0], points)
     widths, n_units = np.diff(first_atom), np.diff(ends)
     begins = np.append(0, np.cumsum(n_units * widths))
     # where the row of every unit begins, less the first atom of its node
@@ -435,8 +435,8 @@ def _input_blocks(circuit: Circuit, ends: Any, edges: Any, seen: Any) -> list[An
     for i, (variable, _, _) in enumerate(circuit.atom_slices):
         numbers = flat[begins[i] : begins[i + 1]].reshape(-1, widths[i])
         block = circuit.input(variable).with_numbers(numbers)
-        more = seen is not None and len(seen[i]) > 0
-        blocks.append(Real(numbers, *block.beside_points(seen[i])) if more else block)
+        more = points is not None and len(points[i]) > 0
+        blocks.append(Real(numbers, *block.beside_points(points[i])) if more else block)
     return blocks
 
 

@@ -54,7 +54,7 @@ SAMPLE = 4
 CONDITIONALS = 512
 """How many conditionals are worked on at once."""
 KEPT_ROWS = 4 * CONDITIONALS
-"""The parts of a side of at most so many rows are made once."""
+"""The parts of an operand of at most so many rows are made once."""
 
 
 def rows_are_cheaper(
@@ -193,11 +193,11 @@ class CircuitOperand:
         return any(x.weights is not None and bool((x.weights < 0).any()) for x in columns)
 
     def rows(self, chosen: slice) -> CircuitOperand:
-        """The side with some of its rows."""
+        """The operand with some of its rows."""
         key, given = (chosen.start, chosen.stop, chosen.step), self.given
         found = self._parts.get(key) or CircuitOperand(self.model, given.rows(chosen), self.form)  # type: ignore[union-attr]
         if given.n_rows <= KEPT_ROWS:  # type: ignore[union-attr]
-            self._parts[key] = found  # used once per part of the other side
+            self._parts[key] = found  # used once per part of the other operand
         return found
 
     def atoms(self, variable: int) -> InputComponents:
@@ -287,7 +287,7 @@ class PointOperand:
         return values, codes.reshape(-1)
 
     def rows(self, chosen: slice) -> PointOperand:
-        """The side with some of its points."""
+        """The operand with some of its points."""
         return PointOperand(self.points[chosen], self.vtree, self.domains, self.places, self.active)
 
     def atoms(self, variable: int) -> InputComponents:
@@ -332,7 +332,7 @@ class AxisSize(NamedTuple):
 
 
 def axis_size(axis: AxisSize | Operand | AxisOperand, found: Patterns | None = None) -> AxisSize:
-    """The size of an operand, or of a side with its patterns."""
+    """The size of an operand, alone or with the patterns of its rows."""
     if isinstance(axis, AxisSize):
         return axis
     if isinstance(axis, PointOperand):
@@ -427,8 +427,8 @@ def choose(axes: tuple[AxisSize | AxisOperand, AxisSize | AxisOperand], width: i
     >>> import expectedkernels as ek
     >>> from expectedkernels.data.evidence import as_evidence
     >>> p = ek.random_circuit(ek.Vtree.balanced(4), 3, rng=0)
-    >>> side = CircuitOperand(p, as_evidence([[0, float("nan"), 1, 1]], p.cardinalities))
-    >>> choose((side, side)).forms
+    >>> operand = CircuitOperand(p, as_evidence([[0, float("nan"), 1, 1]], p.cardinalities))
+    >>> choose((operand, operand)).forms
     ('rows', 'rows')
     """
     sides: dict[int, Any] = {
@@ -447,9 +447,9 @@ def choose(axes: tuple[AxisSize | AxisOperand, AxisSize | AxisOperand], width: i
     least = {"rows": 0.0, "patterns": found, "conditionals": max(SMALL, 2 * made)}
     costs: dict[tuple[str | None, ...], float] = {}
     for form, worth in least.items():
-        for i, side in sides.items():
+        for i, operand in sides.items():
             if min(costs.values(), default=inf) > worth:
-                known[i].update(_size_in(form, side.model, side.given))
+                known[i].update(_size_in(form, operand.model, operand.given))
         for forms in product(*known):
             if forms not in costs:
                 costs[forms] = joint_cost(known[0][forms[0]], known[1][forms[1]], width)
@@ -480,7 +480,7 @@ def _size_in(form: str, circuit: Circuit, evidence: Evidence) -> dict[str | None
 
 
 def evidence_operand(circuit: Circuit, evidence: Evidence, n_other: int) -> CircuitOperand:
-    """The cheapest side for a circuit given evidence, against `n_other` rows."""
+    """The cheapest operand for a circuit given evidence, against `n_other` rows."""
     other = distinct_rows_size(circuit.vtree.n_nodes, n_other)
     own = CircuitOperand(circuit, evidence)
     return CircuitOperand(circuit, evidence, choose((own, other)).forms[0])
@@ -551,10 +551,10 @@ class JointPass:
 
     def __init__(self, axes: tuple[Any, ...], kernel: Any):
         self.axes, self.kernel = axes, kernel
-        circuits = [side for side in axes if not isinstance(side, PointOperand)]
-        self.operands = [*kernel.operands, *(side.operand for side in circuits)]
+        circuits = [operand for operand in axes if not isinstance(operand, PointOperand)]
+        self.operands = [*kernel.operands, *(circuit.operand for circuit in circuits)]
         self.vtree = self.operands[0].vtree
-        rows = [i for i, side in enumerate(axes) if side not in circuits or side.evidence]
+        rows = [i for i, operand in enumerate(axes) if operand not in circuits or operand.evidence]
         self.batched = sorted(rows, key=lambda i: axes[i] in circuits)
         self.shape = tuple(axes[i].n_rows for i in self.batched)
         self.array = like = circuits[0].circuit.blocks[0].numbers
@@ -655,21 +655,21 @@ class JointPass:
         """
         like = self.like if self.batched or self.has_gradients else np.empty(0)
         xp = namespace(like)
-        atoms = tuple(side.atoms(variables[0]) for side in self.axes)
+        atoms = tuple(operand.atoms(variables[0]) for operand in self.axes)
         value, clamped = self.kernel.table(variables[0], atoms, like, mode)
         data: Any = as_like(value.data, like)[None]
         scale = None if value.scale is None else as_like(value.scale, like).reshape(1)
         low, high, axis = value.low, value.high, list(range(data.ndim - len(self.axes), data.ndim))
         for i in self.batched:
-            side, at = self.axes[i], axis[i]
-            uniform = self.by_layers or side.batch.is_uniform
+            operand, at = self.axes[i], axis[i]
+            uniform = self.by_layers or operand.batch.is_uniform
             scale = None if scale is None else scale[..., None]
-            if isinstance(side, PointOperand):
-                index = side.index(variables, uniform)
+            if isinstance(operand, PointOperand):
+                index = operand.index(variables, uniform)
                 data = xp.moveaxis(_repeat(data, index, at), at, 0)[:, 0]
                 axis = [x - (x > at) for x in axis]
                 continue
-            index, found, small = side.likelihoods(variables, uniform, mode)
+            index, found, small = operand.likelihoods(variables, uniform, mode)
             clamped |= small
             n, width, n_rows = found.data.shape
             shape = [n, *[1] * data.ndim]
@@ -744,7 +744,7 @@ class JointPass:
 
     def _nodes(self, mode: str) -> NodePass:
         batches, order = [self.axes[i].batch for i in self.batched], []
-        circuits = [i for i, side in enumerate(self.axes) if not isinstance(side, PointOperand)]
+        circuits = [i for i, axis in enumerate(self.axes) if not isinstance(axis, PointOperand)]
         if len(set(circuits) & set(self.batched)) > 1:
             n, first = len(self.operands), len(self.kernel.operands)
             points = [n + j for j, i in enumerate(self.batched) if i not in circuits]
@@ -794,7 +794,7 @@ class JointPass:
     def _alike(self, variables: list[int]) -> list[list[int]]:
         """The places of variables with the same values of the kernel, together."""
         domains = next(x.circuit for x in self.axes if isinstance(x, CircuitOperand)).cardinalities
-        several = sum(isinstance(side, PointOperand) for side in self.axes) < 2
+        several = sum(isinstance(operand, PointOperand) for operand in self.axes) < 2
         if several and self.kernel.is_uniform and None not in domains and len({*domains}) == 1:
             return [list(range(len(variables)))]
         found: dict[Any, list[int]] = {}

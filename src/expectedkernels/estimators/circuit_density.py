@@ -297,11 +297,11 @@ class CircuitDensity(Density):
             index, values = rows.distinct[0][span], np.empty((span.stop - span.start, len(points)))
             several, alone = np.flatnonzero(~single[span]), np.flatnonzero(single[span])
             if len(several):
-                side = operands.evidence_operand(
+                operand = operands.evidence_operand(
                     self.real, rows.by_state.rows(index[several]), len(points)
                 )
                 logs = rows.logs[span][several]
-                values[several] = gram.expected((side, axis), kernel, max_bytes, logs)
+                values[several] = gram.expected((operand, axis), kernel, max_bytes, logs)
             if len(alone):  # the shares of one variable's states are all that is asked for
                 shares = atom_shares(self.circuit, rows.states.rows(index[alone]))
                 for v, start, stop in self.circuit.atom_slices:
@@ -367,9 +367,9 @@ class CircuitDensity(Density):
             first, place = kernel_expansion.distinct(f.points[:, ~seen])
             ones, shape = np.ones(len(place)), (len(place), len(first))
             merge = sparse.csr_array((ones, (np.arange(len(place)), place)), shape=shape)
-            side = operands.evidence_operand(self.real, rows.by_state.rows(index), len(first) ** 2)
+            batch = operands.evidence_operand(self.real, rows.by_state.rows(index), len(first) ** 2)
             axis = self.point_axis(f.points[first], active)
-            pieces = gram.expected_pieces((side, axis, axis), kernel, max_bytes, rows.logs[group])
+            pieces = gram.expected_pieces((batch, axis, axis), kernel, max_bytes, rows.logs[group])
             for (some, a, b), values in pieces:
                 for number, second in zip(group[some], values, strict=True):
                     members = rows.members(number, number + 1)

@@ -394,11 +394,11 @@ def expected_pieces(
 def _log_norms(axes: Axes, known: Any) -> list[Any]:
     """What to divide the rows of every axis by, as logs; None where they are normalised."""
     found: list[Any] = [None] * len(axes)
-    for i, side in enumerate(axes):
-        evidence = getattr(side, "evidence", None)
-        if evidence is not None and side.log_norms is None:
+    for i, operand in enumerate(axes):
+        evidence = getattr(operand, "evidence", None)
+        if evidence is not None and operand.log_norms is None:
             first = i == 0 and known is not None
-            found[i] = known if first else log_values(side.circuit, evidence)[0][:, 0]
+            found[i] = known if first else log_values(operand.circuit, evidence)[0][:, 0]
     return found
 
 
@@ -419,7 +419,7 @@ def pieces(
         n, *others = map(extent_of, joint.axes)
         root = joint.values()
         if root is None:  # a few rows are out of range
-            axis = int(np.argmax([side.n_rows or 1 for side in joint.axes]))
+            axis = int(np.argmax([operand.n_rows or 1 for operand in joint.axes]))
             for half, some in _halves(joint.axes, axis, begin):
                 yield from pieces(some, kernel, max_bytes, bar, half, rows_first)
             continue
@@ -459,10 +459,10 @@ def parts(
     first: tuple[int, ...] = (0, 0, 0),
 ) -> Iterator[tuple[JointPass, tuple[int, ...]]]:
     """The passes that are made, which fit into memory, and the numbers of their first rows."""
-    rows = [1 if side.n_rows is None else side.n_rows for side in axes]
+    rows = [1 if operand.n_rows is None else operand.n_rows for operand in axes]
     if not all(rows):
         return
-    wide = [i for i, side in enumerate(axes) if side.max_rows and rows[i] > side.max_rows]
+    wide = [i for i, operand in enumerate(axes) if operand.max_rows and rows[i] > operand.max_rows]
     axis = wide[-1] if wide else None
     if axis is None:
         joint = JointPass(axes, kernel)
@@ -480,9 +480,9 @@ def parts(
         yield from parts(some, kernel, max_bytes, rows_first, start)
 
 
-def extent_of(side: Any) -> int:
+def extent_of(operand: Any) -> int:
     """The number of rows, or roots, of an axis."""
-    return int(side.circuit.n_roots if side.n_rows is None else side.n_rows)
+    return int(operand.circuit.n_roots if operand.n_rows is None else operand.n_rows)
 
 
 def _halves(
@@ -502,21 +502,21 @@ def _by_rows(joint: JointPass, values: ScaledArray, some: slice = slice(None)) -
         values = _contracted(values, kernel.weights)
     elif is_torch_array(kernel.weights) or kernel.weights[0] != 1.0:
         values = _contracted(values.mapped(lambda x: x[None]), kernel.weights)
-    circuits = [i for i, side in enumerate(axes) if not isinstance(side, PointOperand)]
+    circuits = [i for i, operand in enumerate(axes) if not isinstance(operand, PointOperand)]
     places = {i: n for n, i in enumerate(circuits)}
     places.update({i: len(circuits) + n for n, i in enumerate(joint.batched)})
     order = [places[i] for i in range(len(axes))]
     rest = [i for i in range(values.data.ndim) if i not in order]  # one root each, given evidence
     xp = namespace(values.data)
     values = values.mapped(lambda x: xp.permute_dims(x, (*rest, *order))[(0,) * len(rest)])
-    for axis, side in enumerate(axes):
-        rows = None if joint.by_layers and axis in joint.batched else side.row_index
+    for axis, operand in enumerate(axes):
+        rows = None if joint.by_layers and axis in joint.batched else operand.row_index
         if rows is not None:
             index = as_like(rows[some] if axis == 0 else rows, values.data)
             values = values.mapped(partial(take, index=index, axis=axis))
         elif axis == 0:
             values = values.mapped(itemgetter(some))
-    logs = [getattr(side, "log_norms", None) for side in axes]
+    logs = [getattr(operand, "log_norms", None) for operand in axes]
     values = scaled.divided(values, logs, (some, *(slice(None),) * (len(axes) - 1)))
     if isinstance(values.data, np.ndarray) and not isinstance(joint.array, np.ndarray):
         values = _in_range(values).mapped(partial(as_like, like=joint.array))

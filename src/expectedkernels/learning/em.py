@@ -51,7 +51,7 @@ class Flow:
     flow : array of shape (units, patterns)
         The posterior probability that a unit is used when the circuit is read as a generative
         process, summed over the weighted rows of each pattern.
-    side : CircuitOperand
+    operand : CircuitOperand
     nodes : NodePass
     values : list of ScaledArray
         Of all nodes.
@@ -59,14 +59,14 @@ class Flow:
 
     node: int
     flow: Any
-    side: CircuitOperand
+    operand: CircuitOperand
     nodes: NodePass
     values: list[Any]
 
     @property
     def weights(self) -> Any:
         """The weights of the node's sums, None if it has none."""
-        return self.side.circuit.blocks[self.node].weights
+        return self.operand.circuit.blocks[self.node].weights
 
     @property
     def logs(self) -> Any:
@@ -83,7 +83,7 @@ class Flow:
 
     @cached_property
     def _inputs(self) -> Any:
-        vtree = self.side.circuit.vtree
+        vtree = self.operand.circuit.vtree
         children = (self.values[int(x[self.node])] for x in (vtree.left, vtree.right))
         return self.nodes.products(self.node, *children)
 
@@ -99,7 +99,7 @@ class Flow:
 
     def below(self, side: str) -> Flow:
         """What the products send to the left (or right) child."""
-        circuit, found = self.side.circuit, self.side.batch
+        circuit, found = self.operand.circuit, self.operand.batch
         child = int(getattr(circuit.vtree, side)[self.node])
         index = getattr(circuit.blocks[self.node], side)
         step = getattr(found, side)[self.node]
@@ -108,7 +108,7 @@ class Flow:
             sent = _incidence(index, circuit.blocks[child].n_units).T @ sent
         if step is not None:
             sent = sent @ _incidence(step, found.count[child])  # type: ignore[union-attr]
-        return Flow(child, sent, self.side, self.nodes, self.values)
+        return Flow(child, sent, self.operand, self.nodes, self.values)
 
     @cached_property
     def products(self) -> Any:
@@ -184,7 +184,7 @@ def flows(circuit: Circuit, evidence: Evidence, weights: Any) -> Iterator[Flow]:
 def flow_at(circuit: Circuit, evidence: Evidence, weights: Any, node: int) -> tuple[Flow, Any]:
     """What `flows` gives for one node, and a row of every pattern there."""
     here = _at_root(circuit, evidence, weights)
-    patterns: Any = here.side.batch
+    patterns: Any = here.operand.batch
     place = np.arange(evidence.n_rows) if patterns.rows is None else patterns.rows
     while here.node != node:
         is_left = circuit.vtree.is_descendant(node, int(circuit.vtree.left[here.node]))
@@ -195,13 +195,13 @@ def flow_at(circuit: Circuit, evidence: Evidence, weights: Any, node: int) -> tu
 
 
 def _at_root(circuit: Circuit, evidence: Evidence, weights: Any) -> Flow:
-    side = CircuitOperand(circuit, evidence)
-    rows = side.batch.rows  # type: ignore[union-attr]
+    operand = CircuitOperand(circuit, evidence)
+    rows = operand.batch.rows  # type: ignore[union-attr]
     total: Any = np.asarray(weights, dtype=np.float64).reshape(len(weights), -1).T
     if rows is not None:
         total = np.stack([np.bincount(rows, column) for column in total])
-    nodes, values = JointPass((side,), LIKELIHOODS).node_values()
-    return Flow(circuit.vtree.root, total, side, nodes, values)
+    nodes, values = JointPass((operand,), LIKELIHOODS).node_values()
+    return Flow(circuit.vtree.root, total, operand, nodes, values)
 
 
 def _incidence(index: Any, n: int) -> sparse.csr_array:
@@ -344,7 +344,7 @@ def _log_likelihood(root: Flow, numbers: Any) -> float:
     used = weights > 0
     lost = (used & (logs == -inf)).any(axis=0)
     if lost.any():
-        patterns: Any = root.side.batch
+        patterns: Any = root.operand.batch
         first = numbers[np.argmax(lost if patterns.rows is None else lost[patterns.rows])]
         raise checks.DataError(
             f"Row {first} of the data has probability zero under the circuit, whatever its "

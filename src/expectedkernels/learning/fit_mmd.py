@@ -43,7 +43,7 @@ class Fitted:
     ----------
     circuit : Circuit
         The circuit to start from, in tensors.
-    places : list of lists of int
+    block_index : list of lists of int
         Which blocks have numbers of one shape.
     logits : list of tensors of shape (blocks, units, width)
         For every such list the logs of their numbers.
@@ -52,7 +52,7 @@ class Fitted:
     """
 
     circuit: Circuit
-    places: list[list[int]]
+    block_index: list[list[int]]
     logits: list[Any]
     kernel: KernelBlocks
     max_bytes: int
@@ -60,17 +60,17 @@ class Fitted:
     def current(self) -> Circuit:
         """The circuit with the current numbers."""
         blocks: list[Any] = list(self.circuit.blocks)
-        for places, logits in zip(self.places, self.logits, strict=True):
+        for places, logits in zip(self.block_index, self.logits, strict=True):
             for place, rows in zip(places, logits.softmax(-1), strict=True):
                 blocks[place] = blocks[place].with_numbers(rows)
         return renumbered(self.circuit, blocks)
 
     def objective(self, points: Points) -> Any:
         """The squared discrepancy to points, less the part that does not depend on the circuit."""
-        side = CircuitOperand(self.current())
-        own = _number(gram((side, side), self.kernel, self.max_bytes))
+        operand = CircuitOperand(self.current())
+        own = _number(gram((operand, operand), self.kernel, self.max_bytes))
         for some, shares in points:
-            values = gram((side, some), self.kernel, self.max_bytes)
+            values = gram((operand, some), self.kernel, self.max_bytes)
             own = own - 2.0 * _number(contracted(values, shares, 1))
         return own
 
@@ -215,9 +215,9 @@ def _fitted(circuit: Circuit, kernel: KernelBlocks, max_bytes: int) -> Fitted:
 def _groups(fitted: Fitted, rows: Empirical) -> Points:
     """The rows in groups that fit into memory."""
     circuit, like = fitted.circuit, fitted.circuit.blocks[0].numbers
-    side = PointOperand(rows.X, circuit.vtree, circuit.cardinalities)
+    operand = PointOperand(rows.X, circuit.vtree, circuit.cardinalities)
     found = []
-    axes = (CircuitOperand(circuit), side)
+    axes = (CircuitOperand(circuit), operand)
     for joint, (_, first, *_) in parts(axes, fitted.kernel, fitted.max_bytes):
         points = joint.axes[1]
         shares = arrays.as_like(rows.weights[first : first + points.n_rows], like)
@@ -246,7 +246,7 @@ def _steps(
         optimizer.step()
         return found.detach()
 
-    def seen(rows: Points) -> float:
+    def loss(rows: Points) -> float:
         with torch.no_grad():
             return float(fitted.objective(rows))
 
@@ -255,9 +255,9 @@ def _steps(
     while True:
         if done == CHECKED < n - done:
             step, done = steady_step(plain_step, fitted.logits[0]), done + 2
-        here = seen(points)
+        here = loss(points)
         numbers = fitted.numbers()
-        yield Step(numbers, -here, -here if held is None else -seen(held), size=some)
+        yield Step(numbers, -here, -here if held is None else -loss(held), size=some)
         if done == n:
             return
         some = min(CHECKED, n - done)
@@ -275,7 +275,7 @@ def _steps(
 def _on_cpu(start: Circuit, fitted: Fitted) -> Circuit:
     """The circuit that was fitted, on the CPU, stored as the one that it started from."""
     blocks: list[Any] = list(start.blocks)
-    for places, logits in zip(fitted.places, fitted.logits, strict=True):
+    for places, logits in zip(fitted.block_index, fitted.logits, strict=True):
         for place, rows in zip(places, arrays.to_numpy(logits.double().softmax(-1)), strict=True):
             old = blocks[place].numbers
             rows = rows * (old.sum(axis=1) > 0).reshape(-1, 1)

@@ -51,7 +51,7 @@ class SplitStructure:
     ----------
     node : list of int
         The vtree node of every unit.
-    seen : list of int
+    indicators : list of int
         For every unit the indicators below it, as the bits of an int.
     left, right : lists of int
         The inputs of products, -1 for other units.
@@ -69,7 +69,7 @@ class SplitStructure:
         self.cardinalities = list(cardinalities)
         self.scope_size = ((vtree.n_below + 1) // 2).tolist()
         self.node: list[int] = []
-        self.seen: list[int] = []
+        self.indicators: list[int] = []
         self.left: list[int] = []
         self.right: list[int] = []
         self.edges: list[list[int]] = []
@@ -97,9 +97,9 @@ class SplitStructure:
         """Whether the inputs of a sum are products."""
         return self.left[self.input_of[self.edges[unit][0]]] >= 0
 
-    def _unit(self, node: int, seen: int) -> int:
+    def _unit(self, node: int, indicators: int) -> int:
         self.node.append(node)
-        self.seen.append(seen)
+        self.indicators.append(indicators)
         self.left.append(-1)
         self.right.append(-1)
         self.edges.append([])
@@ -108,7 +108,7 @@ class SplitStructure:
 
     def add_product(self, node: int, left: int, right: int) -> int:
         """A new product."""
-        unit = self._unit(node, self.seen[left] | self.seen[right])
+        unit = self._unit(node, self.indicators[left] | self.indicators[right])
         self.left[unit], self.right[unit] = left, right
         for below in (left, right):
             if below >= self.n_indicators:
@@ -117,10 +117,10 @@ class SplitStructure:
 
     def add_sum(self, node: int, inputs: Sequence[int]) -> int:
         """A new sum."""
-        seen = 0
+        indicators = 0
         for unit in inputs:
-            seen |= self.seen[unit]
-        new = self._unit(node, seen)
+            indicators |= self.indicators[unit]
+        new = self._unit(node, indicators)
         self.edges[new] = [self._edge(new, unit) for unit in inputs]
         return new
 
@@ -136,12 +136,12 @@ class SplitStructure:
         """Whether the edge leads to a product under which some variable has two states left."""
         unit = self.input_of[edge]
         n_variables = self.scope_size[self.node[unit]]
-        return self.left[unit] >= 0 and self.seen[unit].bit_count() > n_variables
+        return self.left[unit] >= 0 and self.indicators[unit].bit_count() > n_variables
 
     def splittable_variables(self, edge: int) -> IntArray:
         """The variables with at least two states left below an edge, in order."""
-        seen = self.seen[self.input_of[edge]]
-        return np.flatnonzero([(seen & states).bit_count() > 1 for states in self.states])
+        indicators = self.indicators[self.input_of[edge]]
+        return np.flatnonzero([(indicators & states).bit_count() > 1 for states in self.states])
 
     def sums(self) -> list[int]:
         """The sums that the circuit has."""
@@ -191,11 +191,11 @@ class SplitStructure:
             node = int((self.vtree.left if on_left else self.vtree.right)[node])
             sums = list(dict.fromkeys(inputs[unit] for unit in products))
             below = dict.fromkeys(self.input_of[edge] for unit in sums for edge in self.edges[unit])
-            products = [u for u in below if (self.seen[u] & states).bit_count() > 1]
+            products = [u for u in below if (self.indicators[u] & states).bit_count() > 1]
 
     def present(self, unit: int, variable: int) -> list[int]:
         """The states of a variable that are left below a unit."""
-        bits = (self.seen[unit] & self.states[variable]) >> self.first[variable]
+        bits = (self.indicators[unit] & self.states[variable]) >> self.first[variable]
         return [state for state in range(self.cardinalities[variable]) if bits >> state & 1]
 
     def _product_copies(
@@ -223,7 +223,7 @@ class SplitStructure:
             kept, inputs = [], []
             for row, edge in enumerate(old):
                 below = self.input_of[edge]
-                if self.seen[below] >> (first + state) & 1:
+                if self.indicators[below] >> (first + state) & 1:
                     kept.append(row)
                     inputs.append(copies[below][state] if below in copies else below)
             new[state] = self.add_sum(self.node[unit], inputs)

@@ -52,7 +52,7 @@ class CompleteSearch:
         self._used = np.full((tree.vtree.n_nodes, len(states)), NOTHING, dtype=np.int32)
         self._flow = np.zeros((n_sets, 2 * n_edges))
         self._terms = np.zeros((n_sets, 2 * len(self.circuit.node)))
-        self._place = np.full(2 * n_edges, -1, dtype=np.intp)
+        self._index = np.full(2 * n_edges, -1, dtype=np.intp)
         self._open = np.zeros(2 * n_edges, dtype=np.bool_)  # edges that can be split
         for node, edges in enumerate(start):
             if edges is not None:
@@ -80,7 +80,7 @@ class CompleteSearch:
         done = self.circuit.split(edge, variable)
         # arrays are longer than what they are indexed by; NOTHING points to their end
         n_edges, n_units = len(self.circuit.sum_of) + 1, len(self.circuit.node)
-        self._place, self._terms = _longer(self._place, n_edges, -1), _longer(self._terms, n_units)
+        self._index, self._terms = _longer(self._index, n_edges, -1), _longer(self._terms, n_units)
         self._flow, self._open = (_longer(x, n_edges) for x in (self._flow, self._open))
         rows = np.flatnonzero(self._used[done.node] == edge)
         states = self.states[rows, done.variable]
@@ -123,9 +123,9 @@ class CompleteSearch:
         """Let rows use other edges at one node, and the flow with them."""
         old = np.asarray(level.edges, dtype=np.intp)
         moved = np.asarray(level.moved, dtype=np.intp)
-        self._place[old] = np.arange(len(old))
-        place = self._place[self._used[level.node, rows]]
-        self._place[old] = -1
+        self._index[old] = np.arange(len(old))
+        place = self._index[self._used[level.node, rows]]
+        self._index[old] = -1
         concerned = place >= 0
         if not concerned.all():
             rows, states, place = rows[concerned], states[concerned], place[concerned]
@@ -294,7 +294,7 @@ def _mass(circuit: SplitStructure, unit: int, variable: int, mass: dict[int, Any
     if circuit.left[unit] >= 0:
         states = circuit.states[variable]
         left = circuit.left[unit]
-        unit = left if circuit.seen[left] & states else circuit.right[unit]
+        unit = left if circuit.indicators[left] & states else circuit.right[unit]
     if unit in mass:
         return mass[unit]
     only = np.zeros(circuit.cardinalities[variable])

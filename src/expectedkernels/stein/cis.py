@@ -312,14 +312,14 @@ class Order:
     """An order of the factors."""
 
     factors: list[int]
-    places: dict[int, list[int]]  # of the factors of every variable, increasing
+    positions: dict[int, list[int]]  # of the factors of every variable, increasing
     distance: dict[int, int]  # the place of every variable when they are reached breadth first
     reversed: bool = False  # whether the root of the search comes last
 
     def coming(self, variable: int, place: int) -> int:
         """How many factors of a variable come at this place or later."""
-        places = self.places[variable]
-        return len(places) - bisect_left(places, place)
+        positions = self.positions[variable]
+        return len(positions) - bisect_left(positions, place)
 
 
 def order_factors(

@@ -987,8 +987,8 @@ def _between_models(q: Any, p: Any, k: Any, operator: str, max_bytes: int) -> An
     queries.require_normalized(q, "A discrepancy")
     measure = kept_measure(q.aligned_to(p.vtree), p)
     kernel = with_marks(k.blocks(measure.vtree, cardinalities), cardinalities, np.eye(2))
-    side = CircuitOperand(measure.to(arrays.device_of(k.tensors[0])) if k.tensors else measure)
-    return gram((side, side), kernel, max_bytes).linear("The discrepancy", TOO_RARE_BETWEEN)[0, 0]
+    axis = CircuitOperand(measure.to(arrays.device_of(k.tensors[0])) if k.tensors else measure)
+    return gram((axis, axis), kernel, max_bytes).linear("The discrepancy", TOO_RARE_BETWEEN)[0, 0]
 
 
 def _of_samples(samples: Any, p: Any, k: Any, zeros: str, operator: str, unbiased: bool) -> Any:
