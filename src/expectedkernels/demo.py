@@ -219,10 +219,10 @@ def show(model: ek.ExpectedSVR, split: Bunch, hidden: Any) -> Shown:
     """
     low, high = model.predict_interval(hidden, COVERAGE)
     found = ek.shapley_values(model, hidden[:1])
-    seen = ~np.isnan(hidden[0])
-    names = [name for name, there in zip(COLUMNS, seen, strict=True) if there]
-    entries = split.scaler.inverse_transform(hidden[:1])[0, seen]
-    why = found.values[0, seen], float(found.base_values[0])
+    observed = ~np.isnan(hidden[0])
+    names = [name for name, there in zip(COLUMNS, observed, strict=True) if there]
+    entries = split.scaler.inverse_transform(hidden[:1])[0, observed]
+    why = found.values[0, observed], float(found.base_values[0])
     return Shown(split.y_test, (low + high) / 2, low, high, names, entries, *why)
 
 

@@ -668,11 +668,11 @@ class Circuit:
         >>> rain.sample(1, as_frame=True).to_dict("records")
         [{'rain': 'yes'}]
         """
-        drawn = queries.sample(self, n, rng, evidence)
+        samples = queries.sample(self, n, rng, evidence)
         if not as_frame:
-            return drawn
-        index = [range(size) for size in drawn.shape[:2]] if drawn.ndim == 3 else None
-        return self.schema.frame(drawn.reshape(-1, self.n_variables), index)
+            return samples
+        index = [range(size) for size in samples.shape[:2]] if samples.ndim == 3 else None
+        return self.schema.frame(samples.reshape(-1, self.n_variables), index)
 
 
 def align(p: Circuit, q: Circuit, states: str = "same") -> tuple[Circuit, Circuit]:
@@ -826,8 +826,8 @@ def _drop_unreachable(vtree: Vtree, blocks: Sequence[Any]) -> list[Block]:
                 left, right, weights = left[used], right[used], weights[:, np.flatnonzero(used)]
         n, m = blocks[vtree.left[node]].n_units, blocks[vtree.right[node]].n_units
         (one, left), (other, right) = map(arrays.distinct_below, (left, right), (n, m))
-        taken = [None if len(x) == size else x for x, size in ((one, n), (other, m))]
-        return inner(left, right, weights, len(one), len(other)), taken[0], taken[1]
+        index = [None if len(x) == size else x for x, size in ((one, n), (other, m))]
+        return inner(left, right, weights, len(one), len(other)), index[0], index[1]
 
     return from_root(vtree, None, leaf, inner_at)
 

@@ -356,8 +356,8 @@ def _operand_size(operand: Operand) -> AxisSize:
     pairs = zip(operand.blocks, operand.vtree.variable.tolist(), strict=True)
     gathers = [v < 0 and (x.left is not None) + (x.right is not None) for x, v in pairs]
     every = operand.units, operand.widths, operand.terms, gathers
-    units, products, terms, taken = np.array(every, dtype=np.float64)
-    return AxisSize(units, products, terms, taken, int(operand.vtree.height.max()) + 1)
+    units, products, terms, gathers = np.array(every, dtype=np.float64)
+    return AxisSize(units, products, terms, gathers, int(operand.vtree.height.max()) + 1)
 
 
 def distinct_rows_size(n_nodes: int, n: int) -> AxisSize:

@@ -296,16 +296,16 @@ def _draw(answer: Any, ctx: typer.Context) -> None:
     from expectedkernels.plotting import close, save
     from expectedkernels.reports import write_report
 
-    drawn = {heading: make() for heading, make in answer.pictures.items()}
+    figures = {heading: make() for heading, make in answer.pictures.items()}
     if plot := ctx.params["plot"]:
-        save(next(iter(drawn.values())), plot)
+        save(next(iter(figures.values())), plot)
     if report := ctx.params["report"]:
         files = answer.files.items()
         read = [["standard input" if path == "-" else path, _size(x)] for path, x in files]
-        sections = {"Answer": {**answer.words, **answer.details}, **drawn, **answer.tables}
+        sections = {"Answer": {**answer.words, **answer.details}, **figures, **answer.tables}
         sections |= {"Files": (["file", "holds"], read)}
         write_report(report, answer.title, sections, settings_of(ctx))
-    for axes in drawn.values():
+    for axes in figures.values():
         close(axes)
 
 

@@ -357,13 +357,13 @@ def _completed(models: list[Circuit], x: Any, y: Any, Z: Any, rng: Any) -> Any:
         return Z
     for_x, for_y = models
     # (rows, draws, 1 + d)
-    drawn = for_x.sample(COMPLETIONS, rng, np.column_stack([x, Z])[incomplete])
-    flat = drawn.reshape(-1, drawn.shape[2])
+    samples = for_x.sample(COMPLETIONS, rng, np.column_stack([x, Z])[incomplete])
+    flat = samples.reshape(-1, samples.shape[2])
     flat[:, 0] = np.repeat(y[incomplete], COMPLETIONS)
     logs = for_y.log_likelihood(flat)
     flat[:, 0] = np.nan
     logs = (logs - for_y.log_likelihood(flat)).reshape(len(incomplete), -1)
     edges = arrays.cumulative(arrays.from_logs(logs))
     chosen, found = arrays.inverse_cdf(edges, rng.random(len(incomplete))), Z.copy()
-    found[incomplete] = drawn[np.arange(len(incomplete)), chosen, 1:]
+    found[incomplete] = samples[np.arange(len(incomplete)), chosen, 1:]
     return found

@@ -575,8 +575,8 @@ class KernelMachine(DensityEstimator):
             copies = (None if x is None else np.array(x) for x in given)
             self._keep_rows(calibration.Training, *copies, again)
         else:
-            drawn = points, targets, sample_weight
-            points, coef, intercept, prior = self._fit_landmarks(source, as_is, y, *drawn)
+            chosen = points, targets, sample_weight
+            points, coef, intercept, prior = self._fit_landmarks(source, as_is, y, *chosen)
         f = self._expansion(points, coef, intercept)
         # kernels with all rows can be kept, for other coefficients; those with some are quicker
         keeps = self._key is not None and prior is None and source is None
@@ -665,8 +665,8 @@ class KernelMachine(DensityEstimator):
         ridge, copies = FeatureRidge.of(square, moments), copies[[known[x] for x in contents]]
         if len(alphas) > 1:
             F = nystrom.features(self.density_, Z, self._resources)
-            left_out = ridge.leave_one_out(F, table(targets), copies, alphas)
-            alphas = [float(alphas[least(self._losses(left_out, table(targets), weights))])]
+            predicted = ridge.leave_one_out(F, table(targets), copies, alphas)
+            alphas = [float(alphas[least(self._losses(predicted, table(targets), weights))])]
             [self.alpha_] = alphas
         closed_form, coef = (max(alphas[0], SMALLEST), targets, copies), ridge.coef(alphas[0])
         rows = as_is, y, weights, None, nystrom, ridge
@@ -754,9 +754,9 @@ class KernelMachine(DensityEstimator):
             ridge = FeatureRidge.of(F.T @ (weights[:, None] * F), F.T @ (weights[:, None] * y))
             yield ridge.leave_one_out(F, y, weights, alphas)
 
-    def _losses(self, left_out: Any, targets: Any, weights: Any) -> Any:
+    def _losses(self, predicted: Any, targets: Any, weights: Any) -> Any:
         """The squared errors of predictions, (alphas, rows, outputs), for every alpha."""
-        return ((left_out - targets) ** 2).sum(axis=2) @ weights
+        return ((predicted - targets) ** 2).sum(axis=2) @ weights
 
     def _some_rows(self, rows: Any, Z: Any, y: Any) -> Any:
         """Rows to choose by, not too many of them."""
@@ -806,10 +806,10 @@ def scaled_gamma(gamma: Any, Z: Any) -> float:
         return 1.0 / Z.shape[1]
     if gamma != "scale":
         return float(gamma)
-    seen = ~np.isnan(Z)
+    observed = ~np.isnan(Z)
     with np.errstate(over="ignore", invalid="ignore"):
-        variance = float(Z[seen].var()) if seen.any() else 0.0
-        within = float(np.average(moments(Z)[1], weights=np.maximum(seen.sum(axis=0), 1)))
+        variance = float(Z[observed].var()) if observed.any() else 0.0
+        within = float(np.average(moments(Z)[1], weights=np.maximum(observed.sum(axis=0), 1)))
     if 0.0 < within * FAR**2 < variance:
         warnings.warn(
             "gamma='scale' takes differences between the means of columns for spread, as in "

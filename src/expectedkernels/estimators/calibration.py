@@ -289,8 +289,8 @@ class Training:
         nystrom = Nystrom.of(*given)
         F = nystrom.features(model.density_, points, model._resources)
         ridge = FeatureRidge.of(F.T @ F, F.T @ (t - middle))
-        left_out = ridge.leave_one_out(F, t - middle, np.ones(n), ALPHAS)
-        losses = np.log((np.abs(e) * np.exp(-0.5 * left_out)).mean(axis=1)) + 0.5 * left_out.mean(1)
+        fits = ridge.leave_one_out(F, t - middle, np.ones(n), ALPHAS)
+        losses = np.log((np.abs(e) * np.exp(-0.5 * fits)).mean(axis=1)) + 0.5 * fits.mean(1)
         best, every = losses.argmin(axis=0), np.arange(len(noise))
         gain = np.log(np.abs(e).mean(axis=0)) - losses[best, every]
         on, alphas = gain > 2.0 / n, ALPHAS[best]
@@ -299,7 +299,7 @@ class Training:
         coef = np.stack([ridge.coef(alphas[k])[:, k] for k in every], axis=1) * on
         f = KernelExpansion(nystrom.rates, points, nystrom.root @ coef, middle * on)
         scale = RowScale(noise, gain, f, np.stack([t.min(axis=0), t.max(axis=0)]) * on)
-        errors = (t - middle - left_out[best, :, every].T) * on
+        errors = (t - middle - fits[best, :, every].T) * on
         return scale, (nystrom, ridge, F, coef, alphas, errors)
 
     def _leave_out_logs(self, model: Any, held_out: HeldOut, as_is: HeldOut) -> Any:
@@ -371,10 +371,10 @@ class LandmarkTraining(Training):
             return 0.0
         used, at = np.unique(rows, return_inverse=True)
         F, y, copies = model._features(self.nystrom, self.Z[used]), table(self.targets), self.copies
-        left_out = self.ridge.leave_one_out(F, y[used], copies[used], [self.alpha])[0]
+        fits = self.ridge.leave_one_out(F, y[used], copies[used], [self.alpha])[0]
         others = self.nystrom.features(model.density_, Z, model._resources)
         share = copies[rows] * self.ridge.changes(others, F[at], self.alpha)
-        return share[:, None] * (y[rows] - left_out[at]) * model._target[1]
+        return share[:, None] * (y[rows] - fits[at]) * model._target[1]
 
 
 def n_missing(variables: Any, Z: Any) -> Any:
@@ -433,13 +433,13 @@ def completed(machine: Any, Z: Any, index: Any, n: int, rng: Any) -> Any:
     """
     for part in spans(len(index), max(1, AT_ONCE // max(1, n))):
         rows, d = index[part], len(machine._shift)
-        drawn = machine.density_.draws(Z[rows, :d], n, rng).reshape(n * len(rows), -1)
-        drawn = np.column_stack([drawn, np.tile(Z[rows, d:], (n, 1))])
+        samples = machine.density_.draws(Z[rows, :d], n, rng).reshape(n * len(rows), -1)
+        samples = np.column_stack([samples, np.tile(Z[rows, d:], (n, 1))])
         has_own = machine._machine.prior is not None
-        found = expect(machine._machine, machine.density_, drawn, machine._resources, has_own)
+        found = expect(machine._machine, machine.density_, samples, machine._resources, has_own)
         values, deviations = map(table, found if has_own else (found, np.zeros_like(found)))
         shape = (n, len(rows), values.shape[1])
-        yield values.reshape(shape), deviations.reshape(shape), rows, drawn
+        yield values.reshape(shape), deviations.reshape(shape), rows, samples
 
 
 def weighted_quantiles(

@@ -140,17 +140,17 @@ class Rows:
                 continue
             x = self.Z[:, variable.columns]
             x = x[:, 0] if len(variable.columns) == 1 else x
-            n, seen = len(variable.low), own.observed
-            first, number = kernel_expansion.distinct(x[seen] if exact else own.state[seen])
-            weights = np.vstack([np.eye(n), np.ones(n)])[own.state[seen][first]]  # -1: no state
-            left, which = np.ones((int(not seen.all()), n)), np.zeros(1, dtype=np.intp)
+            n, observed = len(variable.low), own.observed
+            first, number = kernel_expansion.distinct(x[observed] if exact else own.state[observed])
+            weights = np.vstack([np.eye(n), np.ones(n)])[own.state[observed][first]]  # -1: no state
+            left, which = np.ones((int(not observed.all()), n)), np.zeros(1, dtype=np.intp)
             if own.allowed is not None:
-                some, which = kernel_expansion.distinct(own.allowed[~seen])
-                left = own.allowed[~seen][some]
+                some, which = kernel_expansion.distinct(own.allowed[~observed])
+                left = own.allowed[~observed][some]
             codes = np.empty(len(x), dtype=np.intp)
-            codes[seen], codes[~seen] = number, len(first) + which
+            codes[observed], codes[~observed] = number, len(first) + which
             values = np.full((len(first) + len(left), *x.shape[1:]), np.nan)
-            values[: len(first)] = x[seen][first]
+            values[: len(first)] = x[observed][first]
             with np.errstate(divide="ignore"):
                 columns.append(Column(None, values, codes, np.log(np.vstack([weights, left]))))
         return Evidence(self.density.real.cardinalities, columns=columns)
@@ -363,8 +363,8 @@ class CircuitDensity(Density):
 
         def of_group(group: Any) -> list[tuple[Any, Any, Any]]:
             index, found = rows.distinct[0][group], []
-            seen, active = rows.known_columns[index[0]], ~rows.observed[index[0]]
-            first, place = kernel_expansion.distinct(f.points[:, ~seen])
+            observed, active = rows.known_columns[index[0]], ~rows.observed[index[0]]
+            first, place = kernel_expansion.distinct(f.points[:, ~observed])
             ones, shape = np.ones(len(place)), (len(place), len(first))
             merge = sparse.csr_array((ones, (np.arange(len(place)), place)), shape=shape)
             batch = operands.evidence_operand(self.real, rows.by_state.rows(index), len(first) ** 2)
@@ -439,9 +439,9 @@ class CircuitDensity(Density):
         gaps = np.flatnonzero(np.isnan(Z).any(axis=1))
         if len(gaps):
             rows = Rows(self, Z[gaps])
-            drawn = self.circuit.sample(n, rng, evidence=rows.states)
+            samples = self.circuit.sample(n, rng, evidence=rows.states)
             for k in range(n):
-                found[k, gaps] = filled(rows, np.arange(len(gaps)), drawn[:, k], rng)
+                found[k, gaps] = filled(rows, np.arange(len(gaps)), samples[:, k], rng)
         return found
 
     def nodes(self, rows: Rows) -> list[Nodes]:

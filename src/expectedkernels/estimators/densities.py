@@ -256,11 +256,11 @@ def embed(mixture: NormalMixture, Z: Any, rates: Any, points: Any) -> Any:
             continue
         axes, shares = _axes(part, rates[:d]), significant(part.responsibilities)
         for p, at in part.by_pattern():
-            seen, means = points[:, part.columns[p]], part.means[at]
+            observed, means = points[:, part.columns[p]], part.means[at]
             if shares.shape[1] > len(axes[p]):
-                found[part.rows[at]] = _shared_kernels(axes[p][0], means, shares[at], seen)
+                found[part.rows[at]] = _shared_kernels(axes[p][0], means, shares[at], observed)
                 continue
-            own = (axes[p][c].kernels(means[:, c], seen) for c in range(len(axes[p])))
+            own = (axes[p][c].kernels(means[:, c], observed) for c in range(len(axes[p])))
             each = zip(shares[at].T[:, :, None], own, strict=True)
             found[part.rows[at]] = sum(share * kernels for share, kernels in each)
     return found
@@ -302,14 +302,14 @@ def _spreads(mixture: NormalMixture, Z: Any, f: KernelExpansion, form: Any) -> t
         axes, shares = _axes(part, f.rates[:d]), significant(part.responsibilities)
         near = at_known(f.rates, Z[part.rows], known[part.rows], f.points)
         for p, at in part.by_pattern():
-            seen = points[:, part.columns[p]]
-            pairs = [own.pairs(seen) for own in axes[p]]
+            observed = points[:, part.columns[p]]
+            pairs = [own.pairs(observed) for own in axes[p]]
             for r, row in zip(at, part.rows[at], strict=True):
                 parts = []
                 for c, kept, weights in _components(part, shares, r):
                     own, means = axes[p][c], part.means[r, kept]
-                    parts.append((own, means, weights, own.roots(means, seen), pairs[c]))
-                variances[row] = _variance(parts, seen, near[r][:, None] * f.coef)
+                    parts.append((own, means, weights, own.roots(means, observed), pairs[c]))
+                variances[row] = _variance(parts, observed, near[r][:, None] * f.coef)
                 for *_, weights, h, pairs_ in parts if form is not None else ():
                     v = h * near[r]
                     forms[row] += weights @ np.einsum("ci,ci->c", v @ (form * pairs_), v)
@@ -457,8 +457,8 @@ class AverageDensity(Density):
         chosen = rng.choice(len(self.parts), size=(n, len(Z)), p=self.weights)
         found = np.empty((n, *Z.shape))
         for k, part in enumerate(self.parts):
-            drawn = part.draws(Z, n, rng)
-            found[chosen == k] = drawn[chosen == k]
+            samples = part.draws(Z, n, rng)
+            found[chosen == k] = samples[chosen == k]
         return found
 
     def nodes(self, rows: Any) -> list[Nodes]:

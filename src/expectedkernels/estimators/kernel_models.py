@@ -235,17 +235,17 @@ class ExpectedKernelClassifier(ClassifierMixin, PredictionSets, LeastSquares):  
     def _as_target(self, y: Any) -> Any:
         return np.eye(len(self.classes_))[np.searchsorted(self.classes_, y)] - self._target[0]
 
-    def _losses(self, left_out: Any, targets: Any, weights: Any) -> Any:
+    def _losses(self, predicted: Any, targets: Any, weights: Any) -> Any:
         """The log losses of the leave-one-out probabilities, for every alpha."""
         bits = targets + self._target[0]
-        every = (as_probabilities(x + self._target[0]) for x in left_out)
+        every = (as_probabilities(x + self._target[0]) for x in predicted)
         return [-float(weights @ np.log((p * bits).sum(axis=1))) for p in every]
 
 
 def weighted_scale(Z: Any, weights: Any) -> float:
     """The gamma that "scale" means, with rows that count as much as they weigh."""
-    seen = ~np.isnan(Z)
-    entries, shares = Z[seen], np.broadcast_to(weights[:, None], Z.shape)[seen]
+    observed = ~np.isnan(Z)
+    entries, shares = Z[observed], np.broadcast_to(weights[:, None], Z.shape)[observed]
     if not len(entries):
         return 1.0
     mean = np.average(entries, weights=shares)
@@ -709,9 +709,9 @@ class ExpectedSVC(ClassifierMixin, PredictionSets, SupportVectors):  # type: ign
             return values
         deviations, rng = np.zeros(values.shape), self._training.generator()
         gaps = np.flatnonzero(np.isnan(Z).any(axis=1))
-        for drawn, _, rows, _ in calibration.completed(self, Z, gaps, VOTE_DRAWS, rng):
-            found = self._by_class(drawn.reshape(-1, drawn.shape[2]))
-            deviations[rows] = found.reshape(*drawn.shape[:2], -1).std(axis=0)
+        for samples, _, rows, _ in calibration.completed(self, Z, gaps, VOTE_DRAWS, rng):
+            found = self._by_class(samples.reshape(-1, samples.shape[2]))
+            deviations[rows] = found.reshape(*samples.shape[:2], -1).std(axis=0)
         return values, deviations
 
     def _by_class(self, values: Any) -> Any:

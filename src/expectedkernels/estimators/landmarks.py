@@ -298,11 +298,11 @@ def split_rows(wanted: list[Any], several: bool, weighted: bool, rows: Any) -> t
     names = list(rows.columns if framed else range(rows.shape[1]))
     if absent := [x for x in wanted if x not in names]:
         raise DataError(f"There is no column {absent[0]!r}. Columns are {names[:20]}.")
-    taken = [np.asarray(rows[:, names.index(x)]) for x in wanted]
-    weights = taken.pop().astype(np.float64) if weighted else np.ones(len(rows))
+    columns = [np.asarray(rows[:, names.index(x)]) for x in wanted]
+    weights = columns.pop().astype(np.float64) if weighted else np.ones(len(rows))
     encoding.require_weights(weights)
     X = rows[:, [i for i, x in enumerate(names) if x not in wanted]]
-    y = np.column_stack(taken) if several else taken[0]
+    y = np.column_stack(columns) if several else columns[0]
     return X.to_native() if framed else X, y, weights
 
 

@@ -741,9 +741,9 @@ def _normal_counts(block: Any, column: Column, statement: Any, found: Flow) -> t
     """The expected counts of the components in every unit, and the moments of the components."""
     x = column.values[statement]
     missing = np.isnan(x)
-    seen = np.where(missing, 0.0, x)
-    log_density = np.where(missing[:, None], 0.0, block.log_density(seen))
-    away = np.where(missing[:, None], 0.0, seen[:, None] - block.mean)
+    values = np.where(missing, 0.0, x)
+    log_density = np.where(missing[:, None], 0.0, block.log_density(values))
+    away = np.where(missing[:, None], 0.0, values[:, None] - block.mean)
     square = np.where(missing[:, None], block.total_variance, away**2)
     logs = found.logs
     counts = np.zeros_like(block.weights)

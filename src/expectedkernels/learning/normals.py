@@ -307,10 +307,10 @@ def _expected_sums(mixture: NormalMixture, Z: Any, groups: list[Group]) -> Any:
 
 def moments(Z: Any) -> tuple[Any, Any]:
     """The means and variances of the observed values of all columns."""
-    seen = ~np.isnan(Z)
-    n = np.maximum(seen.sum(axis=0), 1)
-    mean = np.where(seen, Z, 0.0).sum(axis=0) / n
-    return mean, (np.where(seen, Z - mean, 0.0) ** 2).sum(axis=0) / n
+    observed = ~np.isnan(Z)
+    n = np.maximum(observed.sum(axis=0), 1)
+    mean = np.where(observed, Z, 0.0).sum(axis=0) / n
+    return mean, (np.where(observed, Z - mean, 0.0) ** 2).sum(axis=0) / n
 
 
 def _ridge(spread: Any) -> Any:
@@ -339,8 +339,8 @@ def kernel_mixture(Z: Any, normal: NormalMixture, width: float, rng: Any) -> Nor
     if gaps.any():
         rows, columns = row_keys(Z, seed)[gaps], content_keys(Z)[1]
         numbers = normal_numbers(rows, columns, n_draws)
-        drawn = _completions(normal, Z[gaps], np.zeros(numbers.shape[:2]), numbers, columns)
-        centres.append(drawn.reshape(-1, Z.shape[1]))
+        samples = _completions(normal, Z[gaps], np.zeros(numbers.shape[:2]), numbers, columns)
+        centres.append(samples.reshape(-1, Z.shape[1]))
         weights.append(np.full(len(centres[-1]), 1.0 / n_draws))
     mean = normal.means[0]
     rows, shares = np.concatenate(centres), np.concatenate(weights)

@@ -726,20 +726,20 @@ class CollapsedSteinKernel(PairwiseKernel):
         tables = self.circuit.all_site_logs(values) if updates or not self._positive else []
         columns = []
         for v, n in enumerate(self.cardinalities):
-            seen = np.flatnonzero(~np.isnan(values[:, v]))
-            here = np.eye(n)[values[seen, v].astype(np.intp)]
+            observed = np.flatnonzero(~np.isnan(values[:, v]))
+            here = np.eye(n)[values[observed, v].astype(np.intp)]
             moves = here - np.roll(here, -1, axis=1)
             if updates:
                 # a sum of rounded numbers may be less than one of its terms by rounding
-                log_sums, _ = log_sum_exp(tables[v][seen], 1)
-                log_chance = np.minimum(logs[seen] - log_sums, 0.0)[:, None]
+                log_sums, _ = log_sum_exp(tables[v][observed], 1)
+                log_chance = np.minimum(logs[observed] - log_sums, 0.0)[:, None]
                 moves = np.where(here == 1, -np.expm1(log_chance), -np.exp(log_chance))
             elif not self._positive:
-                _, kept = shift_ratios(tables[v][seen], values[seen], v, self.zeros)
+                _, kept = shift_ratios(tables[v][observed], values[observed], v, self.zeros)
                 moves = here - kept[:, None] * np.roll(here, -1, axis=1)
             # weights of the states of a variable, and of its marked states
             weights = np.hstack([np.ones((len(values), n)), np.zeros((len(values), n))])
-            weights[seen] = np.hstack([here, moves])
+            weights[observed] = np.hstack([here, moves])
             distinct, codes = np.unique(weights, axis=0, return_inverse=True)
             columns.append(Column(distinct, None, codes.reshape(-1)))
         evidence = Evidence([2 * n for n in self.cardinalities], columns=columns)

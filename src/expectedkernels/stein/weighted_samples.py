@@ -229,10 +229,10 @@ class WeightedSamples:
         count = checks.check_count("resample", "n", self.n if n is None else n, 1, error=DataError)
         edges = np.cumsum(self.weights)
         places = (np.arange(count) + arrays.as_generator(rng).random()) / count
-        drawn = np.searchsorted(edges, places * edges[-1], side="right")
+        chosen = np.searchsorted(edges, places * edges[-1], side="right")
         # rounding may lead beyond the last row that has a weight
         last = int(np.flatnonzero(self.weights)[-1])
-        return self._equally_weighted(np.minimum(drawn, last), "resampled")
+        return self._equally_weighted(np.minimum(chosen, last), "resampled")
 
     def thin(
         self, m: int, kernel: Kernel | None = None, *, operator: str = "gibbs"
