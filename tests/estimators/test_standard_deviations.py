@@ -11,7 +11,7 @@ from sklearn.svm import SVC, SVR
 import expectedkernels as ek
 from completions import mean_and_deviation
 from expectedkernels.estimators import variance as rounding, variance as spread
-from expectedkernels.estimators.kernel_expansion import Resources, machine_of
+from expectedkernels.estimators.kernel_expansion import Resources, as_expansion
 from expectedkernels.estimators.prediction import coded_density
 from expectedkernels.estimators.variance import low_rank_variance
 from strategies import rngs
@@ -203,7 +203,7 @@ def test_random_circuits(rng, tolerance, real, units):
     model = SVR(C=100.0, gamma=0.4, epsilon=0.01)
     model.fit(train, np.sin(train @ rng.normal(size=n)) + 0.1 * rng.normal(size=40))
     density = coded_density(circuit, n)
-    machine, resources = machine_of(model).expansion, Resources(std_tol=tolerance)
+    machine, resources = as_expansion(model).expansion, Resources(std_tol=tolerance)
     rows = density.rows(X[np.isnan(X).any(axis=1)])
     mean = density.mean(machine, rows, resources)
     exact = density.variance(machine, rows, mean, replace(resources, std_tol=0.0))

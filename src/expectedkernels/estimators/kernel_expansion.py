@@ -275,11 +275,11 @@ class KernelModel:
 
 
 def expect(
-    machine: KernelModel, density: Any, Z: Any, resources: Resources, return_std: bool = False
+    model: KernelModel, density: Any, Z: Any, resources: Resources, return_std: bool = False
 ) -> Any:
     """The expected outputs of a model for rows with missing values (and their deviations)."""
     incomplete, rows = read_rows(density, Z)
-    f, prior = machine.expansion, machine.prior
+    f, prior = model.expansion, model.prior
     complete = np.setdiff1d(np.arange(len(Z)), incomplete)
     mean = np.empty((len(Z), f.coef.shape[1]))
     std = np.zeros_like(mean)
@@ -293,7 +293,7 @@ def expect(
         for at in chunks(complete, len(f.points), resources.chunk_bytes):
             kernels = density.gram(f.rates, Z[at], f.points, resources)
             std[at] = np.sqrt(prior.left(((kernels @ prior.root) ** 2).sum(axis=1)))
-    if machine.flat:
+    if model.flat:
         mean, std = mean[:, 0], std[:, 0]
     return (mean, std) if return_std else mean
 
@@ -310,7 +310,7 @@ def read_rows(density: Any, Z: Any) -> tuple[Any, Any]:
         return incomplete, density.rows(Z[incomplete])
 
 
-def machine_of(model: Any) -> KernelModel | None:
+def as_expansion(model: Any) -> KernelModel | None:
     """A fitted model as a kernel expansion, None if it is something else that rows are given to."""
     if isinstance(model, (*MODELS, GaussianProcessRegressor)):
         check_is_fitted(model)

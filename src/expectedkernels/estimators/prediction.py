@@ -15,7 +15,7 @@ from expectedkernels.circuits.circuit import Circuit, in_order
 from expectedkernels.discrepancies import quadrature
 from expectedkernels.estimators import encoding
 from expectedkernels.estimators.circuit_density import CircuitDensity, filled
-from expectedkernels.estimators.kernel_expansion import Resources, expect, machine_of, read_rows
+from expectedkernels.estimators.kernel_expansion import Resources, as_expansion, expect, read_rows
 from expectedkernels.kernels.empirical import default_kernel
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.target import values_of
@@ -210,11 +210,11 @@ def expected_prediction(
             "X)."
         )
     table = encoding.read_table(X, least=0)
-    machine = machine_of(fitted_model)
-    answers = answers_of(fitted_model) if machine is None else None
+    model = as_expansion(fitted_model)
+    answers = answers_of(fitted_model) if model is None else None
     n_columns = getattr(fitted_model, "n_features_in_", None)
-    if machine is not None:
-        n_columns = machine.expansion.points.shape[1]
+    if model is not None:
+        n_columns = model.expansion.points.shape[1]
     if table.is_frame and hasattr(fitted_model, "feature_names_in_"):
         _check_feature_names(fitted_model, X, reset=False)
     named = table.names if table.is_frame else None
@@ -231,11 +231,11 @@ def expected_prediction(
     density = coded_density(circuit, n_columns, groups)
     encoding.require_states(density.variables, rows)
     rows = encoding.complete_groups(density.variables, rows)
-    if machine is None:
+    if model is None:
         found = expected_answers(answers, density, rows, n_completions, kernel, as_generator(rng))
         return found if return_std else found[0]
     resources = Resources(n_jobs, max_bytes, std_tol)
-    return expect(machine, density, rows, resources, return_std)
+    return expect(model, density, rows, resources, return_std)
 
 
 def coded_density(

@@ -36,8 +36,8 @@ Points = list[tuple[PointOperand, Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
-    """What is fitted.
+class FitState:
+    """The parameters of a fit, and what its objective needs.
 
     Attributes
     ----------
@@ -162,20 +162,20 @@ def fit_mmd(
         device = "torch" if circuit.is_on_cpu else arrays.device_of(circuit.blocks[0].numbers)
     refuse_gradients("fit_mmd", kernel)
     blocks = kernel.blocks(start.vtree, start.cardinalities)
-    fitted = _fitted(start.to(device, dtype), blocks, max_bytes)
-    if not fitted.logits or steps == 0:
+    state = _start_state(start.to(device, dtype), blocks, max_bytes)
+    if not state.logits or steps == 0:
         return start
-    points = _groups(fitted, rows)
-    beside = None if held is None else _groups(fitted, held)
+    points = _groups(state, rows)
+    beside = None if held is None else _groups(state, held)
     result = train(
-        _steps(fitted, points, beside, steps, learning_rate),
-        fitted.numbers(),
+        _steps(state, points, beside, steps, learning_rate),
+        state.numbers(),
         checks.progress_bar(steps, "fit_mmd", not progress, "step"),
         patience=None if held is None else PATIENCE,
         text=lambda number, step: f"squared MMD {-step.mean:.4g} and a constant",
     )
-    fitted.reset(result.state)
-    return _on_cpu(start, fitted)
+    state.reset(result.state)
+    return _on_cpu(start, state)
 
 
 def _distinct(X: Any, circuit: Circuit, name: str) -> Empirical:
@@ -197,7 +197,7 @@ def _distinct(X: Any, circuit: Circuit, name: str) -> Empirical:
     return Empirical(as_points(given.X, circuit.schema, name), given.weights).merged()
 
 
-def _fitted(circuit: Circuit, kernel: KernelBlocks, max_bytes: int) -> Fitted:
+def _start_state(circuit: Circuit, kernel: KernelBlocks, max_bytes: int) -> FitState:
     import torch
 
     alike: dict[Any, list[int]] = {}
@@ -209,16 +209,16 @@ def _fitted(circuit: Circuit, kernel: KernelBlocks, max_bytes: int) -> Fitted:
     # units without any weight are used by none: shares of zero would not be numbers
     raised = (torch.where(x.any(-1, keepdim=True), x, 1.0) for x in stacks)
     logits = [stack.log().requires_grad_() for stack in raised]
-    return Fitted(circuit, list(alike.values()), logits, kernel, max_bytes)
+    return FitState(circuit, list(alike.values()), logits, kernel, max_bytes)
 
 
-def _groups(fitted: Fitted, rows: Empirical) -> Points:
+def _groups(state: FitState, rows: Empirical) -> Points:
     """The rows in groups that fit into memory."""
-    circuit, like = fitted.circuit, fitted.circuit.blocks[0].numbers
+    circuit, like = state.circuit, state.circuit.blocks[0].numbers
     operand = PointOperand(rows.X, circuit.vtree, circuit.cardinalities)
     found = []
     axes = (CircuitOperand(circuit), operand)
-    for joint, (_, first, *_) in parts(axes, fitted.kernel, fitted.max_bytes):
+    for joint, (_, first, *_) in parts(axes, state.kernel, state.max_bytes):
         points = joint.axes[1]
         shares = arrays.as_like(rows.weights[first : first + points.n_rows], like)
         found.append((points, shares.to(like.dtype)))
@@ -231,40 +231,40 @@ def _number(values: ScaledArray) -> Any:
 
 
 def _steps(
-    fitted: Fitted, points: Points, held: Points | None, n: int, rate: float
+    state: FitState, points: Points, held: Points | None, n: int, rate: float
 ) -> Iterator[Step]:
     """Parameters after some of n updates, the first and the last ones among them."""
     import torch
 
-    on_card = arrays.is_on_gpu(fitted.logits[0])
-    optimizer = torch.optim.Adam(fitted.logits, lr=rate, capturable=on_card)
+    on_gpu = arrays.is_on_gpu(state.logits[0])
+    optimizer = torch.optim.Adam(state.logits, lr=rate, capturable=on_gpu)
 
     def plain_step() -> Any:
         optimizer.zero_grad(set_to_none=True)
-        found = fitted.objective(points)
+        found = state.objective(points)
         found.backward()
         optimizer.step()
         return found.detach()
 
     def loss(rows: Points) -> float:
         with torch.no_grad():
-            return float(fitted.objective(rows))
+            return float(state.objective(rows))
 
     step: Callable[[], Any] = plain_step
     done = some = 0
     while True:
         if done == CHECKED < n - done:
-            step, done = steady_step(plain_step, fitted.logits[0]), done + 2
+            step, done = steady_step(plain_step, state.logits[0]), done + 2
         here = loss(points)
-        numbers = fitted.numbers()
+        numbers = state.numbers()
         yield Step(numbers, -here, -here if held is None else -loss(held), size=some)
         if done == n:
             return
         some = min(CHECKED, n - done)
-        found, error = float(step()), AGREEMENT[fitted.logits[0].element_size()]
+        found, error = float(step()), AGREEMENT[state.logits[0].element_size()]
         if not (isfinite(found) and isclose(found, here, rel_tol=error)):
             # the ranges of numbers are not what they were
-            fitted.reset(numbers)
+            state.reset(numbers)
             optimizer.state.clear()
             step = plain_step
         for _ in range(some - 1):
@@ -272,10 +272,10 @@ def _steps(
         done += some
 
 
-def _on_cpu(start: Circuit, fitted: Fitted) -> Circuit:
-    """The circuit that was fitted, on the CPU, stored as the one that it started from."""
+def _on_cpu(start: Circuit, state: FitState) -> Circuit:
+    """The fitted circuit, on the CPU, stored as the one that it started from."""
     blocks: list[Any] = list(start.blocks)
-    for places, logits in zip(fitted.block_index, fitted.logits, strict=True):
+    for places, logits in zip(state.block_index, state.logits, strict=True):
         for place, rows in zip(places, arrays.to_numpy(logits.double().softmax(-1)), strict=True):
             old = blocks[place].numbers
             rows = rows * (old.sum(axis=1) > 0).reshape(-1, 1)
