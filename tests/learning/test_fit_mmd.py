@@ -36,7 +36,7 @@ def fitted_to(circuit, X, k):
     """What is fitted, and the rows, as the fit sees them."""
     circuit = gradients.normalized(circuit)
     blocks = k.blocks(circuit.vtree, circuit.cardinalities)
-    fitted = gradients._fitted(circuit.to("torch"), blocks, 2**30)
+    fitted = gradients._start_state(circuit.to("torch"), blocks, 2**30)
     return fitted, gradients._groups(fitted, gradients._distinct(X, circuit, "X"))
 
 
@@ -72,13 +72,13 @@ def test_interrupted(monkeypatch):
     p, X = start(), rows()
     asked = []
 
-    def objective(self, groups, true=gradients.Fitted.objective):
+    def objective(self, groups, true=gradients.FitState.objective):
         asked.append(1)
         if len(asked) > 30:
             raise KeyboardInterrupt
         return true(self, groups)
 
-    monkeypatch.setattr(gradients.Fitted, "objective", objective)
+    monkeypatch.setattr(gradients.FitState, "objective", objective)
     q = ek.fit_mmd(p, X, progress=False)
     assert ek.mmd2(q, X) < ek.mmd2(p, X)
 
