@@ -419,9 +419,11 @@ def test_chains_of_arviz_are_samples_of_discrete_variables_by_name():
     order = np.random.default_rng(0).permutation(len(target.names))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        data = arviz.from_dict(
-            posterior={target.names[v]: drawn[..., v].astype(int) for v in order}
-        )
+        chains = {target.names[v]: drawn[..., v].astype(int) for v in order}
+        if "InferenceData" in vars(arviz):
+            data = arviz.from_dict(posterior=chains)
+        else:
+            data = arviz.from_dict({"posterior": chains})
     found = ek.WeightedSamples(target, data)
     np.testing.assert_array_equal(found.rows, drawn.reshape(-1, 8))
     kernel = ek.ExpHamming(1.0)

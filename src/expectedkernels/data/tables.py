@@ -444,7 +444,7 @@ def as_table(X: Any) -> Any:
     if not is_labelled(X):
         return X
     if not len(getattr(X, "data_vars", ())) and hasattr(X, "posterior"):
-        X = X.posterior
+        X = getattr(X.posterior, "to_dataset", lambda data=X.posterior: data)()
     if hasattr(type(X), "data_vars"):
         extra = {x: a.dims for x, a in X.data_vars.items() if not {*a.dims} <= {*SAMPLE_DIMS}}
         if not extra:

@@ -568,8 +568,7 @@ def is_strictly_positive_definite(kernel: Kernel, cardinalities: Sequence[int]) 
 def _strictness(kernel: Kernel, cardinalities: tuple[int, ...]) -> Verdict:
     if not (verdict := kernel.is_positive_definite(cardinalities)):
         return verdict
-    n_variables = len(cardinalities)
-    vtree = kernel.vtree
+    n_variables, vtree = len(cardinalities), kernel.vtree
     if vtree is None or vtree.n_variables != n_variables:  # the kernel says what is wrong
         vtree = Vtree.balanced(n_variables)
     blocks: KernelBlocks = kernel.blocks(vtree, cardinalities)
@@ -671,8 +670,8 @@ class CollapsedSteinKernel(PairwiseKernel):
         self.kernel, self.zeros, self.operator, self.max_bytes = kernel, zeros, operator, max_bytes
         shifts = operator == "shift"
         change: Any = partial(np.roll, shift=-1, axis=1) if shifts else np.asarray
-        keep = self.circuit.operand.cached  # for the next samples of this target
-        self._marked = keep(f"{operator} marks", lambda: marked(self.circuit, change))
+        # the circuit keeps what is made for an operator, for the next samples
+        self._marked = self.circuit.operand.cached(operator, partial(marked, self.circuit, change))
         known = gibbs.is_positive(self.circuit) if shifts and positive is None else positive
         self._positive = not shifts or bool(known)
 

@@ -417,7 +417,7 @@ class WeightedSamples:
 
         Returns
         -------
-        arviz.InferenceData
+        arviz.InferenceData, or xarray.DataTree with ArviZ 1
             In ``posterior`` the variables by name (or x0, x1, ...): numbers of states, or labels
             that are numbers; NaN where collapsed. In ``sample_stats`` the ``weight``.
 
@@ -437,10 +437,11 @@ class WeightedSamples:
             facts = {} if labels is None else {"states": list(labels)}
             posterior[name] = (axes, _label_numbers(self.rows[:, v], labels)[None], facts)
         places = {"chain": [0], "draw": np.arange(self.n)}
-        weight = {"weight": (axes, np.array(self.weights)[None])}
-        return arviz.InferenceData(
-            posterior=xarray.Dataset(posterior, places), sample_stats=xarray.Dataset(weight, places)
-        )
+        stats = {"weight": (axes, np.array(self.weights)[None])}
+        groups: Any = {"posterior": posterior, "sample_stats": stats}
+        groups = {name: xarray.Dataset(group, places) for name, group in groups.items()}
+        make = vars(arviz).get("InferenceData")  # ArviZ 1 has trees of xarray in its place
+        return make(**groups) if make else xarray.DataTree.from_dict(groups)
 
     def _facts(self) -> dict[str, Any]:
         facts = {
