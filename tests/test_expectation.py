@@ -1,5 +1,7 @@
 """Witnesses, estimates from samples, and what `explain` says of a call."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -100,6 +102,16 @@ def test_chunks_make_one_estimate():
     values = np.concatenate(values)
     np.testing.assert_allclose(value, values.mean(), rtol=1e-12)
     np.testing.assert_allclose(error, values.std(ddof=1) / np.sqrt(1001), rtol=1e-12)
+
+
+def test_memory_is_that_of_one_chunk():
+    p, peaks = ek.factorized([[0.5, 0.5], [0.2, 0.8]]), []
+    for n in (50_000, 400_000):
+        tracemalloc.start()
+        ek.monte_carlo_expected_kernel(p, p, ek.RBF(0.3), n, rng=0, chunk=10_000)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] + 500_000  # one number a pair would take 2.8 MB more
 
 
 class Watched:

@@ -540,7 +540,7 @@ def monte_carlo_expected_kernel(
     elif not (isinstance(p, Unit) or isinstance(q, Unit)):
         p, q = two_distributions(p, q)
     (draw_p, mass_p), (draw_q, mass_q) = _sampler(p, generator), _sampler(q, generator)
-    values = np.empty(n)
+    moments = []
     with checks.progress_bar(n, "sampling") as bar:
         for part in arrays.spans(n, chunk):
             size = part.stop - part.start
@@ -551,11 +551,14 @@ def monte_carlo_expected_kernel(
                     f"Got {x.shape[1]} and {y.shape[1]} variables."
                 )
             with np.errstate(over="ignore"):
-                values[part] = k.pairs(x, y)
-            kernel.refuse_infinite(values[part])
+                values = k.pairs(x, y)
+            kernel.refuse_infinite(values)
+            moments.append((size, values.mean(), values.var()))
             bar.update(size)
-    mass = mass_p * mass_q
-    return float(mass * values.mean()), float(abs(mass) * values.std(ddof=1) / sqrt(n))
+    sizes, means, variances = np.transpose(moments)
+    mean, mass = sizes @ means / n, mass_p * mass_q
+    variance = sizes @ (variances + (means - mean) ** 2) / (n - 1)
+    return float(mass * mean), float(abs(mass) * sqrt(variance / n))
 
 
 def _sampler(x: Any, generator: Any) -> tuple[Any, float]:

@@ -323,8 +323,7 @@ def _atom_starts(layer: Layer, points: Any) -> Any:
 
 def active_edges_in(circuit: Circuit, forward: Forward, first: Any = None) -> ActiveEdges:
     """The edges that take part, and their shares in their units."""
-    layers, in_logs = circuit.layers, forward.in_logs
-    flat = layers.flat_edges
+    layers, flat, in_logs = circuit.layers, circuit.layers.flat_edges, forward.in_logs
     values, atoms = (x.reshape(len(x), -1) for x in (forward.values, forward.atoms.values))
     positive, possible = (x > (-inf if in_logs else 0.0) for x in (values, atoms))
     n_rows = values.shape[1]
@@ -372,8 +371,7 @@ def conditional_blocks(circuit: Circuit, active: ActiveEdges) -> tuple[tuple[Blo
     Distinct units are numbered through. The key of a product is the number of its left unit times
     that of all units of all rows, plus the number of its right one.
     """
-    layers, n_rows = circuit.layers, active.n_rows
-    flat = layers.flat_edges
+    layers, flat, n_rows = circuit.layers, circuit.layers.flat_edges, active.n_rows
     every = layers.n_units * n_rows
     units = active.numbered(flat.units.take(active.edges))
     begins = np.append(np.flatnonzero(np.diff(units, prepend=-1)), len(units))

@@ -387,8 +387,7 @@ def joint_cost(a: AxisSize, b: AxisSize, width: int = 1) -> float:
 
 def mean_reach(circuit: Circuit, evidence: Evidence) -> Any:
     """The mean numbers of units, products and terms that a conditional needs, (3, nodes)."""
-    layers = circuit.layers
-    flat = layers.flat_edges
+    layers, flat = circuit.layers, circuit.layers.flat_edges
     reached = conditioning.active_edges(circuit, evidence)
     units, products = flat.units[reached.edges], flat.products[reached.edges]
     node = flat.nodes[units]
