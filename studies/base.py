@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from io import StringIO
+from itertools import cycle
 from pathlib import Path
 from string import Formatter
 from types import SimpleNamespace
@@ -32,7 +32,7 @@ class Results:
     Parameters
     ----------
     folder : str or Path
-        Made if there is none; `results.csv` in it is read if it is there.
+        Made with the first results; `results.csv` in it is read if it is there.
     keys, values : mappings
         From the names of columns to their types; the first ones tell results apart.
     settings : mapping
@@ -60,8 +60,7 @@ class Results:
         self.path = self.folder / "results.csv"
         self.types, self.keys = {**keys, **values}, list(keys)
         self.frame = pd.DataFrame({name: pd.Series(dtype=t) for name, t in self.types.items()})
-        self.folder.mkdir(parents=True, exist_ok=True)
-        path = self.folder / "settings.json"
+        self.settings, path = settings, self.folder / "settings.json"
         if self.path.exists():
             before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else settings
             if before != settings:
@@ -70,7 +69,6 @@ class Results:
                     f"not {settings}. Choose another folder with --out, or remove this one."
                 )
             self._read()
-        path.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
         self._done = set(self.frame[self.keys].itertuples(index=False, name=None))
 
     def _read(self) -> None:
@@ -78,29 +76,32 @@ class Results:
         whole = text[: text.rfind("\n") + 1]
         if whole != text:  # an append was cut off
             os.truncate(self.path, len(whole.encode()))
-        names, kinds = list(self.types), self.types.items()
-        rows = list(csv.reader(StringIO(whole))) or [names]
-        for line, row in enumerate(rows, 1):
-            if len(row) != len(names) or (line == 1 and row != names):
-                wanted = f"expected the columns {', '.join(names)}, found {', '.join(row)}"
-                raise ParseError(
-                    f"{wanted}. Choose another folder with --out", str(self.path), line
-                )
-        found = pd.DataFrame(rows[1:], columns=names)
+        if not whole:
+            return
         try:
-            found = found.assign(**{x: found[x] == "True" for x, kind in kinds if kind is bool})
+            found = pd.read_csv(StringIO(whole), dtype=str, keep_default_na=False)
+            if list(found) != list(self.types):
+                raise ValueError(f"columns {', '.join(self.types)}, found {', '.join(found)}")
             found = found.astype(self.types)
         except ValueError as error:
-            raise ParseError(f"expected results: {error}", str(self.path)) from None
+            advice = "Choose another folder with --out"
+            raise ParseError(f"expected results: {error}. {advice}", str(self.path)) from None
         self.frame = found.drop_duplicates(self.keys, keep="last", ignore_index=True)
 
     def __contains__(self, key: tuple[Any, ...]) -> bool:
         return key in self._done
 
+    def left(self, cell: tuple[Any, ...], names: Iterable[str], *more: Any) -> list[str]:
+        """The names of which there are no results in a cell."""
+        return [name for name in names if (*cell, name, *more) not in self]
+
     def add(self, rows: Iterable[Sequence[Any]]) -> None:
         """Append results to the file, all or (if the process is killed) at most a cut-off line."""
         new = pd.DataFrame(list(rows), columns=list(self.types)).astype(self.types)
-        empty = not self.path.exists() or self.path.stat().st_size == 0
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if empty := not self.path.exists() or self.path.stat().st_size == 0:
+            text = json.dumps(self.settings, indent=1) + "\n"
+            (self.folder / "settings.json").write_text(text, encoding="utf-8")
         with self.path.open("ab", buffering=0) as file:
             file.write(new.to_csv(index=False, header=empty, na_rep="nan").encode())
         both = pd.concat([self.frame, new]) if len(self.frame) else new
@@ -110,13 +111,12 @@ class Results:
 
 @dataclass(frozen=True)
 class Done:
-    """What a run wrote, its table, what it says in short, and what could not be done."""
+    """What a run wrote, its table, and what it says in short."""
 
     results: Results
     files: tuple[Path, ...]
     table: Any
     words: str
-    problem: str = ""
 
 
 def choose(
@@ -152,6 +152,47 @@ def choose(
     if options["jobs"] == 0:
         raise DataError("The number of processes must be at least 1, or -1 for all. Got 0.")
     return SimpleNamespace(**options)
+
+
+def run(
+    study: Any, out: str | Path, folder: str | Path | None = None, quick: bool = False, **asked: Any
+) -> Results:
+    """The results of a study, written to `results.csv` in a folder as they are found.
+
+    What is there already is not computed again, so an interrupted run resumes where it stopped.
+
+    Parameters
+    ----------
+    study : module
+        With `Settings` and those of a quick run, `QUICK`; the names and defaults of its options
+        (see `choose`) and those of a quick run, `QUICK_OPTIONS`; the columns of its results, `KEYS`
+        and `VALUES`; and `tasks`, which yields the arguments of `work` for what is left to do.
+    out, folder : str or Path
+        For the results, and with the data.
+    quick : bool
+        Take a first look within a minute.
+    settings, seed, check
+        Which are kept with the results; the last two are some of them.
+    jobs, progress
+        See `collect`.
+    **asked
+        The other options of the study.
+    """
+    own = {name: asked.pop(name) for name in ("seed", "check") if name in asked}
+    options = choose(asked, study.NAMES, study.DEFAULTS, study.QUICK_OPTIONS if quick else {})
+    settings = options.settings or (study.QUICK if quick else study.Settings())
+    settings = replace(settings, **own)
+    results = Results(out, study.KEYS, study.VALUES, asdict(settings))
+    todo = list(study.tasks(options, settings, folder, results))
+    return collect(results, study.work, todo, options.jobs, options.progress)
+
+
+def reproduce(study: Any, out: Path, folder: Path | None, quick: bool, **asked: Any) -> Done:
+    """The study with its page and figure, written to a folder (for options, see `run`)."""
+    results = run(study, out, folder, quick, **asked)
+    comparable = not quick and asked.get("check", True)
+    page = Path(study.__file__).with_name("page.md")
+    return write_report(results, page, *study.report(results.frame, comparable))
 
 
 def collect(
@@ -202,24 +243,20 @@ def write_report(
     draw : function
         For the axes of the figure (None if there are none).
     """
-    files, problem = [results.path, results.folder / "summary.md"], ""
-    try:
-        from expectedkernels.plotting import close, save
+    from expectedkernels.plotting import close, save
 
-        axes = draw()
-        if axes is not None:
-            files.append(save(axes[0], results.folder / "figure.png"))
-            close(axes[0])
-            values["figure"] = "figure.png"
-    except ImportError as error:
-        problem = f"No picture was written. {error}"
-    text = fill(page.read_text(encoding="utf-8"), values)
-    parts = [text]
+    files = [results.path, results.folder / "summary.md"]
+    if (axes := draw()) is not None:
+        files.append(save(axes[0], results.folder / "figure.png"))
+        close(axes[0])
+        values["figure"] = "figure.png"
+    filled = fill(page.read_text(encoding="utf-8"), values)
+    parts = [filled]
     for head, contents in sections:
         parts += [f"## {head}", *(x if isinstance(x, str) else markdown(x) for x in contents)]
     files[1].write_text("\n\n".join(parts) + "\n", encoding="utf-8")
-    words = text.partition("## In short\n")[2].partition("\n## ")[0].strip()
-    return Done(results, tuple(files), table, words, problem)
+    words = filled.partition("## In short\n")[2].partition("\n## ")[0].strip()
+    return Done(results, tuple(files), table, words)
 
 
 def fill(template: str, values: Mapping[str, Any]) -> str:
@@ -272,44 +309,38 @@ def compare(errors: Any, known: Any, share: Any = 1 / REPETITIONS) -> Any:
     return found.assign(distance=gap.abs() / found["standard_error"].clip(lower=1e-300))
 
 
-@dataclass(frozen=True)
-class Curve:
-    """A curve with a band: means over trials, and their standard deviations (None: no band).
-
-    `like` is the name of another curve, whose colour this one has.
-    """
-
-    x: Sequence[float]
-    mean: Sequence[float]
-    std: Sequence[float] | None = None
-    like: str = ""
+KNOWN = " (published)"
+"""The end of the names of curves to compare with."""
 
 
 def plot_panels(
     panels: Mapping[str, Mapping[str, Any]],
-    xlabel: str = "",
-    ylabels: Mapping[str, str] | None = None,
-    levels: Mapping[str, Mapping[str, float]] | None = None,
+    xlabel: str,
+    ylabels: Mapping[str, str],
+    levels: Mapping[str, Mapping[str, float]],
 ) -> Any:
     """The axes of panels side by side, each with curves and bands of one standard deviation.
 
     A curve has the same colour in all panels, and there is one legend for all of them. Curves
-    without a band are dashed, and black if they are like no other: they are there to compare with.
+    without a band are dashed, with the colour of those that they are to be compared with. There are
+    no axes (None) without panels.
 
     Parameters
     ----------
     panels : mapping
-        From titles to mappings from names to curves.
+        From titles to mappings from names to curves: data frames with the columns "mean" and,
+        for a band, "std", indexed by x.
     xlabel : str
-    ylabels : mapping, optional
+    ylabels : mapping
         From titles to labels.
-    levels : mapping, optional
+    levels : mapping
         From titles to mappings from names to horizontal lines.
 
     Examples
     --------
-    >>> curves = {"ours": Curve([0.1, 0.5], [1.0, 2.0], [0.1, 0.2]), "before": Curve([0.1], [2.0])}
-    >>> axes = plot_panels({"one": curves, "two": curves}, xlabel="missing")
+    >>> ours = pd.DataFrame({"mean": [1.0, 2.0], "std": [0.1, 0.2]}, index=[0.1, 0.5])
+    >>> curves = {"ours": ours, "ours (published)": ours[["mean"]]}
+    >>> axes = plot_panels({"one": curves, "two": curves}, "missing", {}, {})
     >>> [ax.get_title() for ax in axes]
     ['one', 'two']
     """
@@ -317,26 +348,31 @@ def plot_panels(
     from expectedkernels.plotting import legend_below, row_of_axes, tidy
 
     if not panels:
-        raise ValueError("'panels' must have at least one entry. Got none.")
+        return None
     figure, axes = row_of_axes(len(panels), 3.4 * len(panels), 3.4)
-    named = {name: None for curves in panels.values() for name, c in curves.items() if c.std}
-    colours = {name: PALETTE[i % len(PALETTE)] for i, name in enumerate(named)}
+    names = dict.fromkeys(name for curves in panels.values() for name in curves)
+    own = [name for name in names if not name.endswith(KNOWN)]
+    colours = dict(zip(own, cycle(PALETTE), strict=False))
     for ax, (title, curves) in zip(axes, panels.items(), strict=True):
-        for name, level in ((levels or {}).get(title) or {}).items():
+        for name, level in levels.get(title, {}).items():
             ax.axhline(level, color="0.6", linewidth=1, linestyle=":", label=name)
         for name, found in curves.items():
-            colour, mean = colours.get(found.like or name, "black"), np.asarray(found.mean)
-            if found.std is None:
-                ax.plot(found.x, mean, "--", color=colour, linewidth=1.2, label=name, zorder=4)
+            x, mean, colour = found.index, found["mean"], colours.get(name.removesuffix(KNOWN))
+            if "std" not in found:
+                ax.plot(x, mean, "--", color=colour, linewidth=1.2, label=name, zorder=4)
                 continue
-            band, std = {"color": colour, "alpha": 0.2, "linewidth": 0}, np.asarray(found.std)
-            ax.plot(found.x, mean, "o-", color=colour, linewidth=1.4, markersize=3, label=name)
-            ax.fill_between(found.x, mean - std, mean + std, **band)
-        ylabel = (ylabels or {}).get(title, "")
-        tidy(ax, legend=False, title=title, xlabel=xlabel, ylabel=ylabel)
+            ax.plot(x, mean, "o-", color=colour, linewidth=1.4, markersize=3, label=name)
+            ends = mean - found["std"], mean + found["std"]
+            ax.fill_between(x, *ends, color=colour, alpha=0.2, linewidth=0)
+        tidy(ax, legend=False, title=title, xlabel=xlabel, ylabel=ylabels.get(title, ""))
     # As many columns as fit below so many panels.
     legend_below(figure, axes, ncols=min(5, 5 * len(panels) // 4))
     return axes
+
+
+def curve(frame: Any, x: str) -> Any:
+    """The curve of mean errors over trials, with a band of their spread."""
+    return frame.groupby(x)["error"].agg(["mean", "std"]).fillna({"std": 0.0})
 
 
 def markdown(frame: Any) -> str:
@@ -354,6 +390,17 @@ def markdown(frame: Any) -> str:
     return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in rows)
 
 
+def text(frame: Any, form: str) -> Any:
+    """The numbers of a data frame or a series as text, empty where there is none.
+
+    Examples
+    --------
+    >>> text(pd.Series([0.25, np.nan]), "{:.1%}").tolist()
+    ['25.0%', '']
+    """
+    return frame.map(lambda x: "" if pd.isna(x) else form.format(x))
+
+
 def mean_and_std(errors: Any, digits: int) -> str:
     """The mean over trials and, of more than one, the standard deviation.
 
@@ -364,17 +411,3 @@ def mean_and_std(errors: Any, digits: int) -> str:
     """
     around = f" ± {errors.std():.{digits}f}" if len(errors) > 1 else ""
     return f"{errors.mean():.{digits}f}{around}"
-
-
-def curves(frame: Any, names: Mapping[str, Any], x: str) -> dict[str, Any]:
-    """The curves of mean errors over trials, with bands of their spread; those that are there.
-
-    Names go to the rows of their curves, as booleans.
-    """
-    found = {}
-    for name, rows in names.items():
-        grouped = frame[rows].groupby(x)["error"]
-        mean, band = grouped.mean(), grouped.std().fillna(0.0)
-        if len(mean):
-            found[name] = Curve(mean.index.tolist(), mean.tolist(), band.tolist())
-    return found

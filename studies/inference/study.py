@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from hashlib import sha256
 from itertools import product
@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 import expectedkernels as ek
-from expectedkernels.checks import DataError
+from expectedkernels.checks import DataError, check_real
 from expectedkernels.kernels.empirical import distinct_rows
 from expectedkernels.sampling.weights import check_gram, minimise
 from studies import base
@@ -178,11 +178,8 @@ def collapse(model: Model, rows: Any, share: float, masks: str, rng: Any) -> Any
     rows[:, list(model.always)] = np.nan
     free = [v for v in range(model.graph.n_variables) if v not in model.always]
     k = model.n_collapsed(share) - len(model.always) if share else 0
-    if masks == "fixed":
-        rows[:, rng.permutation(free)[:k]] = np.nan
-        return rows
-    for row in rows:
-        row[rng.permutation(free)[:k]] = np.nan
+    for row in rows[None] if masks == "fixed" else rows:
+        row[..., rng.permutation(free)[:k]] = np.nan
     return rows
 
 
@@ -368,8 +365,6 @@ WEIGHTED = ("raw", "smoothed", "default")
 """The rules that the claims about weighted samples are looked at for."""
 GIBBS = "gibbs"
 """Where the samples come from that the claims are about."""
-COLUMNS = ("uniform", "raw", "smoothed", "default", "best ridge", "signed")
-"""The rules in the comparison of weights."""
 SIZES = (50, 100, 200)
 """The numbers of samples there."""
 TITLES = {
@@ -379,74 +374,28 @@ TITLES = {
 }
 
 
-def _work(cell: Cell, path: str | None, rules: Sequence[str], settings: Settings) -> list[Any]:
+def work(cell: Cell, path: str | None, rules: Sequence[str], settings: Settings) -> list[Any]:
+    """The errors of some rules for weights in a cell of a model in a file."""
     return evaluate(load_model(cell.model, path, settings.seed), cell, rules, settings)
 
 
-def cells(options: Any, models: Sequence[str]) -> Iterator[tuple[Cell, Sequence[str]]]:
-    """All cells of a run and their rules; a try of everything comes before the next one."""
-    places = [(0.0, "none"), *product(options.shares, options.masks)]
-    trials = range(options.trials)
-    for trial, model, proposal, place in product(trials, models, options.proposals, places):
-        yield Cell(model, proposal, place[0], place[1], trial), options.rules
-    for trial, model, share in product(trials, models, options.shares):
-        yield Cell(model, "cis", share, "online", trial), options.cis_rules  # makes its own samples
-
-
-def run(
-    out: str | Path, folder: str | Path | None = None, quick: bool = False, **asked: Any
-) -> base.Results:
-    """The errors of all methods, written to `results.csv` in a folder as they are found.
-
-    What is there already is not computed again, so an interrupted run resumes where it stopped.
-
-    Parameters
-    ----------
-    out, folder : str or Path
-        For the results; and with the data, for the grid of the paper.
-    quick : bool
-        Take a hundred samples of shorter chains.
-    models : sequence of str
-        "ising", "asia", or paths of `.uai` or `.bif` files.
-    proposals, masks, rules, cis_rules : sequences of str
-        What to run, of `PROPOSALS`, `MASKS`, `RULES` and `CIS_RULES`.
-    shares : sequence of float
-        The shares of the variables to collapse.
-    trials : int
-        The number of repetitions, each with random numbers of its own.
-    again : sequence of str
-        Rules whose results are computed anew, because the rule has changed.
-    settings, jobs, progress
-        See `Results` and `collect`.
-    """
-    options = base.choose(asked, NAMES, DEFAULTS, QUICK_OPTIONS if quick else {})
-    settings = options.settings or (QUICK if quick else Settings())
+def tasks(options: Any, settings: Settings, folder: Any, results: base.Results) -> Iterator[Any]:
+    """What is left to do; a try of everything comes before the next one."""
     for share in options.shares:
-        if not 0 < share <= 1:
-            raise DataError(
-                f"The share of collapsed variables must be in the range (0, 1]. Got {share}."
-            )
+        check_real("the inference study", "shares", share, 0.0, 1.0, "(]", DataError)
     models = dict(find_model(model, folder) for model in options.models)
     for name, path in models.items():
         load_model(name, path, settings.seed)  # problems with files show before the work
-    results, last = base.Results(out, KEYS, VALUES, asdict(settings)), settings.counts[-1]
-    work = []
-    for cell, names in cells(options, list(models)):
-        left = [
-            rule for rule in names if rule in options.again or (*cell, rule, last) not in results
-        ]
-        if left:
-            work.append((cell, models[cell.model], left, settings))
-    return base.collect(results, _work, work, options.jobs, options.progress)
-
-
-def reproduce(
-    out: Path, folder: Path | None = None, quick: bool = False, seed: int = 0, **asked: Any
-) -> base.Done:
-    """The study with its page and figure, written to a folder (for options, see `run`)."""
-    settings = replace(QUICK if quick else Settings(), seed=seed)
-    results = run(out, folder, quick, settings=settings, **asked)
-    return base.write_report(results, *report(results.frame, comparable=not quick))
+    places: Any = [(0.0, "none"), *product(options.shares, options.masks)]
+    trials = range(options.trials)
+    whole = product(trials, models, options.proposals, places)
+    online = product(trials, models, ["cis"], product(options.shares, ["online"]))
+    for trial, *key, place in (*whole, *online):  # CIS makes its own samples
+        cell = Cell._make([*key, *place, trial])
+        rules = options.cis_rules if cell.proposal == "cis" else options.rules
+        left = results.left(cell, rules, settings.counts[-1])
+        if left := [rule for rule in rules if rule in left or rule in options.again]:
+            yield cell, models[cell.model], left, settings
 
 
 def _read(name: str, index: list[str]) -> Any:
@@ -483,30 +432,23 @@ def differences(frame: Any, pairs: Any) -> Any:
 
     Means over numbers of samples from `LEAST` on, and over tries with their standard errors.
     """
-    wide = frame[frame["n"] >= LEAST].pivot_table(
-        "error", ["model", "trial", "n"], CURVE[1:], sort=False
-    )
-    parts = []
-    shares = sorted(share for share in frame["collapsed"].unique() if share)
-    for share, (rule, name) in product(shares, pairs):
+    index, keys = ["model", "trial", "n"], ["collapsed", "weights", "baseline", "model"]
+    wide = frame[frame["n"] >= LEAST].pivot_table("error", index, CURVE[1:], sort=False)
+    gaps = {}
+    for share, (rule, name) in product(sorted(set(frame["collapsed"]) - {0.0}), pairs):
         ours, theirs = (GIBBS, share, "per sample", rule), baselines(share, rule)[name]
         if ours in wide and theirs in wide:
-            gap = (
-                (wide[ours] - wide[theirs]).dropna().groupby(["model", "trial"], sort=False).mean()
-            )
-            found = gap.groupby("model", sort=False).agg(["mean", "std", "count"]).reset_index()
-            parts.append(found.assign(collapsed=share, weights=rule, baseline=name))
-    if not parts:
+            gaps[share, rule, name] = wide[ours] - wide[theirs]
+    if not gaps:
         return pd.DataFrame()
-    found = pd.concat(parts, ignore_index=True)
-    found["error"] = found["std"].fillna(0.0) / np.sqrt(found["count"])
+    tries = pd.concat(gaps, names=keys[:3]).dropna().groupby([*keys, "trial"], sort=False).mean()
+    found = tries.groupby(keys, sort=False).agg(mean="mean", error="sem")
+    found = found.fillna({"error": 0.0}).reset_index()
     margin = NOISE * found["error"]
-    found["outcome"] = np.select(
-        [found["mean"] < -margin, found["mean"] > margin], ["better", "worse"], "equal"
-    )
-    where = found["collapsed"].map("{:.0%}".format)
-    found["place"] = found["model"] + " " + where + ": " + found["baseline"]
-    found["place"] += found["mean"].map(" ({:+.2f})".format)
+    signs = [found["mean"] < -margin, found["mean"] > margin]
+    found["outcome"] = np.select(signs, ["better", "worse"], "equal")
+    place = found["model"] + " " + found["collapsed"].map("{:.0%}".format) + ": "
+    found["place"] = place + found["baseline"] + found["mean"].map(" ({:+.2f})".format)
     return found
 
 
@@ -515,9 +457,8 @@ def agreement(frame: Any) -> Any:
 
     References are means of five tries; those of a fixed partition share one partition.
     """
-    found = base.compare(frame.groupby([*CURVE, "n"])["error"], REFERENCE)
-    fixed = found.index.get_level_values("masks") == "fixed"
-    share = pd.Series(np.where(fixed, 1.0, 1 / base.REPETITIONS), found.index)
+    fixed = REFERENCE.index.get_level_values("masks") == "fixed"
+    share = pd.Series(np.where(fixed, 1.0, 1 / base.REPETITIONS), REFERENCE.index)
     return base.compare(frame.groupby([*CURVE, "n"])["error"], REFERENCE, share)
 
 
@@ -529,7 +470,7 @@ def rules_table(frame: Any) -> Any:
     order = [frame[name].unique() for name in index[:2]]
     places = product(*order, sorted(frame["collapsed"].unique()), SIZES)
     found = found.loc[[place for place in places if place in found.index]]
-    return found[[rule for rule in COLUMNS if rule in found]]
+    return found[[rule for rule in (*RULES[:4], HINDSIGHT, "signed") if rule in found]]
 
 
 def report(frame: Any, comparable: bool = True) -> tuple[Any, ...]:
@@ -538,30 +479,33 @@ def report(frame: Any, comparable: bool = True) -> tuple[Any, ...]:
     claims = differences(frame, list(product(WEIGHTED, baselines(0.0, ""))))
     helps = differences(frame, [("uniform", "VS"), *((rule, "BBIS") for rule in WEIGHTED)])
     weights, sections, lines = rules_table(frame), [], []
-    smoothed = claims[claims["weights"] == "smoothed"]["outcome"] if len(claims) else claims
-    values: dict[str, Any] = {"least": LEAST, "compared": len(smoothed)}
-    values |= {"won": (smoothed == "better").sum(), "lost": (smoothed == "worse").sum()}
+    values: dict[str, Any] = (
+        {"least": LEAST} if comparable else {"least": LEAST, "other_settings": ""}
+    )
     if len(claims):
         cells = [f"{x.mean:+.2f} ± {x.error:.2f}" for x in claims[["mean", "error"]].itertuples()]
         index = ["model", "collapsed", "weights"]
-        grid = claims.assign(cell=cells).pivot_table(
-            "cell", index, "baseline", "first", sort=False, fill_value=""
-        )
+        shown = claims.assign(cell=cells)
+        options: Any = {"aggfunc": "first", "sort": False, "fill_value": ""}
+        grid = shown.pivot_table("cell", index, "baseline", **options)
         words = (
             f"Differences of the logs, averaged over N >= {LEAST}, with standard errors over tries "
             "(Gibbs, masks per sample). Negative: CBBIS is better."
         )
         sections.append(("Weighted collapsed samples against the baselines", [words, grid]))
-    for rule, ours in claims.groupby("weights", sort=False) if len(claims) else ():
-        lost = "; ".join(ours[ours["outcome"] == "worse"]["place"])
-        behind = "; ".join(ours[(ours["outcome"] == "equal") & (ours["mean"] > 0)]["place"])
-        verdict = f"**does not hold**, worse than {lost}" if lost else "**holds**"
-        verdict += f"; behind, but within the noise: {behind}" if behind else ""
-        lines.append(
-            f"- That CBBIS never loses to a baseline, {rule} weights (N >= {LEAST}, Gibbs, masks "
-            f"per sample): {verdict}."
-        )
-    values |= {"claims": "\n".join(lines)} if lines else {}
+        counts = claims[claims["weights"] == "smoothed"]["outcome"].value_counts()
+        values |= {"won": counts.get("better", 0), "lost": counts.get("worse", 0)}
+        values["compared"] = counts.sum()
+        for rule, ours in claims.groupby("weights", sort=False):
+            lost = "; ".join(ours[ours["outcome"] == "worse"]["place"])
+            behind = "; ".join(ours[(ours["outcome"] == "equal") & (ours["mean"] > 0)]["place"])
+            verdict = f"**does not hold**, worse than {lost}" if lost else "**holds**"
+            verdict += f"; behind, but within the noise: {behind}" if behind else ""
+            lines.append(
+                f"- That CBBIS never loses to a baseline, {rule} weights (N >= {LEAST}, Gibbs, "
+                f"masks per sample): {verdict}."
+            )
+        values["claims"] = "\n".join(lines)
     if len(helps):
         worse = helps[helps["outcome"] == "worse"]
         where = "; ".join(worse["weights"] + " " + worse["place"])
@@ -569,18 +513,14 @@ def report(frame: Any, comparable: bool = True) -> tuple[Any, ...]:
         values |= {"worse": len(worse), "worse_where": f" ({where})" * bool(where)}
     known: Any = agreement(frame) if comparable else ()
     if len(known):
-        far, inside = (
-            known[known["distance"] > 3],
-            known["known"].between(known["min"], known["max"]),
-        )
+        far = known[known["distance"] > 3].reset_index()
         where = "; ".join(
-            f"{key[0]}, {key[1]}, {method_name(*key[2:5])}, N = {key[5]}: {x.mean:.2f} and not "
-            f"{x.known:.2f}, {x.distance:.1f}"
-            for key, x in zip(
-                far.index, far[["mean", "known", "distance"]].itertuples(), strict=True
-            )
+            f"{x.model}, {x.proposal}, {method_name(x.collapsed, x.masks, x.rule)}, N = {x.n}: "
+            f"{x.mean:.2f} and not {x.known:.2f}, {x.distance:.1f}"
+            for x in far.itertuples()
         )
-        values |= {"near": len(known) - len(far), "known": len(known), "inside": inside.sum()}
+        values |= {"near": len(known) - len(far), "known": len(known)}
+        values["inside"] = known["known"].between(known["min"], known["max"]).sum()
         values["far"] = f" (outside of three: {where})" * bool(where)
     if len(weights):
         average = weights.dropna().mean().items()
@@ -591,20 +531,16 @@ def report(frame: Any, comparable: bool = True) -> tuple[Any, ...]:
         found = table(frame, model, proposal, comparable)
         if len(found):
             sections.append((f"{model}, samples from {TITLES[proposal]}", [found]))
-    values |= {} if comparable else {"other_settings": ""}
-    return Path(__file__).with_name("page.md"), values, sections, weights, lambda: figure(frame)
+    return values, sections, weights, lambda: figure(frame)
 
 
 def _with_reference(weights: Any, comparable: bool) -> Any:
     """The table of rules as text, with reference values at 200 samples."""
-    shown = weights.map("{:.2f}".format, na_action="ignore").fillna("")
-    for (*place, n), cells in shown.iterrows():
-        if comparable and n == 200 and tuple(place) in REFERENCE_WEIGHTS.index:
-            known = REFERENCE_WEIGHTS.loc[tuple(place)]
-            shown.loc[(*place, n)] = [
-                f"{cell} ({known[rule]:.2f})" if rule in known else cell
-                for rule, cell in cells.items()
-            ]
+    shown = base.text(weights, "{:.2f}")
+    if comparable:
+        known = pd.concat({200: REFERENCE_WEIGHTS}, names=["n"]).reorder_levels(weights.index.names)
+        known = known.reindex(index=shown.index, columns=shown.columns)
+        shown += base.text(known, " ({:.2f})")
     shown = shown.rename(index="{:.0%}".format, level="collapsed")
     return shown.rename_axis(index={"proposal": "samples", "n": "N"})
 
@@ -646,17 +582,13 @@ def table(frame: Any, model: str, proposal: str, comparable: bool) -> Any:
 
 def figure(frame: Any) -> Any:
     """The axes of the figure of the paper, one panel per model and share; None without results."""
-    panels = {}
-    index = pd.MultiIndex.from_frame(frame[CURVE])
-    shares = sorted(share for share in frame["collapsed"].unique() if share)
+    panels: dict[str, Any] = {}
+    found = {key: base.curve(own, "n") for key, own in frame.groupby(CURVE)}
+    shares = sorted(set(frame["collapsed"]) - {0.0})
     for model, share in product(frame["model"].unique(), shares):
         shown = {"CBBIS": (GIBBS, share, "per sample", "smoothed"), **baselines(share, "smoothed")}
-        found = base.curves(
-            frame, {name: index == (model, *key) for name, key in shown.items()}, "n"
-        )
-        if "CVS" in found:
-            panels[f"{model}, {share:.0%} collapsed"] = found
-    if not panels:
-        return None
-    ylabels = {next(iter(panels)): "log of the mean Hellinger distance"}
-    return base.plot_panels(panels, "number of samples", ylabels)
+        own = {name: found[model, *key] for name, key in shown.items() if (model, *key) in found}
+        if "CVS" in own:
+            panels[f"{model}, {share:.0%} collapsed"] = own
+    ylabels = dict.fromkeys(list(panels)[:1], "log of the mean Hellinger distance")
+    return base.plot_panels(panels, "number of samples", ylabels, {})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -42,8 +42,8 @@ class Table:
     name, task : str
     X : array of shape (rows, columns)
         Numbers, and the one-hot bits of categories.
-    variables : tuple of tuples of int
-        The columns of every variable: one of a number, several of a category.
+    owner : int array of shape (columns,)
+        The variable of every column: one of a number, several of a category.
     y : array of shape (rows,)
         Targets of mean zero and variance one, or the numbers of classes.
     """
@@ -51,18 +51,18 @@ class Table:
     name: str
     task: str
     X: Any
-    variables: tuple[tuple[int, ...], ...]
+    owner: Any
     y: Any
+
+    @property
+    def variables(self) -> list[list[int]]:
+        """The columns of every variable."""
+        return [np.flatnonzero(self.owner == v).tolist() for v in range(self.owner[-1] + 1)]
 
     @property
     def groups(self) -> list[list[int]]:
         """The columns of the categories."""
-        return [list(columns) for columns in self.variables if len(columns) > 1]
-
-    @property
-    def owner(self) -> Any:
-        """The variable of every column."""
-        return np.repeat(np.arange(len(self.variables)), [len(c) for c in self.variables])
+        return [columns for columns in self.variables if len(columns) > 1]
 
 
 def make_table(name: str, task: str, columns: Sequence[Any], y: Any) -> Table:
@@ -73,31 +73,19 @@ def make_table(name: str, task: str, columns: Sequence[Any], y: Any) -> Table:
     >>> table = make_table("t", "regression", [["a", "b", "a"], [1.0, 2.0, 3.0]], [0.0, 3.0, 0.0])
     >>> table.X.tolist()
     [[1.0, 0.0, 1.0], [0.0, 1.0, 2.0], [1.0, 0.0, 3.0]]
-    >>> table.variables
-    ((0, 1), (2,))
+    >>> table.owner.tolist()
+    [0, 0, 1]
     """
-    parts, variables, start = [], [], 0
-    for column in map(np.asarray, columns):
-        part = column[:, None]
-        if column.dtype.kind in "UO":
-            part = part == np.unique(column)
-        parts.append(part.astype(np.float64))
-        variables.append(tuple(range(start, start + part.shape[1])))
-        start += part.shape[1]
-    target = np.asarray(y)
+    arrays, target = list(map(np.asarray, columns)), np.asarray(y)
+    parts = [x[:, None] == np.unique(x) if x.dtype.kind in "UO" else x[:, None] for x in arrays]
+    owner = np.repeat(np.arange(len(parts)), [part.shape[1] for part in parts])
     if task == REGRESSION:
         target = (target - target.mean()) / target.std()
-    return Table(name, task, np.concatenate(parts, axis=1), tuple(variables), target)
+    return Table(name, task, np.concatenate(parts, axis=1, dtype=np.float64), owner, target)
 
 
-SHIPPED = {
-    "diabetes": REGRESSION,
-    "linnerud": REGRESSION,
-    "breast_cancer": CLASSIFICATION,
-    "wine": CLASSIFICATION,
-    "iris": CLASSIFICATION,
-    "digits": CLASSIFICATION,
-}
+SHIPPED = dict.fromkeys(("diabetes", "linnerud"), REGRESSION)
+SHIPPED |= dict.fromkeys(("breast_cancer", "wine", "iris", "digits"), CLASSIFICATION)
 """The tables that come with scikit-learn."""
 TABLES = (*SHIPPED, *SOURCES)
 
@@ -110,10 +98,8 @@ def available(folder: str | Path | None) -> list[str]:
     >>> available(None)
     ['diabetes', 'linnerud', 'breast_cancer', 'wine', 'iris', 'digits']
     """
-    if folder is None:
-        return list(SHIPPED)
-    where = data_folder(folder)
-    return [*SHIPPED, *(name for name, s in SOURCES.items() if (where / s.file).is_file())]
+    files = {name: data_folder(folder) / s.file for name, s in SOURCES.items() if folder}
+    return [*SHIPPED, *(name for name, file in files.items() if file.is_file())]
 
 
 def load_table(name: str, folder: str | Path | None = None) -> Table:
@@ -141,7 +127,7 @@ def load_table(name: str, folder: str | Path | None = None) -> Table:
     for column in (*source.discrete, *source.continuous):
         numbers = pd.to_numeric(found[column], errors="coerce")
         columns.append(found[column].astype(str) if numbers.isna().any() else numbers)
-    return make_table(name, REGRESSION, columns, np.asarray(found[source.target], np.float64))
+    return make_table(name, REGRESSION, columns, found[source.target].astype(float))
 
 
 STEEPNESS = 2.0
@@ -173,8 +159,7 @@ def draw_mask(rng: np.random.Generator, table: Table, mechanism: str, rate: floa
     if mechanism == "MCAR":
         return rng.random((n, m)) < rate
     columns = [  # a number for every value: itself, or one that its category has drawn
-        table.X[:, c[0]] if len(c) == 1 else table.X[:, list(c)] @ rng.normal(size=len(c))
-        for c in table.variables
+        table.X[:, c] @ (rng.normal(size=len(c)) if len(c) > 1 else [1.0]) for c in table.variables
     ]
     scores = _standardised(np.stack(columns, axis=1))
     hidden = np.ones(m, dtype=bool)
@@ -317,9 +302,7 @@ class Training:
     @cached_property
     def boosting_search(self) -> dict[str, Any]:
         """The parameters of boosting, by the rows as they are."""
-        search = GridSearchCV(_booster(self.task), BOOSTING, cv=FOLDS, scoring=_scoring(self.task))
-        best: dict[str, Any] = search.fit(self.X, self.y).best_params_
-        return best
+        return _best(_booster(self.task), BOOSTING, self.X, self.y, self.task)
 
 
 class Fitted(NamedTuple):
@@ -361,17 +344,14 @@ def searched(machine: str, X: Any, y: Any, task: str) -> dict[str, Any]:
     if machine == RIDGE and task != REGRESSION:
         found = _make(RIDGE, task, {}).fit(X, y)
         return {"alpha": found.alpha_, "gamma": found.gamma_}
+    sizes = {"C": SIZES} if machine == SVM else {"alpha": [1.0 / size for size in SIZES]}
     gammas = [rate / (X.shape[1] * max(X.var(), 1e-12)) for rate in RATES]
-    grid = {"C": SIZES} if machine == SVM else {"alpha": [1.0 / size for size in SIZES]}
-    search = GridSearchCV(
-        _make(machine, task, {}), {**grid, "gamma": gammas}, cv=FOLDS, scoring=_scoring(task)
-    )
-    best: dict[str, Any] = search.fit(X, y).best_params_
-    return best
+    return _best(_make(machine, task, {}), sizes | {"gamma": gammas}, X, y, task)
 
 
-def _scoring(task: str) -> str:
-    return "neg_mean_squared_error" if task == REGRESSION else "accuracy"
+def _best(model: Any, grid: dict[str, Any], X: Any, y: Any, task: str) -> dict[str, Any]:
+    scoring = "neg_mean_squared_error" if task == REGRESSION else "accuracy"
+    return GridSearchCV(model, grid, cv=FOLDS, scoring=scoring).fit(X, y).best_params_
 
 
 def _make(machine: str, task: str, parameters: dict[str, Any]) -> Any:
@@ -388,21 +368,17 @@ def _make(machine: str, task: str, parameters: dict[str, Any]) -> Any:
 
 
 def _fit_expected(machine: str, mask_kernel: str | None, training: Training) -> Fitted:
-    regression = training.task == REGRESSION
-    kinds: dict[Any, Any] = {
-        (SVM, True): ek.ExpectedSVR,
-        (RIDGE, True): ek.ExpectedKernelRidge,
-        (SVM, False): ek.ExpectedSVC,
-        (RIDGE, False): ek.ExpectedKernelClassifier,
-    }
-    chooses = machine == RIDGE and not regression  # its parameters itself
-    own: Any = {} if chooses else training.own_search[machine]
-    own = own | {"groups": training.groups or None, "mask_kernel": mask_kernel}
-    model = kinds[machine, regression](**own)
+    options: Any = {"groups": training.groups or None, "mask_kernel": mask_kernel}
+    if training.task == REGRESSION:
+        kind: Any = ek.ExpectedSVR if machine == SVM else ek.ExpectedKernelRidge
+    else:
+        kind = ek.ExpectedSVC if machine == SVM else ek.ExpectedKernelClassifier
+    if kind is not ek.ExpectedKernelClassifier:  # which chooses its parameters itself
+        options |= training.own_search[machine]
+    model = kind(**options)
     _, seconds = _timed(model.fit, training.X, training.y)
-    if regression:
-        return Fitted(seconds, model.predict, interval=model.predict_interval)
-    return Fitted(seconds, model.predict, probabilities=model.predict_proba)
+    names = ("predict_proba", "predict_interval")
+    return Fitted(seconds, model.predict, *(getattr(model, name, None) for name in names))
 
 
 def _fit_imputed(name: str, indicators: bool, machine: str, training: Training) -> Fitted:
@@ -412,7 +388,7 @@ def _fit_imputed(name: str, indicators: bool, machine: str, training: Training) 
     filled in and learned from as well, and parameters are those for complete rows.
     """
     imputer, seconds = training.imputers[name]
-    rows, y = training.X, training.y
+    rows, y, task = training.X, training.y, training.task
     if indicators and training.complete:
         rows, y = np.concatenate([rows, training.copies[0]]), np.concatenate([y, y])
 
@@ -421,14 +397,11 @@ def _fit_imputed(name: str, indicators: bool, machine: str, training: Training) 
         return training.indicated(filled, X) if indicators else filled
 
     filled, more = _timed(fill, rows)
-    if training.complete:
-        parameters = training.own_search[machine]
-    else:
-        parameters = searched(machine, filled, y, training.task)
-    model = _make(machine, training.task, parameters)
+    own = training.own_search[machine] if training.complete else searched(machine, filled, y, task)
+    model = _make(machine, task, own)
     _, most = _timed(model.fit, filled, y)
     fitted = Fitted(seconds + more + most, lambda X: model.predict(fill(X)))
-    if machine != RIDGE or training.task == REGRESSION:
+    if machine != RIDGE or task == REGRESSION:
         return fitted
     return fitted._replace(probabilities=lambda X: model.predict_proba(fill(X)))
 
@@ -460,6 +433,7 @@ NAMES: dict[str, Any] = {
     "missing": ("place of missing values", tuple(PLACES)),
     "methods": ("method", METHODS),
 }
+DEFAULTS = {"tables": (), "mechanisms": MECHANISMS, "trials": 5}
 QUICK_OPTIONS = {
     "tables": ("diabetes", "wine", "iris"),
     "mechanisms": (("MCAR", 0.5), ("MNAR", 0.3)),
@@ -605,7 +579,7 @@ def make_task(table: Table, n: int, mask: Any, trial: int) -> Task:
     return Task(training, X[n:], y[n:], unit)
 
 
-def evaluate(
+def work(
     table: Table, cells: Sequence[tuple[Cell, Sequence[str]]], settings: Settings
 ) -> list[Any]:
     """The results of some methods in cells that have the same training rows."""
@@ -642,56 +616,15 @@ def _values(method: Fitted, task: Task) -> list[float]:
     return [float(x) for x in (error, loss, coverage, width, *times)]
 
 
-def cells(tables: Sequence[Table], options: Any) -> Iterator[list[Cell]]:
-    """All cells of a run, together where training rows are the same."""
+def tasks(options: Any, settings: Settings, folder: Any, results: base.Results) -> Iterator[Any]:
+    """What is left to do, together where training rows are the same."""
+    tables = [load_table(name, folder) for name in options.tables or available(folder)]
     for trial, table, where in product(range(options.trials), tables, options.missing):
-        kinds = options.mechanisms
-        found = [Cell(table.name, table.task, where, k[0], k[1], trial) for k in kinds]
-        yield from ([found] if where == "test" else [[cell] for cell in found])
-
-
-def run(
-    out: str | Path, folder: str | Path | None = None, quick: bool = False, **asked: Any
-) -> base.Results:
-    """The results of all methods, written to `results.csv` in a folder as they are found.
-
-    What is there already is not computed again, so an interrupted run resumes where it stopped.
-
-    Parameters
-    ----------
-    out, folder : str or Path
-        For the results; and with the tables of the regression study.
-    quick : bool
-        Take one split of up to a hundred training rows of three tables.
-    tables, missing, methods : sequences of str
-        What to run, of `TABLES` (default: all that are there), `PLACES` and `METHODS`.
-    mechanisms : sequence of pairs
-        What is missing: "MCAR", "MAR" or "MNAR", and the fraction.
-    trials : int
-        The number of splits of every table.
-    settings, jobs, progress
-        See `Results` and `collect`.
-    """
-    defaults = {"tables": available(folder), "mechanisms": MECHANISMS, "trials": 5}
-    options = base.choose(asked, NAMES, defaults, QUICK_OPTIONS if quick else {})
-    settings = options.settings or (QUICK if quick else Settings())
-    loaded = {name: load_table(name, folder) for name in options.tables}
-    results, todo = base.Results(out, KEYS, VALUES, asdict(settings)), []
-    for group in cells(list(loaded.values()), options):
-        usable = [m for m in options.methods if group[0].missing == "both" or m not in MASKED]
-        left = [(cell, [m for m in usable if (*cell, m) not in results]) for cell in group]
-        left = [(cell, wanted) for cell, wanted in left if wanted]
-        if left:
-            todo.append((loaded[group[0].table], left, settings))
-    return base.collect(results, evaluate, todo, options.jobs, options.progress)
-
-
-def reproduce(
-    out: Path, folder: Path | None = None, quick: bool = False, **asked: Any
-) -> base.Done:
-    """The study with its page and figure, written to a folder (for options, see `run`)."""
-    results = run(out, folder, quick, **asked)
-    return base.write_report(results, *report(results.frame))
+        usable = [m for m in options.methods if where == "both" or m not in MASKED]
+        cells = [Cell._make([table.name, table.task, where, *x, trial]) for x in options.mechanisms]
+        left = [(cell, names) for cell in cells if (names := results.left(cell, usable))]
+        groups = [left] if where == "test" else [[one] for one in left]
+        yield from ((table, group, settings) for group in groups if group)
 
 
 def values_of(frame: Any, task: str, missing: str) -> Any:
@@ -719,16 +652,14 @@ def against(errors: Any, ours: str) -> Any:
     """
     by_table = errors.T.groupby("table", sort=False).mean().T
     gap = by_table - by_table.loc[ours]
-    error = (gap.std(axis=1) / np.sqrt(gap.shape[1])).replace(0.0, np.nan)
+    error = gap.sem(axis=1).replace(0.0, np.nan)
     wins, losses = (gap > 0).sum(axis=1), (gap < 0).sum(axis=1)
     found = pd.DataFrame({"wins": wins, "losses": losses, "distance": gap.mean(axis=1) / error})
     record = wins.astype(str) + "-" + losses.astype(str)
-    return found.assign(
-        record=record, far=found["distance"].map("{:+.1f}".format).replace("+nan", "")
-    )
+    return found.assign(record=record, far=base.text(found["distance"], "{:+.1f}"))
 
 
-def report(frame: Any) -> tuple[Any, ...]:
+def report(frame: Any, comparable: bool = True) -> tuple[Any, ...]:
     """What `write_report` writes."""
     short, sections, means, panels = [], [], {}, {}
     for task, (missing, place) in product(TASKS, PLACES.items()):
@@ -744,18 +675,15 @@ def report(frame: Any) -> tuple[Any, ...]:
             for method, share in extras["coverage"].dropna().items()
         ]
         short += [f"- Its 90 % intervals cover: {', '.join(covered)}."] if covered else []
-        shown = {
-            head: extras[field].map(form.format, na_action="ignore").fillna("")
-            for field, (head, form) in EXTRAS.items()
-            if extras[field].notna().any()
-        }
+        there = extras.dropna(axis=1, how="all")
+        shown = {EXTRAS[x][0]: base.text(there[x], EXTRAS[x][1]) for x in there}
         tables = f"Tables: {', '.join(errors.columns.unique('table'))}; {TASKS[task]}."
         parts = [tables, error_table(errors), pd.DataFrame(shown)]
         sections.append((f"{task.capitalize()}, {place}", parts))
-    there = [m for m in METHODS if any(m in x for x in means.values())]
-    table, page = pd.DataFrame(means).reindex(there), Path(__file__).with_name("page.md")
+    rows = [m for m in METHODS if any(m in x for x in means.values())]
     words = {"short": "\n".join(short), "ours": OURS}
-    return page, words, sections, table, lambda: figure(panels)
+    words |= {} if comparable else {"other_settings": ""}
+    return words, sections, pd.DataFrame(means).reindex(rows), lambda: figure(panels)
 
 
 def error_table(errors: Any) -> Any:
@@ -793,24 +721,19 @@ def figure(errors: dict[str, Any]) -> Any:
 
     Bands are standard errors over tables.
     """
-    panels, settings = {}, []
+    panels: dict[str, Any] = {}
     for title, found in errors.items():
-        if OURS not in found.index:
-            continue
-        gap = (found - found.loc[OURS]).T.groupby("setting")
-        mean, band = gap.mean(), (gap.std() / np.sqrt(gap.count())).fillna(0.0)
-        settings.append(list(mean.index))
-        panels[title] = {
-            method: base.Curve(range(len(mean)), mean[method].tolist(), band[method].tolist())
-            for method in SHOWN
-            if method in mean
-        }
+        if OURS in found.index:
+            gaps = (found - found.loc[OURS]).T.groupby("setting")
+            mean, std = gaps.mean(), gaps.sem().fillna(0.0)
+            shown = [method for method in SHOWN if method in mean]
+            panels[title] = {x: pd.DataFrame({"mean": mean[x], "std": std[x]}) for x in shown}
     if not any(panels.values()):
         return None
     levels = {title: {OURS: 0.0} for title in panels}
     ylabels = {next(iter(panels)): f"error minus that of the {OURS}"}
     axes = base.plot_panels(panels, "", ylabels, levels)
-    for ax, names in zip(axes, settings, strict=True):
-        ax.set_xticks(range(len(names)), names, rotation=30)
+    for ax in axes:
+        ax.tick_params("x", rotation=30)
         ax.title.set_size("medium")
     return axes

@@ -35,16 +35,11 @@ is fitted to (None: all); and `unit`, what errors are given in multiples of.
 """
 
 
-def _sources() -> dict[str, Source]:
-    optional = {"openml": None, "truncate": False, "fit_rows": None, "unit": 1.0}
-    found = tomllib.loads(Path(__file__).with_name("sources.toml").read_text(encoding="utf-8"))
-    for name, table in found.items():
-        found[name] = source = Source(name=name, **optional | table)
-        source.columns = (*source.discrete, *source.continuous, source.target)
-    return found
-
-
-SOURCES = _sources()
+OPTIONAL = {"openml": None, "truncate": False, "fit_rows": None, "unit": 1.0}
+TABLES = tomllib.loads(Path(__file__).with_name("sources.toml").read_text(encoding="utf-8"))
+SOURCES = {name: Source(name=name, **OPTIONAL | table) for name, table in TABLES.items()}
+for _source in SOURCES.values():
+    _source.columns = (*_source.discrete, *_source.continuous, _source.target)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,8 +188,8 @@ def prepare(source: Source, table: Any) -> Dataset:
         try:
             return np.asarray(table[name], dtype=np.float64)
         except ValueError as error:
-            message = f"The column {name!r} of {source.file} must hold numbers: {error}."
-            raise DataError(message) from None
+            text = f"The column {name!r} of {source.file} must hold numbers: {error}."
+            raise DataError(text) from None
 
     columns, sizes = [], []
     for name in (*source.discrete, *source.continuous):
@@ -203,8 +198,7 @@ def prepare(source: Source, table: Any) -> Dataset:
             edges = np.histogram(numbers(name)[order[:n_train]], bins=N_BINS)[1]
             column = np.digitize(numbers(name), edges)
         seen = np.unique(column[order[:n_train]])
-        place = np.minimum(np.searchsorted(seen, column), len(seen) - 1)
-        columns.append(np.where(seen[place] == column, place, -1))
+        columns.append(pd.Index(seen).get_indexer(column))
         sizes.append(len(seen))
     codes, y = np.stack(columns, axis=1), numbers(source.target)
     y = np.trunc(y) if source.truncate else y
@@ -227,15 +221,13 @@ def one_hot(codes: Any, sizes: Any) -> Any:
 
 def digests(dataset: Dataset) -> dict[str, str]:
     """The SHA-256 sums of all splits, written as text: rows of bits, and targets."""
-    found = {}
+    found: dict[str, str] = {}
+    form = "%.0f" if dataset.source.truncate else "%.6f"
     for name in SPLITS:
         split: Split = getattr(dataset, name)
-        rows = split.bits.astype(np.int64).tolist()
-        x = "".join(",".join(map(str, row)) + "\n" for row in rows)
-        digits = 0 if dataset.source.truncate else 6
-        y = "".join(f"{value:.{digits}f}\n" for value in split.y.tolist())
-        found[f"{name}_x.csv"] = sha256(x.encode()).hexdigest()
-        found[f"{name}_y.csv"] = sha256(y.encode()).hexdigest()
+        for what, values in (("x", split.bits.astype(np.intp)), ("y", split.y)):
+            text = pd.DataFrame(values).to_csv(header=False, index=False, float_format=form)
+            found[f"{name}_{what}.csv"] = sha256(text.encode()).hexdigest()
     return found
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple, get_type_hints
@@ -14,6 +14,7 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 import pandas as pd
 from sklearn.metrics import root_mean_squared_error
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVR
 
 import expectedkernels as ek
@@ -93,11 +94,9 @@ class Machine:
     def predict(self, bits: Any) -> Any:
         """The predictions for complete (or imputed) rows of bits.
 
-        They are those of `svr.predict`, by matrix products and without equal support vectors.
+        They are those of `svr.predict`, without equal support vectors.
         """
-        squares = (bits**2).sum(axis=1)[:, None] + (self.points**2).sum(axis=1)
-        distances = np.maximum(squares - 2 * bits @ self.points.T, 0.0)
-        return self.weighted(np.exp(-self.svr.gamma * distances))
+        return self.weighted(rbf_kernel(bits, self.points, self.svr.gamma))
 
 
 def fit_machine(dataset: Dataset) -> Machine:
@@ -321,12 +320,8 @@ SHOWN = {PAPERS: "expected prediction", "map, bits": "MAP", "masked mode": 'mask
 """The methods in the figure of the paper."""
 
 
-def _published() -> Any:
-    frame = pd.read_csv(Path(__file__).with_name("published.csv"), index_col=["dataset", "method"])
-    return frame.rename(columns=float).rename_axis(columns="rate").stack().sort_index()
-
-
-PUBLISHED = _published()
+PUBLISHED = pd.read_csv(Path(__file__).with_name("published.csv"), index_col=["dataset", "method"])
+PUBLISHED = PUBLISHED.rename(columns=float).rename_axis(columns="rate").stack().sort_index()
 """The errors that the paper's experiments reported, in units of data sets.
 
 Means of five repetitions, on the validation rows without the first, with bits missing completely
@@ -336,15 +331,13 @@ at random. The paper plots "expected", "MAP" and "median" (which is the mode of 
 RATES = tuple(dict.fromkeys(PUBLISHED.index.get_level_values("rate").tolist()))
 
 
-MISSING = ("bits", "features")
-EVALUATED = ("valid", "test")
 QUICK = Settings(rows=100, donors=200, learners=200, rounds=2)
 """Settings for a first look within a minute."""
-QUICK_OPTIONS = {"splits": EVALUATED[:1], "rates": (0.1, 0.5, 0.9), "trials": 2}
+QUICK_OPTIONS = {"splits": ("valid",), "rates": (0.1, 0.5, 0.9), "trials": 2}
 NAMES: dict[str, Any] = {
     "datasets": ("data set", SOURCES),
-    "splits": ("split", EVALUATED),
-    "missing": ("kind of missingness", MISSING),
+    "splits": ("split", PLACES),
+    "missing": ("kind of missingness", TITLES),
     "methods": ("method", METHODS),
 }
 DEFAULTS = {"rates": RATES, "trials": 5}
@@ -404,71 +397,33 @@ def evaluate(study: Study, cell: Cell, methods: Sequence[str]) -> list[Any]:
     return found
 
 
-def _work(cell: Cell, methods: Sequence[str], folder: str | None, settings: Settings) -> list[Any]:
+def work(cell: Cell, methods: Sequence[str], folder: str | None, settings: Settings) -> list[Any]:
+    """The errors of some methods in a cell of a data set in a folder."""
     return evaluate(_study(cell.dataset, folder, settings), cell, methods)
 
 
-def cells(options: Any) -> Iterator[Cell]:
-    """All cells of a run, those that share fitted models next to each other."""
-    for name in options.datasets:
-        yield from (Cell(name, split, "none", 0.0, 0) for split in options.splits)
-        trials = range(options.trials)
-        for kind, rate, split, trial in product(
-            options.missing, options.rates, options.splits, trials
-        ):
-            yield Cell(name, split, kind, rate, trial)
-
-
-def run(
-    out: str | Path, folder: str | Path | None = None, quick: bool = False, **asked: Any
-) -> base.Results:
-    """The errors of all methods, written to `results.csv` in a folder as they are found.
-
-    What is there already is not computed again, so an interrupted run resumes where it stopped.
-
-    Parameters
-    ----------
-    out, folder : str or Path
-        For the results; and with the raw data, see `data_folder`.
-    quick : bool
-        Evaluate a hundred validation rows at three missing fractions.
-    datasets, splits, missing, methods : sequences of str
-        What to run, of `SOURCES`, `EVALUATED`, `MISSING` and `METHODS`.
-    rates : sequence of float
-        The probabilities that a bit (or a feature) is missing.
-    trials : int
-        The number of random masks for every missing fraction.
-    settings, jobs, progress
-        See `Results` and `collect`.
-    """
-    options = base.choose(asked, NAMES, DEFAULTS, QUICK_OPTIONS if quick else {})
-    settings = options.settings or (QUICK if quick else Settings())
-    results = base.Results(out, KEYS, VALUES, asdict(settings))
+def tasks(options: Any, settings: Settings, folder: Any, results: base.Results) -> Iterator[Any]:
+    """What is left to do; cells that share fitted models are next to each other."""
     where = None if folder is None else str(folder)
-    todo = []
-    for cell in cells(options):
-        wanted = (COMPLETE,) if cell.rate == 0 else options.methods
-        left = [name for name in wanted if (*cell, name) not in results]
-        if left:
-            todo.append((cell, left, where, settings))
-    for name in dict.fromkeys(cell.dataset for cell, *_ in todo):
-        load(name, where, check=settings.check)  # problems with files show before the work
-    return base.collect(results, _work, todo, options.jobs, options.progress)
-
-
-def reproduce(
-    out: Path, folder: Path | None = None, quick: bool = False, check: bool = True, **asked: Any
-) -> base.Done:
-    """The study with its page and figure, written to a folder (for options, see `run`)."""
-    settings = replace(QUICK if quick else Settings(), check=check)
-    results = run(out, folder, quick, settings=settings, **asked)
-    return base.write_report(results, *report(results.frame, check and settings.rows is None))
+    for name in options.datasets:
+        kinds = product(options.missing, options.rates, options.splits, range(options.trials))
+        cells = [Cell(name, split, "none", 0.0, 0) for split in options.splits]
+        cells += [Cell(name, split, kind, rate, trial) for kind, rate, split, trial in kinds]
+        every = [(x, results.left(x, options.methods if x.rate else [COMPLETE])) for x in cells]
+        if todo := [(cell, left, where, settings) for cell, left in every if left]:
+            load(name, where, check=settings.check)  # problems with files show before the work
+            yield from todo
 
 
 def errors(frame: Any) -> Any:
     """The results with errors in units of their data sets."""
     units = frame["dataset"].map({name: s.unit for name, s in SOURCES.items()})
     return frame.assign(error=frame["rmse"] / units.astype(float))
+
+
+def of(found: Any, split: str, missing: str) -> Any:
+    """The results of a split with bits or features missing."""
+    return found[(found["split"] == split) & (found["missing"] == missing)]
 
 
 def means(found: Any, methods: tuple[str, ...]) -> Any:
@@ -480,8 +435,8 @@ def means(found: Any, methods: tuple[str, ...]) -> Any:
 
 def against_published(found: Any, ours: str, theirs: str = "expected") -> Any:
     """All cells of a method for which there is a published error."""
-    rows = found.query("split == 'valid' and missing == 'bits' and method == @ours")
-    grouped = rows.groupby(["dataset", "rate"], sort=False)["error"]
+    rows = of(found, "valid", "bits")
+    grouped = rows[rows["method"] == ours].groupby(["dataset", "rate"], sort=False)["error"]
     compared = base.compare(grouped, PUBLISHED.xs(theirs, level="method"))
     return compared.assign(change=compared["mean"] / compared["known"] - 1)
 
@@ -491,7 +446,7 @@ def overview(found: Any) -> Any:
     methods = (OURS, PAPERS, *IMPUTATIONS)
     ranks = {}
     for split, (missing, title) in product(PLACES, TITLES.items()):
-        some = found[(found["split"] == split) & (found["missing"] == missing)]
+        some = of(found, split, missing)
         there = tuple(name for name in methods if name in set(some["method"]))
         ranks[f"{title}, {split}"] = means(some, there).rank(axis=1).mean().dropna()
     table = pd.DataFrame(ranks, index=pd.Index(methods, name="method"))
@@ -500,60 +455,56 @@ def overview(found: Any) -> Any:
 
 def report(frame: Any, comparable: bool = True) -> tuple[Any, ...]:
     """What `write_report` writes; published numbers are there if the rows are the paper's."""
-    found, ranks = errors(frame), overview(errors(frame))
+    found = errors(frame)
+    ranks, constant = overview(found), means(found, (OURS, "training mean"))
     lines = []
     for title, own in ranks.items():
         shown = ", ".join(f"{name} {rank:.2f}" for name, rank in own.sort_values().items())
         lines.append(f"- {title}: mean ranks {shown}.")
     values: dict[str, Any] = {"ranks": "\n".join(lines)}
     values |= published(found) if comparable else {"other_rows": ""}
-    constant = means(found, (OURS, "training mean"))
-    if len(constant):
-        lost = constant[constant[OURS] > constant["training mean"]]
-        values |= {"lost": len(lost), "constant": len(constant), "lost_where": _listed(lost)}
-    some = found[(found["split"] == "valid") & (found["missing"] == "bits")]
-    cells = means(some, (PAPERS, "map, bits", "masked mode", "mean"))
-    lost = cells[cells[PAPERS] > cells[["map, bits", "masked mode"]].min(axis=1)]
-    values |= {"won": len(cells) - len(lost), "cells": len(cells), "not_won": _listed(lost)}
-    simpler = cells[cells[PAPERS] > cells["mean"]]
-    values |= {"simpler": len(simpler), "simpler_where": _listed(simpler)}
     values["dashed"] = " Dashed: what the paper reports." * comparable
+    if n := len(constant):
+        lost, where = _lost(constant, OURS, ["training mean"])
+        values |= {"lost": lost, "constant": n, "lost_where": where}
+    cells = means(of(found, "valid", "bits"), (PAPERS, "map, bits", "masked mode", "mean"))
+    lost, values["not_won"] = _lost(cells, PAPERS, ["map, bits", "masked mode"])
+    values |= {"won": len(cells) - lost, "cells": len(cells)}
+    values["simpler"], values["simpler_where"] = _lost(cells, PAPERS, ["mean"])
     sections = []
     for (missing, title), (split, place) in product(TITLES.items(), PLACES.items()):
-        some = found[(found["split"] == split) & (found["missing"] == missing)]
-        tables = [table(found, x, split, missing, comparable) for x in some["dataset"].unique()]
-        sections += (
-            [(f"{title}, {place}", [x for parts in tables for x in parts])] if tables else []
-        )
-    page = Path(__file__).with_name("page.md")
-    return page, values, sections, ranks, lambda: figure(found, comparable)
+        there = of(found, split, missing)["dataset"].unique()
+        if len(there):
+            tables = [table(found, name, split, missing, comparable) for name in there]
+            sections.append((f"{title}, {place}", list(chain(*tables))))
+    return values, sections, ranks, lambda: figure(found, comparable)
+
+
+def _lost(cells: Any, ours: str, others: list[str]) -> tuple[int, str]:
+    """In how many cells, and where, the error of a method is larger than some other one."""
+    lost = cells.index[cells[ours] > cells[others].min(axis=1)]
+    where = "; ".join(f"{name}, {split}, {kind}, {rate:g}" for name, split, kind, rate in lost)
+    return len(lost), f" ({where})" * bool(where)
 
 
 def table(found: Any, dataset: str, split: str, missing: str, comparable: bool) -> list[Any]:
     """The methods (down) by missing fractions (across), with published errors below."""
-    unit, own = SOURCES[dataset].unit, found.query("dataset == @dataset and split == @split")
-    rows = own[own["missing"] == missing]
+    unit, rows = SOURCES[dataset].unit, of(found, split, missing)
+    rows = rows[rows["dataset"] == dataset]
     grid: Any = {"index": "method", "columns": "rate", "values": "error", "sort": False}
     shown = rows.pivot_table(aggfunc=lambda e: base.mean_and_std(e, 3), **grid).sort_index(axis=1)
     average = rows.pivot_table(**grid).sort_index(axis=1)
     if comparable and (split, missing) == ("valid", "bits"):
         for theirs in (t for t, ours in COUNTERPARTS.items() if ours in average.index):
             row = PUBLISHED.loc[dataset, theirs].reindex(shown.columns)
-            shown.loc[f"*published: {theirs}*"] = row.map("{:.3f}".format, na_action="ignore")
+            shown.loc[f"*published: {theirs}*"] = base.text(row, "{:.3f}")
     shown.columns = [f"{rate:g}" for rate in shown.columns]
-    complete = own[own["method"] == COMPLETE]["error"]
-    note = f"Complete rows: {complete.iloc[0]:.4g}. " if len(complete) else ""
+    complete = of(found, split, "none").set_index("dataset")["error"].get(dataset)
+    note = "" if complete is None else f"Complete rows: {complete:.4g}. "
     winners = average.idxmin().value_counts(sort=False)
     note += "Smallest: " + ", ".join(f"{name} ({n})" for name, n in winners.items()) + "."
     head = f"### {dataset}" + (f", in multiples of {unit:g}" if unit != 1 else "")
     return [head, shown.fillna(""), note]
-
-
-def _listed(cells: Any) -> str:
-    where = "; ".join(
-        f"{name}, {split}, {kind}, {rate:g}" for name, split, kind, rate in cells.index
-    )
-    return f" ({where})" if where else ""
 
 
 def published(found: Any) -> dict[str, Any]:
@@ -581,23 +532,19 @@ def figure(found: Any, comparable: bool) -> Any:
 
     Its curves, dashed, are beside ours where the rows are the same.
     """
-    found = found[found["split"] == "valid"]
     panels, ylabels, levels = {}, {}, {}
-    for dataset, own in found.groupby("dataset", sort=False):
-        rows = own[own["missing"] == "bits"]
-        lines = base.curves(rows, {SHOWN[m]: rows["method"] == m for m in SHOWN}, "rate")
+    for dataset, rows in of(found, "valid", "bits").groupby("dataset", sort=False):
+        there = {m: base.curve(rows[rows["method"] == m], "rate") for m in SHOWN}
+        lines = {SHOWN[m]: line for m, line in there.items() if len(line)}
         if not lines:
             continue
-        there = np.intersect1d(rows["rate"], RATES)
-        for theirs, ours in COUNTERPARTS.items() if comparable and len(there) else ():
-            if SHOWN.get(ours) in lines:
-                values = PUBLISHED.loc[dataset, theirs][there].tolist()
-                name = f"{SHOWN[ours]} (published)"
-                lines[name] = base.Curve(there.tolist(), values, like=SHOWN[ours])
-        unit, complete = SOURCES[dataset].unit, own[own["method"] == COMPLETE]["error"]
+        rates = np.intersect1d(rows["rate"], RATES)
+        for theirs, ours in COUNTERPARTS.items() if comparable and len(rates) else ():
+            if (name := SHOWN.get(ours)) in lines:
+                lines[f"{name}{base.KNOWN}"] = PUBLISHED[dataset, theirs][rates].to_frame("mean")
+        unit = SOURCES[dataset].unit
         panels[dataset] = lines
         ylabels[dataset] = "RMSE" + ("" if unit == 1 else f" / {unit:g}")
-        levels[dataset] = {"nothing missing": complete.iloc[0]} if len(complete) else {}
-    if not panels:
-        return None
+        complete = of(found, "valid", "none").set_index("dataset")["error"].get(dataset)
+        levels[dataset] = {} if complete is None else {"nothing missing": complete}
     return base.plot_panels(panels, "share of bits that are missing", ylabels, levels)

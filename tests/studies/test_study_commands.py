@@ -48,9 +48,9 @@ def test_unknown_names_are_refused(study, option, message, tmp_path, capsys):
 def test_a_file_of_other_columns_is_not_touched(tmp_path):
     columns = {"trial": int}, {"error": float}
     for text, message in (
-        ("a,b\n1,2\n", "line 1: expected the columns trial, error, found a, b"),
+        ("a,b\n1,2\n", "expected results: columns trial, error, found a, b"),
         ("trial,error\nx,1.0\n", "expected results: invalid literal"),
-        ("trial,error\n1,2.0\n1\n", "line 3: expected the columns"),
+        ("trial,error\n1,2.0\n1\n", "expected results: could not convert string to float"),
     ):
         (tmp_path / "results.csv").write_text(text)
         assert_raises(ParseError, message, Results, tmp_path, *columns, {})
