@@ -10,7 +10,7 @@ from expectedkernels import SteinKernel
 from expectedkernels.stein import langevin
 from factor_graphs import factor_graphs, scores
 from oracles import worlds
-from stein_oracles import stein_gram, stein_size
+from stein_oracles import gibbs_gram, stein_gram, stein_size
 from strategies import kernels, rngs
 
 CARDS = [2, 3, 4]
@@ -40,19 +40,16 @@ def test_columns_and_diagonal(name, operator, monkeypatch):
         np.testing.assert_allclose(column(i), wanted[:, i], atol=1e-14 * size)
 
 
-@st.composite
-def positive_models(draw):
-    """A positive factor graph and a kernel with its twin."""
-    model = draw(factor_graphs(max_worlds=100, zeros=False))
-    vtree = ek.Vtree.random(model.n_variables, draw(rngs))
-    return model, draw(kernels(model.cardinalities, vtree, definite=True, signed=True))
+def drawn_kernel(data, model):
+    """A positive definite kernel of the states of a model, and its twin."""
+    vtree = ek.Vtree.random(model.n_variables, data.draw(rngs))
+    return data.draw(kernels(model.cardinalities, vtree, definite=True, signed=True))
 
 
 @settings(max_examples=60)
-@given(positive_models(), rngs)
-def test_it_is_its_definition(problem, rng):
-    model, twin = problem
-    cards = model.cardinalities
+@given(factor_graphs(max_worlds=100, zeros=False), rngs, st.data())
+def test_it_is_its_definition(model, rng, data):
+    twin, cards = drawn_kernel(data, model), model.cardinalities
     p, X = scores(model), worlds(cards)
     expected, size = stein_gram(p, cards, twin.naive), stein_size(p, cards, twin.naive)
     stein = SteinKernel(model, twin.kernel)
@@ -85,30 +82,21 @@ def test_zeros_raise_or_restrict():
 
 
 @settings(max_examples=25)
-@given(factor_graphs(max_worlds=60), rngs, st.data())
-def test_gibbs_operators_are_their_definition(model, rng, data):
+@given(factor_graphs(max_worlds=60), st.data())
+def test_gibbs_operators_are_their_definition(model, data):
     # zeros are allowed, and all values are bounded
-    vtree = ek.Vtree.random(model.n_variables, rng)
-    twin = data.draw(kernels(model.cardinalities, vtree, definite=True, signed=True))
-    cards = model.cardinalities
-    every = worlds(cards)
-    possible = scores(model) > 0
-    p = scores(model) / scores(model).sum()
-    K = twin.naive(every, every)
-    total = np.zeros((possible.sum(), possible.sum()))
-    for i in range(len(cards)):
-        alike = (np.delete(every, i, axis=1)[:, None] == np.delete(every, i, axis=1)).all(axis=2)
-        means = alike * p
-        means = np.eye(len(p)) - means / np.maximum(means.sum(axis=1, keepdims=True), 1e-300)
-        total += means[possible] @ K @ means[possible].T
-    size = np.abs(K).max() * 4 * len(cards)
+    twin, cards = drawn_kernel(data, model), model.cardinalities
+    every, p = worlds(cards), scores(model)
+    possible = p > 0
+    size = np.abs(twin.naive(every, every)).max() * 4 * len(cards)
+    wanted = gibbs_gram(every[possible], p, cards, twin.naive)
     for target in (model, model.compile()[0]):
         gram = SteinKernel(target, twin.kernel, operator="gibbs")(every[possible])
-        assert_close(gram, total, size)
-        assert_close(p[possible] @ gram, np.zeros(len(gram)), size)
+        assert_close(gram, wanted, size)
+        assert_close(p[possible] @ gram / p.sum(), np.zeros(len(gram)), size)
     assert np.abs(gram).max() <= size
     if not possible.all():
-        with pytest.raises(ek.DataError, match="The target is zero at row 0"):
+        with pytest.raises(ek.DataError, match=r"The target is zero at row \d"):
             SteinKernel(model, twin.kernel, operator="gibbs")(every[~possible])
 
 
