@@ -39,16 +39,6 @@ def test_discrepancies_and_tests(operator, null):
     assert ours.p_value == theirs.p_value
     values = [ek.kdsd(X, t, operator=operator) for t in (FUNCTION, GRID)]
     assert values[0] == pytest.approx(values[1], rel=1e-10)
-    for kernel in (ek.ExpHamming(), ek.Delta()):
-        grams = [ek.SteinKernel(t, kernel, operator=operator)(X[:40]) for t in (FUNCTION, GRID)]
-        np.testing.assert_allclose(*grams, rtol=1e-9, atol=1e-10)
-
-
-@pytest.mark.parametrize("chains", [1, 20])
-def test_chains(chains):
-    arguments = {"burn_in": 10, "thin": 3, "rng": 0, "chains": chains}
-    wanted = ek.gibbs(GRID, 30, **arguments)
-    np.testing.assert_array_equal(ek.gibbs(FUNCTION, 30, **arguments), wanted)
 
 
 def test_starts_are_possible():
@@ -67,22 +57,6 @@ def test_starts_are_possible():
         assert ek.gibbs(rare, 5, rng=0, start=np.ones(40)).all()
     with pytest.raises(ek.DataError, match="'start' must have positive probability"):
         ek.gibbs(rare, 5, rng=0, start=np.zeros(40))
-
-
-def test_zeros_of_functions():
-    table = np.array([[0.5, 0.0, 0.2], [0.1, 0.3, 0.4]])
-    model = ek.FactorGraph([2, 3], [((0, 1), table)])
-    target, X = ek.Target(model.log_score, [2, 3]), np.argwhere(table > 0)
-    with pytest.warns(UserWarning, match="not known whether changes of single variables connect"):
-        samples = ek.bbis(target, X, weights="raw")
-    assert samples.operator == "gibbs"
-    assert "Gibbs updates take the place of shifts" in samples.decision
-    np.testing.assert_allclose(samples.weights, table[table > 0] / table.sum(), atol=1e-6)
-    ek.bbis(target, X, operator="gibbs")  # without a warning
-    ek.kdsd_test(X, target, rng=0)
-    assert_raises(ek.PropertyError, "zeros='restrict'", ek.bbis, target, X, zeros="raise")
-    for remedy in ("collapse", "smooth"):
-        assert_raises(ek.PropertyError, "FactorGraph", ek.bbis, target, X, zeros=remedy)
 
 
 def test_what_needs_sums_over_states_says_so():

@@ -1,16 +1,18 @@
 """Targets with zeros, impossible rows, and samples of weight zero."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
 
 import expectedkernels as ek
 import networks
-from assertions import assert_raises
+from assertions import assert_close, assert_raises
 
 ASIA = ek.asia()
 SAMPLES = ASIA.compile()[0].sample(300, rng=0)
+RULES = ("default", "raw", "smoothed", "signed", "uniform")
 
 
 def test_asia_works_as_it_is():
@@ -26,17 +28,42 @@ def test_asia_works_as_it_is():
     assert ek.kdsd_test(guesses, ASIA, rng=0).p_value < 0.01
 
 
+TABLE = np.array([[0.5, 0.0, 0.2], [0.1, 0.3, 0.4]])
+CONNECTED, POSSIBLE = ek.FactorGraph([2, 3], [((0, 1), TABLE)]), np.argwhere(TABLE > 0)
+MASSES = TABLE[TABLE > 0] / TABLE.sum()
+
+
 def test_connected_supports_need_no_sum():
-    table = np.array([[0.5, 0.0, 0.2], [0.1, 0.3, 0.4]])
-    model, X = ek.FactorGraph([2, 3], [((0, 1), table)]), np.argwhere(table > 0)
+    model, X = CONNECTED, POSSIBLE
     found, asked = ek.bbis(model, X), ek.bbis(model, X, operator="gibbs", zeros="raise")
     assert (found.hidden, found.operator, asked.note) == ((), "gibbs", "")
     assert found.decision.startswith("The target has zeros: Gibbs updates take the place of shifts")
     np.testing.assert_array_equal(found.weights, asked.weights)
     for target in (model, model.compile()[0]):
         raw = ek.bbis(target, X, weights="raw")
-        np.testing.assert_allclose(raw.weights, table[table > 0] / table.sum(), atol=1e-6)
+        np.testing.assert_allclose(raw.weights, MASSES, atol=1e-6)
         assert raw.decision == raw.note != ""
+    for rule in RULES:
+        samples = ek.bbis(model, X, weights=rule, operator="gibbs")
+        assert samples.gram is None
+        w, gram = samples.weights, samples.updates_gram
+        assert_close(samples.discrepancy, max(0.0, w @ gram @ w), np.abs(gram).max())
+    grown = ek.bbis(model, X[:3], weights="raw", operator="gibbs").extended(X[3:])
+    np.testing.assert_allclose(grown.weights, MASSES, atol=1e-6)
+
+
+def test_zeros_of_functions():
+    target, X = ek.Target(CONNECTED.log_score, [2, 3]), POSSIBLE
+    with pytest.warns(UserWarning, match="not known whether changes of single variables connect"):
+        samples = ek.bbis(target, X, weights="raw")
+    assert samples.operator == "gibbs"
+    assert "Gibbs updates take the place of shifts" in samples.decision
+    np.testing.assert_allclose(samples.weights, MASSES, atol=1e-6)
+    ek.bbis(target, X, operator="gibbs")  # without a warning
+    ek.kdsd_test(X, target, rng=0)
+    assert_raises(ek.PropertyError, "zeros='restrict'", ek.bbis, target, X, zeros="raise")
+    for remedy in ("collapse", "smooth"):
+        assert_raises(ek.PropertyError, "FactorGraph", ek.bbis, target, X, zeros=remedy)
 
 
 def test_collapsed_samples_that_meet_zeros():
@@ -50,9 +77,7 @@ def test_collapsed_samples_that_meet_zeros():
 
 
 def test_the_advice_of_later_steps_is_accepted():
-    table = np.array([[0.5, 0.0, 0.2], [0.1, 0.3, 0.4]])
-    model, X = ek.FactorGraph([2, 3], [((0, 1), table)]), np.argwhere(table > 0)
-    samples = ek.bbis(model, X)
+    samples = ek.bbis(CONNECTED, POSSIBLE)
     with pytest.raises(ek.PropertyError, match=r"zeros: shifting .* Use operator='gibbs', which"):
         samples.reweighted("raw", "shift")
     assert samples.reweighted("raw", "gibbs").operator == "gibbs"
@@ -92,35 +117,29 @@ def test_too_large_a_model_is_not_collapsed(monkeypatch):
     assert (samples.hidden, samples.operator) == ((), "gibbs")
 
 
-@pytest.mark.parametrize("option", [{"zeros": "auto"}, {"zeros": "collapse"}, {"zeros": "smooth"},
-                                    {"zeros": "restrict"}, {"operator": "gibbs"}])  # fmt: skip
-@pytest.mark.parametrize("call", [ek.bbis, ek.collapsed_bbis])
-def test_the_advice_of_weights_is_accepted(call, option):
-    ((name, value),) = option.items()
-    assert_raises(ek.PropertyError, f"{name}='{value}'", call, ASIA, SAMPLES, zeros="raise")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # parts of the support that are not compared
-        assert call(ASIA, SAMPLES, **option).n == 300
-
-
-CALLS = {
-    "SteinKernel": lambda **options: ek.SteinKernel(ASIA, **options)(SAMPLES),
-    "CollapsedSteinKernel": lambda **options: ek.CollapsedSteinKernel(
-        ASIA.compile()[0], **options
-    )(SAMPLES[:20]),
-    "kdsd": lambda **options: ek.kdsd(SAMPLES, ASIA, **options),
-    "kdsd_test": lambda **options: ek.kdsd_test(
-        SAMPLES, ASIA, **({"operator": "shift"} | options)
+REMEDIES = [{"zeros": "restrict"}, {"operator": "gibbs"}]
+OF_WEIGHTS = [{"zeros": "auto"}, {"zeros": "collapse"}, {"zeros": "smooth"}]
+REFUSED = {
+    "bbis": ({"zeros": "raise"}, partial(ek.bbis, ASIA, SAMPLES)),
+    "collapsed_bbis": ({"zeros": "raise"}, partial(ek.collapsed_bbis, ASIA, SAMPLES)),
+    "SteinKernel": ({}, lambda **options: ek.SteinKernel(ASIA, **options)(SAMPLES)),
+    "CollapsedSteinKernel": (
+        {},
+        lambda **options: ek.CollapsedSteinKernel(ASIA.circuit(), **options)(SAMPLES[:20]),
     ),
-}  # fmt: skip
+    "kdsd": ({}, partial(ek.kdsd, SAMPLES, ASIA)),
+    "kdsd_test": ({"operator": "shift"}, partial(ek.kdsd_test, SAMPLES, ASIA)),
+}
 
 
-@pytest.mark.parametrize("option", [{"zeros": "restrict"}, {"operator": "gibbs"}])
-@pytest.mark.parametrize("call", CALLS)
-def test_the_advice_of_discrepancies_is_accepted(call, option):
-    ((name, value),) = option.items()
-    assert_raises(ek.PropertyError, f"{name}='{value}'", CALLS[call])
-    CALLS[call](**option)
+@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.filterwarnings("ignore:Gibbs updates may not tell")
+def test_the_advice_is_accepted(name):
+    options, call = REFUSED[name]
+    for remedy in REMEDIES + (OF_WEIGHTS if "bbis" in name else []):
+        ((argument, value),) = remedy.items()
+        assert_raises(ek.PropertyError, f"{argument}='{value}'", call, **options)
+        call(**(options | remedy))
 
 
 def test_the_advice_between_circuits_is_accepted():
@@ -186,22 +205,19 @@ def assert_kept(found, expected, used):
     assert not np.delete(found, used).any()
 
 
-@pytest.mark.parametrize("rule", ["default", "raw", "smoothed", "signed", "uniform"])
+@pytest.mark.parametrize("rule", RULES)
 @pytest.mark.filterwarnings("ignore:Gibbs updates may not tell")
 def test_weights_of_samples_with_weight_zero(rule):
-    for model, samples, few, used in campaign(0, 15):
-        found = ek.bbis(model, samples, weights=rule)
-        expected = ek.bbis(model, few, weights=rule)
-        assert_kept(found.weights, expected.weights, used)
-        np.testing.assert_allclose(found.discrepancy, expected.discrepancy, rtol=1e-9, atol=1e-12)
-        again = found.reweighted("raw")
-        assert_kept(again.weights, expected.reweighted("raw").weights, used)
-    for model, samples, few, used in campaign(2, 15):
-        found = ek.collapsed_bbis(model, samples, weights=rule)
-        expected = ek.collapsed_bbis(model, few, weights=rule)
-        assert_kept(found.weights, expected.weights, used)
-        for a, b in zip(found.marginals(), expected.marginals(), strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+    close = {"rtol": 1e-9, "atol": 1e-12}
+    for budget, weighted in ((0, ek.bbis), (2, ek.collapsed_bbis)):
+        for model, samples, few, used in campaign(budget, 15):
+            found, expected = (weighted(model, some, weights=rule) for some in (samples, few))
+            assert_kept(found.weights, expected.weights, used)
+            np.testing.assert_allclose(found.discrepancy, expected.discrepancy, **close)
+            again, wanted = (some.reweighted("raw").weights for some in (found, expected))
+            assert_kept(again, wanted, used)
+            for a, b in zip(found.marginals(), expected.marginals(), strict=True):
+                np.testing.assert_allclose(a, b, **close)
 
 
 @pytest.mark.filterwarnings("ignore:Gibbs updates may not tell")
