@@ -45,14 +45,15 @@ def assert_logs_close(actual, expected):
     assert_close(actual[finite], expected[finite], np.maximum(1.0, np.abs(expected[finite])))
 
 
-def assert_frequencies(X, p):
+def assert_frequencies(X, p, effective=1.0):
     """Compare how often all points were drawn with their probabilities, (*cardinalities).
 
     Six standard deviations, and a little for rare points; impossible points are never drawn.
+    `effective` is the number of independent points that one point of a chain stands for.
     """
-    n, p = len(X), p / p.sum()
-    counts = np.bincount(np.ravel_multi_index(X.astype(int).T, p.shape), minlength=p.size)
-    p = p.ravel()
+    X, p = X.reshape(-1, X.shape[-1]).astype(int), p / p.sum()
+    counts = np.bincount(np.ravel_multi_index(X.T, p.shape), minlength=p.size) * effective
+    n, p = len(X) * effective, p.ravel()
     assert not counts[p == 0].any()
     assert (np.abs(counts - n * p) <= 6 * np.sqrt(n * p * (1 - p)) + 6).all()
 

@@ -1,22 +1,20 @@
+"""Chains of Gibbs updates, their full conditionals, and the classes of states they connect."""
+
 import numpy as np
 import pytest
+from hypothesis import given, settings, strategies as st
+from scipy.sparse.csgraph import connected_components
 
 import expectedkernels as ek
-from assertions import assert_raises, refusals
-from factor_graphs import equal_chain, scores
+from assertions import assert_frequencies, assert_raises, refusals
+from circuit_oracles import drawn_deterministic, drawn_distribution
+from expectedkernels.sampling import gibbs as sites
+from expectedkernels.sampling.gibbs import count_classes, sampled_model
+from factor_graphs import equal_chain, factor_graphs, scores
 from oracles import worlds
 from stein_oracles import joint
 
 nan, GRID = np.nan, ek.ising_grid(2, 2, rng=0)
-
-
-def drawn_target(seed):
-    """A factor graph with two to four states per variable and no zeros."""
-    rng = np.random.default_rng(seed)
-    cards = rng.integers(2, 5, size=3).tolist()
-    scopes = [(0, 1), (1, 2), (2,)]
-    factors = [(s, rng.uniform(0.3, 1.0, [cards[v] for v in s])) for s in scopes]
-    return ek.FactorGraph(cards, factors)
 
 
 def network(rng=0):
@@ -27,30 +25,22 @@ def network(rng=0):
     return ek.BayesianNetwork([[], [0], [0, 1]], tables, names=["a", "b", "c"])
 
 
-def assert_frequencies(X, probabilities, effective=0.2):
-    """Compare frequencies of states with probabilities: five standard errors of a dependent chain.
-
-    `effective` is the number of independent states that one recorded state stands for.
-    """
-    p = probabilities / probabilities.sum()
-    X = X.reshape(-1, X.shape[-1])
-    n = len(X) * effective
-    counts = np.bincount(np.ravel_multi_index(X.T, p.shape), minlength=p.size)
-    share = (counts / len(X)).reshape(p.shape)
-    assert not share[p == 0].any()
-    assert (np.abs(share - p) <= 5 * np.sqrt(p * (1 - p) / n) + 5 / n).all()
+def assert_chain(X, p, effective=0.29):
+    """Compare frequencies of the states of a dependent chain with probabilities."""
+    assert_frequencies(X, p, effective)
 
 
 @pytest.mark.parametrize("scan", ["systematic", "random"])
 @pytest.mark.parametrize("chains", [1, 3, 50])
 @pytest.mark.parametrize("kind", ["graph", "network", "circuit"])
 def test_frequencies(kind, chains, scan):
-    target = network() if kind == "network" else drawn_target(1)
+    target = network()
     exact = joint(target)
-    if kind == "circuit":
-        target, _ = target.compile()
+    if kind != "network":
+        graph = ek.FactorGraph(target.cardinalities, target.factors)
+        target = graph if kind == "graph" else graph.circuit()
     X = ek.gibbs(target, 6000 // chains, 20, 3, rng=5, scan=scan, chains=chains)
-    assert_frequencies(X, exact)
+    assert_chain(X, exact)
 
 
 class Recorder:
@@ -109,7 +99,7 @@ def test_evidence():
     circuit, _ = target.compile()
     X = ek.gibbs(target, 4000, 10, 2, rng=3, evidence={"b": 1})
     assert (X[:, 1] == 1).all()
-    assert_frequencies(X[:, [0, 2]], exact)
+    assert_chain(X[:, [0, 2]], exact)
     for model in (target, circuit):
         for form in ([nan, 1, nan], {1: {1}}, {1: 1}):
             again = ek.gibbs(model, 4000, 10, 2, rng=3, evidence=form)
@@ -117,7 +107,7 @@ def test_evidence():
     weights = np.array([0.5, 0.0, 0.2])
     exact = joint(target) * weights[:, None]
     for model in (target, circuit):
-        assert_frequencies(ek.gibbs(model, 4000, 10, 3, rng=3, evidence={1: weights}), exact)
+        assert_chain(ek.gibbs(model, 4000, 10, 3, rng=3, evidence={1: weights}), exact)
 
 
 def test_collapsed_variables():
@@ -126,7 +116,7 @@ def test_collapsed_variables():
     rows = ek.collapsed_gibbs(target, 4000, {"b"}, 10, 2, rng=3)
     assert rows.dtype == np.float64
     assert np.isnan(rows[:, 1]).all()
-    assert_frequencies(rows[:, [0, 2]].astype(int), joint(target).sum(axis=1))
+    assert_chain(rows[:, [0, 2]], joint(target).sum(axis=1))
     for model, form in [
         *((target, form) for form in ("b", [1], np.array([False, True, False]))),
         *((circuit, form) for form in ({1}, 1)),
@@ -143,7 +133,7 @@ def test_collapsed_chains_with_evidence():
         rows = ek.collapsed_gibbs(model, 500, [1], rng=0, chains=12, evidence={0: 1})
         assert rows.shape == (12, 500, 3)
         assert (rows[..., 0] == 1).all()
-        assert_frequencies(rows[..., [2]].astype(int), exact, effective=1.0)
+        assert_frequencies(rows[..., [2]], exact)
 
 
 def test_everything_or_nothing_to_sample():
@@ -239,22 +229,18 @@ def test_a_target_with_an_impossible_start():
 
 def test_asia_has_two_classes():
     network = ek.asia()
-    verdict = ek.stein.irreducible(network)
-    assert verdict.holds is False
-    assert "2 classes" in verdict.reason
     message = r"the variables 'tub', 'lung', 'either' split .* 2 classes .* Marginalise 'either'"
     with pytest.warns(ek.ReducibleWarning, match=message) as caught:
         X = ek.gibbs(network, 50, rng=0)
     assert caught[0].filename == __file__
     assert len(np.unique(X[:, 5])) == 1
-    circuit, _ = network.compile()
-    with pytest.warns(ek.ReducibleWarning, match="2 classes"):
-        ek.gibbs(circuit, 5, rng=0)
-
-
-def test_asia_is_not_warned_of_when_either_is_collapsed_or_observed():
-    circuit, _ = ek.asia().compile()
-    for target in (ek.asia(), circuit):
+    for target in (network, network.circuit()):
+        verdict = ek.stein.irreducible(target)
+        assert verdict.holds is False
+        assert "2 classes" in verdict.reason
+        with pytest.warns(ek.ReducibleWarning, match="2 classes"):
+            ek.gibbs(target, 5, rng=0)
+        # but one where the variable is collapsed or observed
         ek.collapsed_gibbs(target, 5, [5], rng=0)
         ek.gibbs(target, 5, rng=0, evidence={5: 1})
         assert ek.stein.irreducible(target, collapsed=[5])
@@ -270,14 +256,20 @@ def test_zeros_that_do_no_harm():
     np.testing.assert_allclose(X.mean(axis=0), possible.mean(axis=0), atol=0.04)
 
 
-def test_too_many_states_to_look_at():
+def test_zeros_among_too_many_states_to_look_at(monkeypatch):
     long = equal_chain(20, np.array([[1.0, 1.0], [1.0, 0.0]]))
     assert ek.stein.irreducible(long).holds is None
     with pytest.warns(ek.ReducibleWarning, match=r"has zeros over the variables 0, 1, .*may split"):
         ek.gibbs(long, 3, rng=0)
-    circuit, _ = long.compile()
-    with pytest.warns(ek.ReducibleWarning, match=r"The model has zeros. They may split"):
-        ek.gibbs(circuit, 3, rng=0)
+    zero, one = ek.factorized([[1.0, 0.0]] * 20), ek.factorized([[0.0, 1.0]] * 20)
+    message = r"The model has zeros. They may split"
+    for p in (long.circuit(), ek.mixture([zero, one, one])):  # the second is not deterministic
+        with pytest.warns(ek.ReducibleWarning, match=message):
+            X = ek.gibbs(p, 3, rng=0)
+    assert len(np.unique(X)) == 1
+    monkeypatch.setattr(sites, "PRODUCT_PAIRS", 0)
+    with pytest.warns(ek.ReducibleWarning, match=message):
+        ek.gibbs(ek.mixture([zero, one]), 3, rng=0)
 
 
 def test_large_circuits_without_zeros():
@@ -290,14 +282,6 @@ def test_large_circuits_without_zeros():
     assert ek.stein.irreducible(grid)
     assert ek.stein.irreducible(several).holds is None
     assert "not known" in ek.stein.irreducible(several).reason
-
-
-def test_zeros_that_a_large_circuit_shows_on_the_way():
-    halves = [ek.factorized([[1.0, 0.0]] * 20), ek.factorized([[0.0, 1.0]] * 20)]
-    p = ek.mixture([*halves, ek.factorized([[0.0, 1.0]] * 20)])  # not deterministic
-    with pytest.warns(ek.ReducibleWarning, match=r"The model has zeros. They may split"):
-        X = ek.gibbs(p, 3, rng=0)
-    assert len(np.unique(X)) == 1
 
 
 def test_remedies_are_named_if_they_are_known():
@@ -349,3 +333,150 @@ def test_impossible_models_and_starts():
         assert_raises(ek.PropertyError, "zero at every state", call)
     with pytest.raises(ek.DataError, match=r"Chain 1 would start at the impossible state \[0, 1\]"):
         ek.gibbs(equal_chain(2), 1, start=[[0, 0], [0, 1]], chains=2)
+
+
+seeds = st.integers(0, 2**32 - 1)
+POSITIONS = (np.arange(500) + 0.5) / 500
+"""Numbers in [0, 1): the share of those that lead to a state is its probability, up to 1/500."""
+
+
+def assert_conditionals(model, probabilities, collapsed=()):
+    """Compare the conditionals of all sites at all possible states with enumeration."""
+    marginal = probabilities.sum(axis=tuple(collapsed), keepdims=True)
+    states = worlds(probabilities.shape).astype(np.int64)
+    for site in model.sites:
+        lines = np.moveaxis(np.broadcast_to(marginal, probabilities.shape), site.variable, -1)
+        for x in states[:: max(1, len(states) // 20)]:
+            others = np.delete(x, site.variable)
+            line = lines[tuple(others)]
+            if line.sum() == 0:
+                continue
+            found = site.draw(np.repeat(x[None], len(POSITIONS), axis=0), POSITIONS)
+            if isinstance(site, sites.TableSite):
+                one = [site.draw_one(x.tolist(), u) for u in POSITIONS.tolist()]
+                np.testing.assert_array_equal(found, one)
+            share = np.bincount(found, minlength=len(line)) / len(POSITIONS)
+            assert not share[line == 0].any()
+            assert np.abs(share - line / line.sum()).max() <= 1.01 / len(POSITIONS)
+
+
+ROUTES = {
+    "tables": {},
+    "sums": {"SITE_ENTRIES": 0},
+    "one circuit": {"TABLE_STATES": 0},
+    "circuits of parts": {"TABLE_STATES": 0, "compiles": False},
+}
+
+
+def drawn_collapsed(model, seed):
+    rng = np.random.default_rng(seed)
+    return np.flatnonzero(rng.random(model.n_variables) < 0.5).tolist()
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@settings(max_examples=25)
+@given(model=factor_graphs(), seed=seeds, collapse=st.booleans())
+def test_conditionals_of_factor_graphs(route, model, seed, collapse):
+    collapsed = drawn_collapsed(model, seed) if collapse else []
+    compile_model = ek.FactorGraph.compile
+
+    def refuse(self, *args, **options):
+        if "max_bytes" not in options:
+            raise ek.SizeError("too large")
+        return compile_model(self, *args, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in ROUTES[route].items():
+            if name == "compiles":
+                patch.setattr(ek.FactorGraph, "compile", refuse)
+            else:
+                patch.setattr(sites, name, value)
+        found = sampled_model(model, collapsed, None, "gibbs")
+        assert_conditionals(found, joint(model), collapsed)
+
+
+@settings(max_examples=30)
+@given(seeds, st.booleans(), st.booleans(), st.sampled_from([0, 2**16]))
+def test_conditionals_of_circuits(seed, deterministic, collapse, states):
+    p = drawn_deterministic(seed) if deterministic else drawn_distribution(seed, n_max=4)
+    collapsed = drawn_collapsed(p, seed) if collapse else []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sites, "TABLE_STATES", states)
+        assert_conditionals(sampled_model(p, collapsed, None, "gibbs"), joint(p), collapsed)
+
+
+def test_conditionals_are_evaluated_once(monkeypatch):
+    monkeypatch.setattr(sites, "TABLE_STATES", 0)
+    rows = []
+    log_likelihood = ek.Circuit.log_likelihood
+
+    def counted(self, X):
+        rows.append(len(X))
+        return log_likelihood(self, X)
+
+    monkeypatch.setattr(ek.Circuit, "log_likelihood", counted)
+    circuit, _ = ek.ising_grid(2, 2, rng=0).compile()
+    ek.gibbs(circuit, 500, rng=0, chains=10)
+    # four variables with eight states of the others, two values each; and the starts
+    assert sum(rows) <= 4 * 8 * 2 + 10
+
+
+@pytest.mark.parametrize("scan", ["systematic", "random"])
+@pytest.mark.parametrize("chains", [1, 3, 20])
+def test_all_ways_to_draw_give_the_same_chain(chains, scan, monkeypatch):
+    grid = ek.ising_grid(2, 3, rng=0, cardinality=3)
+    circuit, _ = grid.compile()
+    options = {"rng": 7, "scan": scan, "chains": chains}
+    X = ek.gibbs(grid, 40, 5, 3, **options)
+    hidden = ek.collapsed_gibbs(grid, 40, [1, 4], 5, 3, **options)
+    np.testing.assert_array_equal(ek.collapsed_gibbs(grid, 40, [], 5, 3, **options), X)
+    for same in (circuit, ek.Target(grid.log_score, grid.cardinalities)):
+        np.testing.assert_array_equal(ek.gibbs(same, 40, 5, 3, **options), X)
+    again = ek.collapsed_gibbs(circuit, 40, [1, 4], 5, 3, **options)
+    np.testing.assert_array_equal(again, hidden)
+    monkeypatch.setattr(sites, "SITE_ENTRIES", 0)
+    monkeypatch.setattr(sites, "CACHED", 10)
+    monkeypatch.setattr(sites, "TABLE_STATES", 0)
+    for target in (grid, circuit):
+        np.testing.assert_array_equal(ek.gibbs(target, 40, 5, 3, **options), X)
+    np.testing.assert_array_equal(ek.collapsed_gibbs(grid, 40, [1, 4], 5, 3, **options), hidden)
+
+
+def classes(possible):
+    """The number of connected parts of a set of states, by comparing all pairs of them."""
+    points = np.argwhere(possible)
+    linked = (points[:, None] != points[None, :]).sum(axis=2) <= 1
+    return connected_components(linked, directed=False)[0]
+
+
+@settings(max_examples=60)
+@given(seeds)
+def test_count_classes(seed):
+    rng = np.random.default_rng(seed)
+    shape = rng.integers(1, 4, size=rng.integers(1, 5))
+    possible = np.asarray(rng.random(shape) < rng.uniform(0.2, 0.9))
+    assert count_classes(possible) == (classes(possible) if possible.any() else 0)
+
+
+@settings(max_examples=60)
+@given(factor_graphs(), seeds, st.sampled_from([0, 2**16]))
+def test_classes_of_factor_graphs(model, seed, states):
+    rng = np.random.default_rng(seed)
+    collapsed = np.flatnonzero(rng.random(model.n_variables) < 0.4).tolist()
+    possible = scores(model).reshape(model.cardinalities) > 0
+    expected = classes(possible.any(axis=tuple(collapsed)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sites, "TABLE_STATES", states)
+        found = sampled_model(model, collapsed, None, "gibbs").connectivity()
+    assert found.classes == expected
+    if found.remedy:
+        after = possible.any(axis=tuple({*collapsed, *map(int, found.remedy.split(","))}))
+        assert classes(after) == 1
+    circuit, _ = model.compile()
+    assert sampled_model(circuit, collapsed, None, "gibbs").connectivity().classes == expected
+
+
+def test_classes_of_groups_multiply():
+    pairs = ek.FactorGraph([2] * 40, [((i, i + 1), np.eye(2)) for i in range(0, 40, 2)])
+    assert sampled_model(pairs, (), None, "gibbs").connectivity().classes == 2**20
+    assert ek.stein.irreducible(pairs, collapsed=range(0, 40, 2))

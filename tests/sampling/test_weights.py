@@ -1,11 +1,15 @@
-"""The steps behind weights on the simplex, and what the default weights minimise."""
+"""Weights on the simplex against enumeration of active sets, and what default weights minimise."""
+
+from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 
 import expectedkernels as ek
 from assertions import assert_raises
-from expectedkernels import KernelError, SteinKernel, simplex_weights
+from expectedkernels import DataError, KernelError, SteinKernel, simplex_weights
 from expectedkernels.sampling import weights as module
 from expectedkernels.sampling.weights import certify, minimise, z_score
 from stein_oracles import states_and_masses, stein_like
@@ -143,3 +147,205 @@ def test_matrices_of_other_samples_are_refused():
         ek.stein.default_weights(np.full((2, 2), np.inf), np.eye(2))
     with pytest.raises(KernelError, match="'G' parameter of default_weights must be symmetric"):
         ek.stein.default_weights(np.eye(2), [[1.0, 0.5], [0.0, 1.0]])
+
+
+def best_by_enumeration(gram):
+    """The smallest w'Kw, over the solutions on all supports."""
+    best = np.inf
+    n = len(gram)
+    size = np.abs(gram).max() or 1.0
+    gram = gram / size
+    for m in range(1, n + 1):
+        for support in combinations(range(n), m):
+            block = gram[np.ix_(support, support)]
+            system = np.block([[block, np.ones((m, 1))], [np.ones((1, m)), np.zeros((1, 1))]])
+            w = np.linalg.lstsq(system, np.append(np.zeros(m), 1.0), rcond=None)[0][:m]
+            if np.all(w >= -1e-12) and abs(w.sum() - 1.0) < 1e-8:
+                best = min(best, float(w @ block @ w))
+    return best * size
+
+
+@st.composite
+def gram_matrices(draw):
+    n, rank = draw(st.integers(1, 5)), draw(st.integers(1, 6))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    features = rng.normal(size=(n, rank)) * np.exp(rng.normal(size=(n, 1)))
+    if draw(st.booleans()):  # whole numbers: ties, zero rows, equal and opposite samples
+        features = rng.integers(-1, 2, size=(n, rank)).astype(float)
+    return features @ features.T * 10.0 ** draw(st.integers(-9, 12))
+
+
+@given(gram_matrices())
+def test_the_value_is_the_smallest_of_all_supports(gram):
+    found = simplex_weights(gram)
+    assert found.solved
+    assert np.all(found.weights >= 0.0)
+    np.testing.assert_allclose(found.weights.sum(), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(
+        found.discrepancy, best_by_enumeration(gram), rtol=1e-7, atol=1e-11 * np.abs(gram).max()
+    )
+
+
+@pytest.mark.parametrize(("n", "rank"), [(100, 100), (300, 300), (300, 150), (200, 20), (60, 3)])
+def test_the_certificate_is_small_on_matrices_with_heavy_rows(n, rank):
+    found = simplex_weights(stein_like(n, rank, np.random.default_rng(n + rank)))
+    assert found.solved
+    assert found.certificate < 1e-8 or found.discrepancy <= found.rounding
+
+
+def test_the_weights_follow_the_order_and_ignore_the_scale():
+    rng = np.random.default_rng(5)
+    gram = stein_like(40, 60, rng)
+    order = rng.permutation(40)
+    found = simplex_weights(gram).weights
+    np.testing.assert_allclose(
+        simplex_weights(gram[np.ix_(order, order)]).weights, found[order], atol=1e-7
+    )
+    for factor in (1e-12, 1e-5, 1e5, 1e12):
+        np.testing.assert_allclose(simplex_weights(factor * gram).weights, found, atol=1e-7)
+
+
+def test_equal_samples_share_their_weight_evenly():
+    rng = np.random.default_rng(2)
+    distinct = stein_like(10, 20, rng, spread=0.3)
+    member = rng.integers(0, 10, size=60)
+    gram = distinct[np.ix_(member, member)]
+    with_groups = simplex_weights(gram, groups=member)
+    found = simplex_weights(gram)
+    alone = simplex_weights(distinct)
+    np.testing.assert_allclose(with_groups.weights, found.weights, atol=1e-8)
+    assert with_groups.solved
+    kept = np.unique(member)
+    np.testing.assert_allclose(
+        np.bincount(member, found.weights, minlength=10)[kept], alone.weights[kept], atol=1e-7
+    )
+    for label in kept:
+        np.testing.assert_allclose(np.ptp(found.weights[member == label]), 0.0, atol=1e-15)
+
+
+def test_samples_without_discrepancy_take_all_the_mass():
+    gram = np.zeros((4, 4))
+    gram[:2, :2] = [[2.0, 1.0], [1.0, 3.0]]
+    found = simplex_weights(gram)
+    np.testing.assert_array_equal(found.weights, [0.0, 0.0, 0.5, 0.5])
+    assert (found.discrepancy, found.certificate) == (0.0, 0.0)
+    np.testing.assert_array_equal(simplex_weights(np.zeros((3, 3))).weights, np.full(3, 1 / 3))
+
+
+def smallest_value(gram):
+    """The smallest w'Kw, in fractions: the smallest over all sets of positive weights."""
+    exact = [[Fraction(float(x)) for x in row] for row in gram]
+    values = []
+    for size in range(1, len(gram) + 1):
+        for support in combinations(range(len(gram)), size):
+            x = solution([[exact[i][j] for j in support] for i in support])
+            if x is not None and min(x) >= 0 and sum(x) > 0:
+                values.append(1 / sum(x))
+    return min(value for value in values if value >= 0)
+
+
+def solution(matrix):
+    """The solution of a linear system with ones on its right side, None if it is singular."""
+    rows = [[*row, Fraction(1)] for row in matrix]
+    for i in range(len(rows)):
+        pivot = next((j for j in range(i, len(rows)) if rows[j][i]), None)
+        if pivot is None:
+            return None
+        rows[i], rows[pivot] = rows[pivot], rows[i]
+        for j, row in enumerate(rows):
+            if j != i and row[i]:
+                factor = row[i] / rows[i][i]
+                rows[j] = [a - factor * b for a, b in zip(row, rows[i], strict=True)]
+    return [row[-1] / row[i] for i, row in enumerate(rows)]
+
+
+def value_of(gram, weights):
+    """The value w'Kw over the squared sum of the weights, in fractions."""
+    w = [Fraction(float(x)) for x in weights]
+    terms = (
+        w[i] * w[j] * Fraction(float(gram[i, j])) for i in range(len(w)) for j in range(len(w))
+    )
+    return sum(terms) / sum(w) ** 2
+
+
+SCALES = {
+    "one scale": lambda rng, n: np.full(n, rng.integers(-530, 511)),
+    "any scales": lambda rng, n: rng.integers(-530, 511, size=n),
+    "both ends": lambda rng, n: rng.choice([-530, -510, 0, 510], size=n),
+    "below the smallest normal number": lambda rng, n: -535 + rng.integers(0, 30, size=n),
+}
+
+
+@pytest.mark.parametrize("scales", SCALES)
+def test_matrices_of_any_scale_are_solved(scales):
+    rng = np.random.default_rng(4)
+    for _ in range(40):
+        n = int(rng.integers(1, 5))
+        features = rng.normal(size=(n, n + 3)) + rng.uniform(-1, 2)
+        features /= np.linalg.norm(features, axis=1, keepdims=True)
+        exponents = SCALES[scales](rng, n)
+        gram = np.ldexp(features @ features.T, exponents[:, None] + exponents)
+        gram = np.triu(gram) + np.triu(gram, 1).T
+        if (np.diagonal(gram) > 0).all():
+            found = simplex_weights(gram)
+            assert found.solved
+            assert value_of(gram, found.weights) <= smallest_value(gram) * (1 + Fraction(1, 10**9))
+
+
+@pytest.mark.parametrize("size", [1e-320, 1e-308, 1e-200, 1.0, 1e200, 1e307])
+def test_tiny_and_huge_matrices(size):
+    found = simplex_weights([[size, 0.0], [0.0, 3 * size]])
+    np.testing.assert_allclose(found.weights, [0.75, 0.25], rtol=1e-3 if size < 1e-307 else 1e-12)
+    assert found.solved
+    np.testing.assert_allclose(
+        ek.stein.signed_weights([[size, 0.0], [0.0, 3 * size]]), [0.75, 0.25], rtol=1e-3
+    )
+    equal = simplex_weights(np.full((3, 3), size))
+    np.testing.assert_allclose(equal.weights, np.full(3, 1 / 3), rtol=1e-12)
+
+
+def test_entries_beyond_those_of_the_diagonal_are_refused():
+    with pytest.raises(KernelError, match=r"Got 1e\+299 in row 0, column 1, where the diagonal"):
+        simplex_weights([[5e-324, 1e299, 0], [1e299, 5e-324, 0], [0, 0, 1e308]])
+
+
+def test_signed_weights_solve_the_problem_without_signs():
+    rng = np.random.default_rng(0)
+    gram = stein_like(20, 40, rng, spread=0.5)
+    w = ek.stein.signed_weights(gram)
+    np.testing.assert_allclose(w.sum(), 1.0, rtol=1e-12)
+    slopes = (gram * 20 / np.trace(gram) + 1e-8 * np.eye(20)) @ w
+    np.testing.assert_allclose(slopes, slopes.mean(), rtol=1e-9)
+    assert w @ gram @ w <= simplex_weights(gram).discrepancy * (1 + 1e-6)
+    np.testing.assert_array_equal(ek.stein.signed_weights(np.zeros((4, 4))), np.full(4, 0.25))
+
+
+def test_smoothed_weights_are_a_mixture_with_uniform_ones():
+    w = np.array([0.5, 0.3, 0.2, 0.0])
+    np.testing.assert_allclose(ek.stein.smoothed_weights(w), (w + 0.01) / 1.04, rtol=1e-15)
+    np.testing.assert_array_equal(ek.stein.smoothed_weights(w, 0.0), w)
+
+
+@pytest.mark.parametrize(("gram", "text"), [
+    (np.ones(3), "must be a square matrix"),
+    (np.zeros((0, 0)), "must be a square matrix"),
+    (np.ones((2, 3)), "must be a square matrix"),
+    ([[1.0, np.inf], [np.inf, 1.0]], "must be finite"),
+    ([[1.0, 0.0], [0.5, 1.0]], "must be symmetric"),
+    ([[1.0, 2.0], [2.0, 1.0]], "must be positive semidefinite"),
+    ([[-1.0]], "must be positive semidefinite"),
+    *((K, r"'K' parameter of .* must be") for K in ("K", [["a"]], [[1.0], [0.0, 1.0]], None)),
+])  # fmt: skip
+@pytest.mark.parametrize("function", [simplex_weights, ek.stein.signed_weights])
+def test_matrices_that_are_no_gram_matrices_are_refused(function, gram, text):
+    assert_raises(KernelError, text, function, gram)
+
+
+def test_bad_arguments_are_refused():
+    assert_raises(DataError, "one label for each sample", simplex_weights, np.eye(3), groups=[0, 1])
+    for ridge in (0.0, "small"):
+        with pytest.raises(DataError, match="'ridge' parameter"):
+            ek.stein.signed_weights(np.eye(3), ridge=ridge)
+    assert_raises(KernelError, "must be a vector of numbers", ek.stein.smoothed_weights, "uniform")
+    assert_raises(DataError, "with sum 1", ek.stein.smoothed_weights, [0.5, 0.2])
+    assert_raises(DataError, "'amount' parameter", ek.stein.smoothed_weights, [0.5, 0.5], -1.0)

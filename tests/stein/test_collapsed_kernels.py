@@ -75,6 +75,10 @@ def test_zeros_that_are_summed_out_do_no_harm():
     restricted = CollapsedSteinKernel(p, ek.ExpHamming(), zeros="restrict")(X[P > 0])
     plain = SteinKernel(asia, ek.ExpHamming(), zeros="restrict")(X[P > 0])
     assert_close(restricted, plain, np.abs(plain).max())
+    for part in (1.0, X[P > 0][:, 5] == 0, X[P > 0][:, 5] == 1):  # blind for masses of the parts
+        assert np.abs((part * P[P > 0]) @ plain).max() < 1e-12 * np.abs(plain).max()
+    with pytest.raises(ek.DataError, match=r"The target is zero at row 0 of the samples, \[0"):
+        SteinKernel(asia, ek.ExpHamming(), zeros="restrict")(X[P == 0])
     # restricted operators have mean zero also where variables beside the zeros are summed out
     rows = X[P > 0].copy()
     rows[:, [0, 6]] = np.nan
