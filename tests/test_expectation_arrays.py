@@ -1,11 +1,10 @@
-"""Expected kernels on arrays of other libraries, and gradients through them."""
+"""Expected kernels on arrays of other libraries."""
 
 import numpy as np
 import pytest
 
 import expectedkernels as ek
-from assertions import assert_close, to_numpy
-from circuit_oracles import followed
+from assertions import assert_close
 from oracles import Table
 from strategies import circuit_twin, points, random_blocks, table_twin, with_swaps
 
@@ -154,70 +153,3 @@ def test_monte_carlo_and_mmd(xp):
     expected = ek.monte_carlo_expected_kernel(p, q, ek.RBF(0.3), 100, rng=0)
     actual = ek.monte_carlo_expected_kernel(p.to(xp), q.to(xp), ek.RBF(0.3), 100, rng=0)
     assert_close(np.array(actual), np.array(expected))
-
-
-def check_gradients(circuit, function):
-    """Compare the gradient by torch with finite differences, for every number of the circuit."""
-    torch = pytest.importorskip("torch")
-    inputs, build = followed(circuit)
-    # steps so small that what is normalised counts as such all the way
-    assert torch.autograd.gradcheck(
-        lambda *x: function(build(*x)), inputs, eps=3e-7, atol=1e-6, rtol=1e-5
-    )
-
-
-E = np.array([[np.nan, 2.0, 1.0, np.nan], [1.0, np.nan, np.nan, np.nan]])
-FUNCTIONS = {
-    "circuit": lambda p, q, k: ek.expected_kernel(p, q, k),
-    "itself": lambda p, q, k: ek.expected_kernel(p, p, k),
-    "log": lambda p, q, k: ek.expected_kernel(p, q, k, log=True),
-    "points": lambda p, q, k: ek.expected_kernel(p, [[0, 1, 1, 3], [1, 2, 0, 2]], k),
-    "evidence": lambda p, q, k: ek.expected_kernel(p, q, k, evidence_p=E),
-    "many rows": lambda p, q, k: ek.expected_kernel(p, q, k, evidence_p=np.tile(E, (20, 1)))[:3],
-    "mmd": lambda p, q, k: ek.mmd(p, q, k),
-    "likelihood": lambda p, q, k: p.log_likelihood(E),
-    "likelihood of many": lambda p, q, k: p.log_likelihood(np.tile(E, (20, 1)))[:3],
-}
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_gradients(name):
-    rng = np.random.default_rng(0)
-    vtree = ek.Vtree.balanced(4)
-    p = ek.Circuit.from_blocks(vtree, random_blocks(rng, vtree, CARDS, "dense"))
-    p = p.normalize() if name == "mmd" else p
-    q = ek.random_circuit(vtree, 2, rng, CARDS).to("torch")
-    check_gradients(p, lambda a: FUNCTIONS[name](a, q, ek.RBF(0.3) + ek.Delta()))
-
-
-@pytest.mark.parametrize(
-    "k", [ek.RBF(0.3), ek.Laplacian(0.4), ek.RBF(0.2) * ek.Laplacian(0.4)], ids=repr
-)
-@pytest.mark.parametrize("name", ["circuit", "itself", "log", "points", "evidence", "likelihood"])
-def test_gradients_of_real_variables(name, k):
-    q = real_circuit(1).to("torch")
-    rows = np.array([[0.3, np.nan, np.nan], [np.nan, 2.0, -1.0]])
-    functions = {
-        **FUNCTIONS,
-        "points": lambda p, q, k: ek.expected_kernel(p, [[0.3, 2.0, -1.0]], k),
-        "evidence": lambda p, q, k: ek.expected_kernel(p, q, k, evidence_p=rows),
-        "likelihood": lambda p, q, k: p.log_likelihood(rows),
-    }
-    check_gradients(real_circuit(0), lambda p: functions[name](p, q, k))
-
-
-def test_gradients_where_values_underflow():
-    torch = pytest.importorskip("torch")
-    n = 2000
-    tables = np.random.default_rng(0).random((n, 2))
-    p = ek.factorized(tables, normalized=False).to("torch")
-    inputs, build = followed(p)
-    value = ek.expected_kernel(build(*inputs), p, ek.RBF(0.5), log=True)
-    assert float(value.detach()) < -750
-    gradients = torch.autograd.grad(value, inputs)
-    # the logarithm is a sum over variables of log(t' K u), with gradient K u / (t' K u)
-    K = np.exp(-0.5 * (1 - np.eye(2)))
-    for variable in (0, 7, n - 1):
-        leaf = sorted(range(n), key=lambda v: p.vtree.leaf(v)).index(variable)
-        t = tables[variable]
-        assert_close(to_numpy(gradients[leaf])[0], K @ t / (t @ K @ t))

@@ -1,5 +1,7 @@
 """Every public call knows its gradients, has none to know, or says that it does not follow them."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,7 @@ P, Q = (ek.random_circuit(TREE.vtree, 2, seed, CARDS) for seed in (0, 1))
 NORMALS = ek.gaussian_mixture([0.3, 0.7], [0.0, 2.0], [1.0, 2.0])
 X = P.sample(6, rng=1)
 E = np.where(np.arange(18).reshape(6, 3) % 4 == 0, np.nan, X)
+MANY = np.tile(E, (7, 1))
 WEIGHTS = [np.array([[0.5, 1.0]]), np.array([[0.0, 1.0, 0.3]]), np.ones((1, 2))]
 K = ek.RBF(0.3) + ek.Delta()
 
@@ -28,8 +31,8 @@ def joined(parts, axis=0):
     return torch.cat(parts, axis) if torch.is_tensor(parts[0]) else np.concatenate(parts, axis)
 
 
-def rate(value=0.3):
-    return torch.tensor(value, dtype=torch.float64, requires_grad=True)
+def tensor(x):
+    return torch.tensor(x, dtype=torch.float64, requires_grad=True)
 
 
 BY_CIRCUIT = {
@@ -43,9 +46,17 @@ BY_CIRCUIT = {
     "marginals, weights": lambda p: joined(p.marginals(WEIGHTS), 1),
     "shift": lambda p: ek.algebra.shift(p, 1).log_likelihood(X),
     "to": lambda p: p.to(p.xp, "float64").log_likelihood(X),
+    "log_likelihood, many rows": lambda p: p.log_likelihood(MANY)[:3],
+    "mmd": lambda p: ek.mmd(p, Q, K),
     "mmd2": lambda p: ek.mmd2(p, Q, K),
     "mmd2, points": lambda p: ek.mmd2(X, p, K),
     "witness": lambda p: ek.witness(p, Q, K, X),
+    "expected_kernel": lambda p: ek.expected_kernel(p, Q, K),
+    "expected_kernel, itself": lambda p: ek.expected_kernel(p, p, K),
+    "expected_kernel, log": lambda p: ek.expected_kernel(p, Q, K, log=True),
+    "expected_kernel, points": lambda p: ek.expected_kernel(p, X[:2], K),
+    "expected_kernel, rows": lambda p: ek.expected_kernel(p, Q, K, evidence_p=E[:2]),
+    "expected_kernel, many rows": lambda p: ek.expected_kernel(p, Q, K, evidence_p=MANY)[:3],
     "expected_kernel, both": lambda p: ek.expected_kernel(p, p, K, evidence_q=E[:2]),
     "expected_kernel, weights": lambda p: ek.expected_kernel(p, Q, K, evidence_p=WEIGHTS),
     "kdsd": lambda p: ek.kdsd(X, p, K),
@@ -54,24 +65,70 @@ BY_CIRCUIT = {
     "SteinKernel": lambda p: ek.SteinKernel(p, K)(X, X[:2]),
 }
 
-KERNELS = {
-    "rate": (ek.ExpHamming, 0.4),
-    "sum": (lambda a, w: w * ek.RBF(a) + ek.Delta() * ek.Laplacian(a), 0.3, 0.7),
-    "tables": (
-        lambda t: ek.TableKernel([np.eye(2) + 0.5, t, np.eye(2)]) + ek.RBF(0.1),
-        [[2.0, 0.5, 0.1], [0.5, 1.0, 0.0], [0.1, 0.0, 1.0]],
+TABLES = [np.random.default_rng(v).normal(size=(card, card)) for v, card in enumerate(CARDS)]
+TABLES[1][0, 1] = 0.0  # has a derivative, too
+POSITIVE = {
+    "RBF": (ek.RBF, 0.3),
+    "rates": (ek.RBF, [0.3, 0.1, 0.5]),
+    "sum": (lambda a, b, w: w * ek.RBF(a) + ek.ExpHamming(b) + 2.0 * ek.Delta(), 0.3, 0.2, 1.0),
+    "product": (
+        lambda a, b, w: (w * ek.RBF(a) + ek.Delta()) * (ek.RBF(b) + 3.0 * ek.Laplacian(0.1)),
+        0.3,
+        0.2,
+        0.7,
+    ),
+}
+KERNELS = POSITIVE | {
+    "Laplacian": (ek.Laplacian, 0.4),
+    "ExpHamming": (ek.ExpHamming, [0.4, 0.2, 0.1]),
+    "tables": (lambda a, b: ek.TableKernel([a, b, TABLES[2]]), *TABLES[:2]),
+    "tables and rates": (
+        lambda a, b: ek.Laplacian(a) * ek.TableKernel([TABLES[0], b, TABLES[2]]) + ek.Delta(),
+        0.3,
+        TABLES[1],
+    ),
+    "products of tables": (
+        lambda a: ek.TableKernel([a, *TABLES[1:]]) * ek.TableKernel(TABLES),
+        TABLES[0],
     ),
 }
 
 BY_KERNEL = {
     "matrix": lambda k: k(X),
     "matrix, two sets": lambda k: k(X, X[:2]),
-    "logs": lambda k: k.logs(X[:2], X[2:])[0],
+    "circuits": lambda k: ek.expected_kernel(P, Q, k),
+    "itself": lambda k: ek.expected_kernel(P, P, k),
+    "rows": lambda k: ek.expected_kernel(P.to("torch"), Q, k, evidence_p=E),
+    "many rows": lambda k: ek.expected_kernel(P, Q, k, evidence_p=MANY)[:3],
+    "points": lambda k: ek.expected_kernel(P, X, k),
+    "points and points": lambda k: ek.expected_kernel(X, X[:3], k),
+    "weighted points": lambda k: ek.expected_kernel(X, ek.Empirical(X), k),
+    "mmd2": lambda k: ek.mmd2(P, Q, k),
+    "mmd2, points": lambda k: ek.mmd2(P, X, k),
+    "witness": lambda k: ek.witness(P, X, k, X[:2]),
     "kdsd": lambda k: ek.kdsd(Q, TREE, k),
     "kdsd, points": lambda k: ek.kdsd(X, P, k),
-    "kdsd, unbiased": lambda k: ek.kdsd(X, TREE, k, unbiased=True),
+    "kdsd, unbiased": lambda k: ek.kdsd(X, P, k, unbiased=True),
     "SteinKernel": lambda k: ek.SteinKernel(P, k, operator="gibbs")(X[:3], X),
 }
+BY_POSITIVE_KERNEL = {
+    "logs": lambda k: k.logs(X[:2], X[2:])[0],
+    "log": lambda k: ek.expected_kernel(P, Q, k, log=True),
+    "log, points": lambda k: ek.expected_kernel(X, X, k, log=True),
+    "mmd": lambda k: ek.mmd(P, Q, k),
+    "mmd, points": lambda k: ek.mmd(P, X, k),
+}
+
+
+def check(call, build, numbers, plain):
+    """The numbers are those of the CPU, and the derivatives those of finite differences."""
+    found, expected = call(build(*numbers)), np.asarray(call(plain))
+    assert found.requires_grad
+    assert_close(found.detach().numpy(), expected, scale=min(1.0, np.abs(expected).max()))
+    # steps so small that what is normalised counts as such all the way
+    assert torch.autograd.gradcheck(
+        lambda *x: call(build(*x)), numbers, eps=3e-7, atol=1e-6, rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize("call", BY_CIRCUIT)
@@ -80,23 +137,65 @@ def test_gradients_by_circuits(call):
     check(BY_CIRCUIT[call], build, numbers, P)
 
 
-@pytest.mark.parametrize("call", BY_KERNEL)
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(
+    ("name", "call"), [*product(KERNELS, BY_KERNEL), *product(POSITIVE, BY_POSITIVE_KERNEL)]
+)
 def test_gradients_by_kernels(name, call):
     make, *values = KERNELS[name]
-    numbers = [rate(value) for value in values]
-    check(BY_KERNEL[call], make, numbers, make(*(x.detach().numpy() for x in numbers)))
+    check((BY_KERNEL | BY_POSITIVE_KERNEL)[call], make, [*map(tensor, values)], make(*values))
 
 
-def check(call, build, numbers, plain):
-    """The numbers are those of the CPU, and the derivatives those of finite differences."""
-    found = call(build(*numbers))
-    assert found.requires_grad
-    assert_close(found.detach().numpy(), np.asarray(call(plain)), scale=1.0)
-    # steps so small that what is normalised counts as such all the way
-    assert torch.autograd.gradcheck(
-        lambda *x: call(build(*x)), numbers, eps=3e-7, atol=1e-5, rtol=1e-4, fast_mode=True
+REAL, OTHER = (
+    ek.Circuit.from_units(
+        ek.Sum(
+            [
+                ek.Product([ek.Gaussian(0, *own[:2]), ek.Categorical(1, own[2:5])])
+                for own in np.random.default_rng(seed).gamma(2.0, size=(3, 5))
+            ],
+            [0.2, 0.5, 0.3],
+        )
     )
+    for seed in (0, 1)
+)
+PLACES, ROWS = [[0.3, 2.0], [-1.0, 0.0]], np.array([[0.3, np.nan], [np.nan, 2.0]])
+OF_REAL_VARIABLES = {
+    "circuit": lambda p, k: ek.expected_kernel(p, OTHER, k),
+    "itself": lambda p, k: ek.expected_kernel(p, p, k),
+    "log": lambda p, k: ek.expected_kernel(p, OTHER, k, log=True),
+    "points": lambda p, k: ek.expected_kernel(p, PLACES, k),
+    "rows": lambda p, k: ek.expected_kernel(p, OTHER, k, evidence_p=ROWS),
+}
+
+
+@pytest.mark.parametrize("call", OF_REAL_VARIABLES.values(), ids=OF_REAL_VARIABLES)
+@pytest.mark.parametrize("make", [
+    ek.RBF,
+    ek.Laplacian,
+    ek.ExpHamming,
+    lambda a: ek.RBF(a) * ek.Laplacian(0.4) + ek.ExpHamming(a),
+], ids=["RBF", "Laplacian", "ExpHamming", "product"])  # fmt: skip
+def test_gradients_on_real_variables(make, call):
+    numbers, build = followed(REAL)
+    check(lambda p: call(p, make(0.3)), build, numbers, REAL)
+    check(lambda p: p.log_likelihood(ROWS), build, numbers, REAL)
+    check(lambda k: call(REAL, k), make, [tensor(0.3)], make(0.3))
+    check(lambda k: ek.expected_kernel(PLACES, PLACES, k), make, [tensor(0.3)], make(0.3))
+
+
+def test_gradients_where_values_underflow():
+    n = 2000
+    tables = np.random.default_rng(0).random((n, 2))
+    p = ek.factorized(tables, normalized=False).to("torch")
+    numbers, build = followed(p)
+    value = ek.expected_kernel(build(*numbers), p, ek.RBF(0.5), log=True)
+    assert float(value.detach()) < -750
+    gradients = torch.autograd.grad(value, numbers)
+    # the logarithm is a sum over variables of log(t' K u), with gradient K u / (t' K u)
+    K = np.exp(-0.5 * (1 - np.eye(2)))
+    for variable in (0, 7, n - 1):
+        leaf = sorted(range(n), key=lambda v: p.vtree.leaf(v)).index(variable)
+        t = tables[variable]
+        assert_close(gradients[leaf].numpy()[0], K @ t / (t @ K @ t))
 
 
 @pytest.mark.parametrize(
@@ -104,13 +203,11 @@ def check(call, build, numbers, plain):
 )
 def test_gradients_by_circuits_and_kernels_at_once(call):
     numbers, build = followed(P)
-    assert torch.autograd.gradcheck(
-        lambda a, *x: call(ek.RBF(a), build(*x)),
-        [rate(), *numbers],
-        eps=3e-7,
-        atol=1e-5,
-        fast_mode=True,
-    )
+
+    def both(a, *x):
+        return ek.RBF(a), build(*x)
+
+    check(lambda pair: call(*pair), both, [tensor(0.3), *numbers], (ek.RBF(0.3), P))
 
 
 def test_other_types_of_numbers_know_gradients():
@@ -202,12 +299,8 @@ NOT_BY_KERNELS = {
 @pytest.mark.parametrize("call", NOT_BY_KERNELS)
 def test_what_does_not_follow_gradients_by_kernels(call):
     with pytest.raises(ek.KernelError, match=r"not follow gradients.*gamma\.detach\(\)"):
-        NOT_BY_KERNELS[call](ek.ExpHamming(rate()))
-    NOT_BY_KERNELS[call](ek.ExpHamming(rate().detach()))
-
-
-def tensor(x):
-    return torch.tensor(x, requires_grad=True)
+        NOT_BY_KERNELS[call](ek.ExpHamming(tensor(0.3)))
+    NOT_BY_KERNELS[call](ek.ExpHamming(tensor(0.3).detach()))
 
 
 DATA = {
@@ -229,7 +322,7 @@ def test_data_has_no_gradients(call):
 
 
 def test_what_has_no_derivative_works_with_numbers():
-    p, k = with_gradients(TREE), ek.ExpHamming(rate())
+    p, k = with_gradients(TREE), ek.ExpHamming(tensor(0.3))
     assert isinstance(p.sample(3, rng=0), np.ndarray)
     assert isinstance(p.map(E), np.ndarray)
     for made in (
@@ -238,3 +331,27 @@ def test_what_has_no_derivative_works_with_numbers():
     ):
         plain = made(TREE, ek.ExpHamming(0.3))
         assert_close(made(p, k).statistic, plain.statistic, scale=1.0)
+
+
+def test_kernels_of_tensors_are_those_of_numbers():
+    for make, *values in KERNELS.values():
+        k, twin = make(*map(tensor, values)), make(*values)
+        assert repr(k) == repr(twin)
+        assert np.array_equal(k.numbers(X), twin(X))
+        assert np.array_equal(k.pairs(X, X), twin.pairs(X, X))
+    k = torch.tensor(2.0) * ek.RBF(torch.tensor(0.5)) + ek.ExpHamming(torch.tensor([0.5] * 3))
+    assert k.tensors == []
+    twin = 2.0 * ek.RBF(0.5) + ek.ExpHamming([0.5] * 3)
+    found = ek.expected_kernel(P, Q, k)
+    assert isinstance(found, float)
+    assert found == ek.expected_kernel(P, Q, twin)
+    for given in (P, X):
+        text = str(ek.explain(given, given, ek.RBF(tensor(0.3))))
+        assert text.endswith("gradients by 1 parameter of the kernel: in torch")
+
+
+@pytest.mark.parametrize("gamma", [-1.0, 0.0, float("nan"), [0.1, -0.1]])
+def test_rates_and_weights_in_tensors_are_positive(gamma):
+    assert_raises(ek.KernelError, "'gamma' parameter of RBF must be a", ek.RBF, tensor(gamma))
+    with pytest.raises(ek.KernelError, match="A weight of a kernel"):
+        tensor(-1.0) * ek.RBF(0.3)
