@@ -80,6 +80,7 @@ ODD = [
     ("data.csv", "the text 'data.csv'. Read files first"),
     (pl.LazyFrame({"rain": ["no"], "wet": ["yes"]}), r"holds no rows yet. Call X.collect\(\)"),
     (ek.RBF(1.0), "an object of type RBF. Give an array of shape"),
+    ([[0, 1], [0]], "must be arrays of numbers"),
 ]
 
 
@@ -102,8 +103,10 @@ def test_lazy_frames_and_missing_objects_are_data():
     table = pl.DataFrame({"a": [0, 1, 1], "b": [0, 1, 0]})
     lazy, eager = (ek.learn_chow_liu(X, pseudocount=1.0) for X in (table.lazy(), table))
     assert_close(lazy.log_likelihood(table), eager.log_likelihood(table))
-    rows = np.array([[1, pd.NA], [None, 0]], dtype=object)
-    assert_close(PAIR.log_likelihood(rows), PAIR.log_likelihood([[1, np.nan], [np.nan, 0]]))
+    wanted = PAIR.log_likelihood([[1, np.nan], [np.nan, 0]])
+    masked = np.ma.masked_array([[1, 0], [1, 0]], mask=[[False, True], [True, False]])
+    for rows in (np.array([[1, pd.NA], [None, 0]], dtype=object), masked):
+        assert_close(PAIR.log_likelihood(rows), wanted)
 
 
 def test_columns_are_found_by_numbers_and_by_several_levels():

@@ -227,6 +227,8 @@ test_errors = refusals(VtreeError, [
     (lambda: Vtree([-1, -1, 0], [-1, -1, -1], [0, 1, -1]), "Node 2 needs two children with"),
     (lambda: Vtree([-1, 1], [-1, 0], [0, -1]), "smaller numbers. Got 1 and 0"),
     (lambda: Vtree([-1, -1], [-1, -1], [0, 1]), "Only 1 of 2 nodes are reached"),
+    *((lambda variables=variables: Vtree.balanced(variables), r"an int .how many there are. or a")
+      for variables in (2.0, "3", True, None, [0, "1"])),
     (lambda: Vtree.balanced(3).leaf(3), "Variable 3 is not in this vtree"),
     (lambda: Vtree.balanced(3).project([]), r"non-empty set of the variables. Got \[\]"),
     (lambda: Vtree.balanced(3).project([1, 7]), r"set of the variables. Got \[1, 7\]"),

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from assertions import assert_close, assert_raises, refusals
-from expectedkernels import DataError, EvidenceError, Vtree
-from expectedkernels.data.evidence import FEW_ROWS, Evidence, as_evidence, as_points, is_batch
+from assertions import refusals
+from expectedkernels import EvidenceError, Vtree
+from expectedkernels.data.evidence import FEW_ROWS, Evidence, as_evidence, is_batch
 
 nan = np.nan
 DOMAINS = (2, 3, None)
@@ -99,16 +99,3 @@ test_errors = refusals(EvidenceError, [
     ([np.array([[np.inf, 1.0]]), None, None], "with other entries"),
     ([None, None, np.ones((2, 2))], r"real variable 2 must be one .* in every row. Got array"),
 ], lambda evidence: as_evidence(evidence, DOMAINS))  # fmt: skip
-
-
-def test_points():
-    points = as_points([[0, 2, 0.5], [1, 0, -1.0]], DOMAINS)
-    assert_close(points, np.array([[0, 2, 0.5], [1, 0, -1.0]]))
-    for X, message in {
-        (0, 2, 0.5): r"Y must be a 2-D array.*X.reshape\(1, -1\) if they are a single row",
-        ((0, 1),): r"Y must have shape \(rows, 3\).* Got shape \(1, 2\)",
-        ((0, nan, 0.0),): r"Y must be complete. Got NaN in row 0, column 1; missing values can",
-        ((0, 3, 0.0),): r"Y on variable 1 must be integers in 0..2. Got 3.0 in row 0",
-        ((0, 0, -np.inf),): "Y on variable 2 must be finite. Got -inf",
-    }.items():
-        assert_raises(DataError, message, as_points, X, DOMAINS, what="Y")

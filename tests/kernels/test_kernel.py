@@ -21,7 +21,7 @@ def test_definiteness_and_representation_of_sums_and_products():
     assert k.is_positive_definite()
     assert "sum of positive definite kernels" in k.is_positive_definite().reason
     assert "product of positive" in (ek.RBF(1.0) * ek.Delta()).is_positive_definite().reason
-    k = 2.0 * ek.RBF(0.5) + ek.Delta()
+    k = sum([2.0 * ek.RBF(0.5), ek.Delta()])
     assert repr(k) == "(2.0 * RBF(gamma=0.5) + Delta())"
     assert repr(3.0 * ek.Delta()) == "3.0 * Delta()"
     assert repr(ek.Delta() * ek.RBF(1.0)) == "Delta() * RBF(gamma=1.0)"
