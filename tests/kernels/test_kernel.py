@@ -1,5 +1,5 @@
 from itertools import product
-from math import exp, inf
+from math import inf
 
 import numpy as np
 import pytest
@@ -11,37 +11,69 @@ from expectedkernels import KernelError
 from expectedkernels.circuits.operands import InputComponents
 from expectedkernels.kernels.factors import Factor, triples
 from oracles import values_at, worlds
-from strategies import domains, kernels, points, rngs, vtrees
+from strategies import RandomKernelGraphs, domains, kernels, points, rngs, vtrees
 
-INDEFINITE = ek.TableKernel([[[1.0, 2.0], [2.0, 1.0]]])
-
-
-def test_definiteness_and_representation_of_sums_and_products():
-    k = 2.0 * ek.RBF(1.0) + ek.Delta() * ek.ExpHamming()
-    assert k.is_positive_definite()
-    assert "sum of positive definite kernels" in k.is_positive_definite().reason
-    assert "product of positive" in (ek.RBF(1.0) * ek.Delta()).is_positive_definite().reason
-    k = sum([2.0 * ek.RBF(0.5), ek.Delta()])
-    assert repr(k) == "(2.0 * RBF(gamma=0.5) + Delta())"
-    assert repr(3.0 * ek.Delta()) == "3.0 * Delta()"
-    assert repr(ek.Delta() * ek.RBF(1.0)) == "Delta() * RBF(gamma=1.0)"
-    assert repr(k * ek.Delta()) == "(2.0 * RBF(gamma=0.5) + Delta()) * Delta()"
-    names = {"RBF": ek.RBF, "Delta": ek.Delta}
-    again = eval(repr(k * (ek.Delta() + ek.RBF(1.0))), names)
-    X = worlds([3, 2])
-    assert_close(again(X), (k * (ek.Delta() + ek.RBF(1.0)))(X))
+GRAPH = ek.Product([ek.kernels.kernel_input(v, np.eye(2)) for v in range(2)])
 
 
-@pytest.mark.parametrize("k", [
-    INDEFINITE + ek.RBF(1.0),
-    ek.RBF(1.0) + 2.0 * INDEFINITE,
-    INDEFINITE * ek.RBF(1.0),
-    ek.Delta() * (ek.RBF(1.0) + INDEFINITE),
-], ids=repr)  # fmt: skip
-def test_what_is_made_of_indefinite_kernels_is_not_trusted(k):
+@pytest.mark.parametrize(("k", "text"), [
+    (ek.RBF(0.5), "RBF(gamma=0.5)"),
+    (ek.RBF(2), "RBF(gamma=2.0)"),
+    (ek.Laplacian([0.5, 1]), "Laplacian(gamma=[0.5, 1.0])"),
+    (ek.ExpHamming(), "ExpHamming(gamma=None)"),
+    (ek.Delta(), "Delta()"),
+    (ek.TableKernel([np.eye(2)] * 3), "TableKernel(3 tables)"),
+    (ek.KernelCircuit(GRAPH), "<KernelCircuit of 2 variables: 3 units>"),
+    (sum([2.0 * ek.RBF(0.5), ek.Delta()]), "(2.0 * RBF(gamma=0.5) + Delta())"),
+    (3.0 * ek.Delta(), "3.0 * Delta()"),
+    (ek.Delta() * ek.RBF(1.0), "Delta() * RBF(gamma=1.0)"),
+    ((ek.RBF(0.5) + ek.Delta()) * ek.Delta(), "(RBF(gamma=0.5) + Delta()) * Delta()"),
+])  # fmt: skip
+def test_representations(k, text):
+    assert repr(k) == text
+    if text.endswith(")") and "tables" not in text:
+        X = worlds([3, 2])
+        assert_close(eval(text, vars(ek))(X), k(X))
+
+
+CROOKED, NEGATIVE = [[1.0, 0.5], [0.4, 1.0]], [[1.0, 2.0], [2.0, 1.0]]
+INDEFINITE = ek.TableKernel([NEGATIVE])
+OF_TABLES = "table of variable 1 is not symmetric: entries (0, 1) and (1, 0) are 0.5 and 0.4"
+
+
+def kernel_circuit(*tables):
+    return ek.KernelCircuit(ek.Product([ek.kernels.kernel_input(*x) for x in enumerate(tables)]))
+
+
+@pytest.mark.parametrize(("k", "holds", "reason"), [
+    *((k, True, "positive definite") for k in (ek.RBF(1.0), ek.Laplacian(1.0), ek.Delta())),
+    (ek.ExpHamming(), True, "positive definite"),
+    (2.0 * ek.RBF(1.0) + ek.Delta() * ek.ExpHamming(), True, "sum of positive definite kernels"),
+    (ek.RBF(1.0) * ek.Delta(), True, "product of positive"),
+    (INDEFINITE + ek.RBF(1.0), False, "negative eigenvalue, -1"),
+    (ek.RBF(1.0) + 2.0 * INDEFINITE, False, "negative eigenvalue, -1"),
+    (INDEFINITE * ek.RBF(1.0), False, "negative eigenvalue, -1"),
+    (ek.Delta() * (ek.RBF(1.0) + INDEFINITE), False, "negative eigenvalue, -1"),
+    (ek.TableKernel([np.eye(3), [[1.0, -0.5], [-0.5, 1.0]]]), True, ""),
+    (ek.TableKernel([np.zeros((2, 2))]), True, ""),
+    (ek.TableKernel([np.eye(2), CROOKED]), False, OF_TABLES),
+    (kernel_circuit(np.eye(2), np.eye(2) + 1), True,
+     "all inputs are positive definite and no weight is negative"),
+    (kernel_circuit(np.eye(2), CROOKED), False, "table of variable 1 is not symmetric"),
+    (kernel_circuit(NEGATIVE, np.eye(2)), False,
+     "the table of variable 0 has a negative eigenvalue, -1"),
+])  # fmt: skip
+def test_definiteness(k, holds, reason):
     verdict = k.is_positive_definite()
-    assert verdict.holds is not True
-    assert "negative eigenvalue, -1" in verdict.reason
+    assert verdict.holds is holds
+    assert reason in verdict.reason
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
+def test_eigenvalues_of_zero_may_come_out_slightly_negative(scale):
+    root = np.random.default_rng(0).normal(size=(6, 2))
+    table = root @ root.T
+    assert ek.TableKernel([scale * (table + table.T) / 2]).is_positive_definite()
 
 
 @settings(max_examples=40)
@@ -92,22 +124,59 @@ def test_a_kernel_is_used_on_many_circuits():
             assert_close(ek.expected_kernel(p, p, k), P @ k(X) @ P)
 
 
-def test_a_factor_by_definition():
-    factor = Factor(square=0.3, absolute=0.5, unequal=0.7)
-    expected = [exp(-0.3 * d * d - 0.5 * abs(d) - 0.7 * (d != 0)) for d in (-2.0, 0.0, 0.5)]
-    assert_close(np.exp(factor.log_at(np.array([-2.0, 0.0, 0.5]))), np.array(expected))
-
-
-def test_products_add_rates_and_multiply_tables():
+def test_products_multiply_tables_of_one_shape():
     table = np.array([[1.0, -2.0], [0.0, 3.0]])
-    product = Factor(0.1, 0.2, 0.3, table) * Factor(1.0, 2.0, 3.0, table)
-    assert (product.square, product.absolute, product.unequal) == (1.1, 2.2, 3.3)
-    assert_close(product.table, table**2)
-    assert (Factor(table=table) * Factor()).table is table
-    assert (Factor() * Factor(table=table)).table is table
-    assert (Factor(unequal=inf) * Factor(unequal=1.0)).unequal == inf
+    assert_close((Factor(table=table) * Factor(table=table)).table, table**2)
     with pytest.raises(KernelError, match="same shape"):
         Factor(table=table) * Factor(table=np.eye(3))
+
+
+P = ek.random_circuit(ek.Vtree.from_nested(((0, 1), 2)), 2, rng=0)
+Q = ek.random_circuit(ek.Vtree.from_nested((2, (1, 0))), 2, rng=1)
+OTHER = ek.random_circuit(ek.Vtree.from_nested((0, (1, 2))), 2, rng=0)
+UNITS = [ek.Categorical(v, [0.5, 0.5]) for v in range(3)]
+NARROW, WIDE = ek.Product([ek.Product(UNITS[:2]), UNITS[2]]), ek.Product(UNITS)
+
+
+def along(nested):
+    """A kernel circuit on a vtree."""
+    graphs = RandomKernelGraphs(np.random.default_rng(0), (2, 2, 2))
+    return ek.KernelCircuit(graphs.unit(nested), ek.Vtree.from_nested(nested))
+
+
+OWN = along(((0, 1), 2))
+
+
+@pytest.mark.parametrize(("k", "p", "q", "reason"), [
+    (ek.RBF(1.0), P, Q, ""),
+    (ek.Delta() * ek.ExpHamming(), P, Q, ""),
+    (2.0 * ek.Laplacian(1.0), P, Q, ""),
+    (along((2, (0, 1))), P, Q, "the kernel's products split the variables as the circuits' do"),
+    (ek.RBF(1.0), NARROW, NARROW, ""),
+    (OWN, NARROW, P, ""),
+    (OWN, WIDE, P, ""),  # fits every vtree: it is written on that of the circuit
+    (OWN, P, WIDE, ""),
+])  # fmt: skip
+def test_kernels_that_fit_circuits(k, p, q, reason):
+    verdict, X = ek.is_kernel_compatible(k, p, q), worlds([2, 2, 2])
+    assert verdict
+    assert reason in verdict.reason
+    one, other = (np.exp(circuit.log_likelihood(X)) for circuit in (p, q))
+    assert_close(ek.expected_kernel(p, q, k), one @ k(X) @ other)
+    assert_close(ek.expected_kernel(q, p, k), other @ k(X) @ one)
+
+
+@pytest.mark.parametrize(("k", "q", "reason"), [
+    (along((0, (1, 2))), Q, "split their variables in different ways"),
+    (ek.RBF(1.0) + along((0, (1, 2))), Q, "split their variables in different ways"),
+    (ek.TableKernel([np.eye(2)] * 2), Q, "is for 2 variables"),
+    (ek.TableKernel([np.eye(3)] * 3), Q, "must have shape (2, 2)"),
+    (ek.RBF(1.0), OTHER, "splits into"),
+])  # fmt: skip
+def test_kernels_that_do_not_fit_circuits(k, q, reason):
+    verdict = ek.is_kernel_compatible(k, P, q)
+    assert not verdict
+    assert reason in verdict.reason
 
 
 def test_remote_differences_have_no_warnings():
