@@ -172,39 +172,6 @@ def test_info_of_a_circuit_that_is_not_structured(tmp_path):
     assert "structured_decomposable: no: over variables {0, 1, 2}" in done.stdout
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (["learn", "absent.csv", "-o", "c.npz"], "absent.csv: No such file or directory"),
-    (["learn", "ragged.csv", "-o", "c.npz"], "ragged.csv, line 2: expected 2 cells, found 3"),
-    (["learn", "good.csv", "-o", "folder.npz"], "Is a folder"),
-    (["learn", "good.csv", "-o", "c.npz", "--valid", "wide.csv"],
-     "wide.csv must have the same columns as good.csv. Got '0', '1', '2' and '0', '1'."),
-    (["learn", "twice.csv", "-o", "c.npz"], "names of columns must be distinct, found 'a' twice"),
-    (["learn", "empty.csv", "-o", "c.npz"], "Column 1 of empty.csv has no values"),
-    (["compile", "words.csv", "-o", "c.npz"], "words.csv, line 1: expected"),
-    (["compile", "cut.uai", "-o", "c.npz"], "cut.uai"),
-    (["info", "words.csv"], "expected a file that ends in .npz, .psdd, .jpc or .spn"),
-    (["info", "words.npz"], "words.npz: expected a circuit written by save()"),
-    (["info", "words.psdd"], "words.psdd, line 1: expected the header line 'psdd ...'"),
-])  # fmt: skip
-def test_bad_files_give_a_message_and_no_traceback(tmp_path, monkeypatch, arguments, message):
-    monkeypatch.chdir(tmp_path)
-    for name in ("words.csv", "words.npz", "words.psdd"):
-        (tmp_path / name).write_text("0,1\n1,red\n")
-    (tmp_path / "good.csv").write_text("0,1\n1,0\n")
-    (tmp_path / "ragged.csv").write_text("0,1\n1,0,1\n")
-    (tmp_path / "wide.csv").write_text("0,1,1\n")
-    (tmp_path / "twice.csv").write_text("a,a\n1,2\n")
-    (tmp_path / "empty.csv").write_text("0,\n1,\n")
-    (tmp_path / "cut.uai").write_text("MARKOV 2 2 2 1 2 0")
-    (tmp_path / "folder.npz").mkdir()
-    done = invoke(*arguments)
-    assert done.exit_code == 1, done.output
-    assert done.stderr.startswith("Error: ")
-    assert message in done.stderr
-    assert done.stdout == ""
-    assert not (tmp_path / "c.npz").exists()
-
-
 def test_running_out_of_memory_is_no_traceback(tmp_path, monkeypatch):
     def hungry(path):
         raise MemoryError
