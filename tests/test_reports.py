@@ -1,7 +1,10 @@
 """Reports are whole, escaped, and fetch nothing; what notebooks show is small."""
 
+import json
 import re
-from html import escape
+import shutil
+import subprocess
+from html import escape, unescape
 from html.parser import HTMLParser
 
 import matplotlib.pyplot as plt
@@ -12,6 +15,7 @@ import pytest
 
 import expectedkernels as ek
 from assertions import assert_raises
+from cli_files import invoke, write_all
 
 write_report = ek.reports.write_report
 
@@ -57,7 +61,7 @@ def test_figures_are_inside_and_nothing_is_fetched(tmp_path):
     assert page.count("data:image/png;base64,") == 1
     assert not re.search(r"(src|href)=\"(?!data:)", page)
     assert "prefers-color-scheme" in page
-    assert '<meta name="viewport"' in page
+    assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in page
     assert "<th>seed<td>3" in page
     for name in ("python", "expectedkernels", "numpy", "matplotlib"):
         assert f"<th>{name}<td>" in page
@@ -99,6 +103,90 @@ def test_results_write_reports_and_show_themselves_in_notebooks(make, tmp_path):
     assert "<a>" not in shown
 
 
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+BROWSER = (CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
+WIDTHS = (1200, 390)
+LOOK = """<pre></pre><script>
+function look(window) {
+  const d = window.document, style = window.getComputedStyle;
+  return {
+    images: [...d.images].map(i => ({
+      natural: i.naturalWidth, width: i.width, ratio: i.width / i.height,
+      drawn: i.naturalWidth / i.naturalHeight, moved: i.parentElement.className == "wide" })),
+    page: d.documentElement.scrollWidth, window: window.innerWidth,
+    colours: [...d.querySelectorAll("h1, h2, p, th, td")].map(e => style(e).color),
+    ends: [...d.querySelectorAll("td")].map(e => e.getBoundingClientRect().right),
+    paper: style(d.body).backgroundColor };
+}
+onload = () => document.querySelector("pre").textContent = JSON.stringify(
+  [...document.querySelectorAll("iframe")].map(frame => look(frame.contentWindow)))
+</script>"""
+
+
+def looks(path, dark):
+    """What a browser shows of a report in windows of all widths; there it logs no errors."""
+    frame = f'<iframe width="{{}}" height="900" style="border:0" src="{path.name}"></iframe>'
+    page = path.with_name("look.html")
+    page.write_text("".join(map(frame.format, WIDTHS)) + LOOK)
+    scheme = f"--blink-settings=preferredColorScheme={int(not dark)}"
+    options = "--allow-file-access-from-files", "--enable-logging=stderr", "--dump-dom"
+    command = [*BROWSER, scheme, *options, page.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert "CONSOLE" not in done.stderr
+    return json.loads(unescape(re.search("<pre>(.*?)</pre>", done.stdout)[1]))
+
+
+def everything(path):
+    """A report of all that may be in one, too wide for phones and windows."""
+    figure = plt.subplots(1, 4, figsize=(14, 3))[0]
+    many = ([f"column {i}" for i in range(40)], [list(range(40))])
+    words = ["x" * 300, {"y" * 200: "z" * 200}, many, figure]
+    return write_report(path, "t" * 100, {"u" * 150: words}, {"v" * 90: "w" * 90})
+
+
+def by_command(path):
+    write_all(path.parent)
+    files = [path.parent / name for name in ("patients.csv", "later.csv")]
+    options = ["--without", "id", "--permutations", 9, "--report", path]
+    assert invoke("compare", *files, *options).exit_code in (0, 3)
+    return path
+
+
+REPORTS = {name: lambda path, make=make: make().report(path) for name, make in RESULTS.items()}
+
+
+def brightness(colour):
+    """The relative luminance of a colour, such as rgb(22, 24, 28)."""
+    parts = [int(part) / 255 for part in colour.removeprefix("rgb(").removesuffix(")").split(",")]
+    linear = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in parts]
+    return float(np.dot([0.2126, 0.7152, 0.0722], linear))
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+@pytest.mark.parametrize("make", [by_command, everything, *REPORTS.values()])
+@pytest.mark.parametrize("dark", [False, True])
+def test_reports_are_read_on_all_screens(tmp_path, make, dark):
+    for width, found in zip(WIDTHS, looks(make(tmp_path / "report.html"), dark), strict=True):
+        assert found["window"] == width
+        assert found["page"] <= width
+        assert found["images"]
+        for image in found["images"]:
+            assert image["natural"] > 0
+            assert 0 < image["width"] <= width or image["moved"]
+            assert image["ratio"] == pytest.approx(image["drawn"], rel=0.05)
+        assert found["paper"] == ("rgb(22, 24, 28)" if dark else "rgb(255, 255, 255)")
+        for colour in set(found["colours"]):
+            light = sorted(0.05 + brightness(c) for c in (colour, found["paper"]))
+            assert light[1] / light[0] > 4.5  # what is asked of small text
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+def test_values_beside_long_names_are_seen_on_phones(tmp_path):
+    words = {"short": "1", "long_" * 30: "2"}
+    path = write_report(tmp_path / "report.html", "Names", {"Answer": words})
+    assert max(looks(path, dark=False)[1]["ends"][:2]) <= 390
+
+
 def test_mistakes_are_named(tmp_path):
     path = tmp_path / "report.html"
     assert_raises(ek.DataError, "Got set in 'Units'", write_report, path, "t", {"Units": {1, 2}})
@@ -108,7 +196,7 @@ def test_mistakes_are_named(tmp_path):
     assert not path.exists()
 
 
-NAMED = ek.factorized([[0.5, 0.5], [0.3, 0.7]]).with_names(["<a>", "b&b"])
+NAMED = P.with_names(["<a>", "b&b"])
 A = ek.Product([ek.Indicator(0, 1, 2), ek.Categorical(1, [0.2, 0.8])])
 NEAR = [[1.0, 0.5], [0.5, 1.0]]
 SHOWN = {
