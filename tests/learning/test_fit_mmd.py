@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from assertions import assert_close, assert_raises
+from assertions import assert_close, refusals
 from expectedkernels.learning import fit_mmd as gradients
-from oracles import Inner, Table
+from oracles import Inner, Table, with_holes
 from strategies import points, random_blocks
 
 torch = pytest.importorskip("torch")
@@ -66,21 +66,6 @@ def test_gradients_by_finite_differences(form):
                 ends.append(fitted.objective(groups).item())
             flat[place] += 1e-5
             assert abs(float(found[place]) - (ends[0] - ends[1]) / 2e-5) < 1e-8
-
-
-def test_interrupted(monkeypatch):
-    p, X = start(), rows()
-    asked = []
-
-    def objective(self, groups, true=gradients.FitState.objective):
-        asked.append(1)
-        if len(asked) > 30:
-            raise KeyboardInterrupt
-        return true(self, groups)
-
-    monkeypatch.setattr(gradients.FitState, "objective", objective)
-    q = ek.fit_mmd(p, X, progress=False)
-    assert ek.mmd2(q, X) < ek.mmd2(p, X)
 
 
 def fitted_numbers(**options):
@@ -173,13 +158,15 @@ def test_equal_rows_are_weights_and_frames_are_read_by_names():
         assert_close(ek.fit_mmd(p, given, **options).input(1).table, expected.input(1).table)
 
 
-def test_mistakes():
-    p, X = start(), rows()
-    assert_raises(ek.DataError, "at least one point", ek.fit_mmd, p, X[:0])
-    with pytest.raises(ek.DataError, match=r"NaN in row 0, column 0 of X\. em fits"):
-        ek.fit_mmd(p, np.where(np.arange(60)[:, None] == 0, np.nan, X))
-    with pytest.raises(ek.DataError, match=r"weights of X_valid .* They sum to 2"):
-        ek.fit_mmd(p, X, X_valid=ek.Empirical(X[:2], [1.0, 1.0]))
-    assert_raises(ek.KernelError, "must be an expectedkernels kernel", ek.fit_mmd, p, X, "rbf")
-    assert_raises(ek.CircuitError, "structure of a Circuit", ek.fit_mmd, X, X)
-    assert_raises(ek.CircuitError, "float32", ek.fit_mmd, p, X, dtype="int8")
+X = rows()
+
+
+test_mistakes = refusals(None, [
+    ({"X": X[:0]}, ek.DataError, "at least one point"),
+    ({"X": with_holes(X, 0.1)}, ek.DataError, r"NaN in row \d, column \d of X\. em fits"),
+    ({"X_valid": ek.Empirical(X[:2], [1.0, 1.0])}, ek.DataError,
+     r"weights of X_valid .* They sum to 2"),
+    ({"kernel": "rbf"}, ek.KernelError, "must be an expectedkernels kernel"),
+    ({"dtype": "int8"}, ek.CircuitError, "float32"),
+    ({"circuit": X}, ek.CircuitError, "structure of a Circuit"),
+], lambda options: ek.fit_mmd(**{"circuit": start(), "X": X} | options))  # fmt: skip

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from assertions import assert_close, assert_raises
+from assertions import assert_close, assert_raises, refusals
 from circuit_oracles import joint
 
 
@@ -47,20 +47,15 @@ def test_the_same_everywhere():
 def test_structure():
     X = mixed_rows(50)
     p = learned(X, 3, epochs=0)
-    kinds = {block.n_units for block in p.blocks[:-1]}
-    assert kinds == {3}
-    assert p.n_roots == 1
+    assert {block.n_units for block in p.blocks[:-1]} == {3}
+    assert p.n_roots == learned(X, 1, epochs=2).n_roots == 1
     assert learned(X[:, :1], 3, epochs=1).n_variables == 1
-    assert learned(X, 1, epochs=2).n_roots == 1
 
 
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        ([0, 1, 2, 3], "Vtree(((1, 0), (2, 3)))"),
-        ([3, 1, 0, 2], "Vtree(((0, 2), (1, 3)))"),  # the child with a child of its own comes last
-    ],
-)
+@pytest.mark.parametrize(("path", "expected"), [
+    ([0, 1, 2, 3], "Vtree(((1, 0), (2, 3)))"),
+    ([3, 1, 0, 2], "Vtree(((0, 2), (1, 3)))"),  # the child with a child of its own comes last
+])  # fmt: skip
 def test_vtrees_join_hidden_variables_with_their_children(path, expected):
     rng = np.random.default_rng(0)
     X = np.empty((500, 4))
@@ -68,17 +63,21 @@ def test_vtrees_join_hidden_variables_with_their_children(path, expected):
     assert repr(learned(X, 2, epochs=0).vtree) == expected
 
 
-def test_what_is_wrong_is_said():
-    X = mixed_rows(5)
-    message = r"'batch_size' parameter .* an int in the range \[1, inf\), 'auto' or None. Got 'all'"
-    assert_raises(ek.CircuitError, message, learned, X, 2, batch_size="all")
-    assert_raises(ek.DataError, "learn_hclt needs at least one", learned, X[:0], 2, cardinalities=4)
+FEW, CARDS = mixed_rows(5), [2, 3, 4, 2, 3, 4]
+
+
+test_what_is_wrong_is_said = refusals(ek.CircuitError, [
+    ({"batch_size": "all"},
+     r"'batch_size' parameter .* an int in the range \[1, inf\), 'auto' or None. Got 'all'"),
+    ({"X": FEW[:0], "cardinalities": 4}, "learn_hclt needs at least one"),
+    ({"X": lambda: iter([FEW]), "restarts": 2, "cardinalities": CARDS}, "takes no 'restarts'"),
+], lambda options: learned(**{"X": FEW, "n_latent": 2} | options))  # fmt: skip
 
 
 def test_learning_goes_on_from_what_was_kept():
     X, valid = mixed_rows(60), mixed_rows(40, seed=3)
     kept = []
-    p = learned(X, 3, epochs=4, callback=lambda circuit, mean: kept.append((circuit, mean)))
+    p = learned(X, 3, epochs=4, callback=lambda *now: kept.append(now))
     assert len(kept) == 4
     assert_close(kept[-1][0].log_likelihood(X), p.log_likelihood(X))
     assert [mean for _, mean in kept] == sorted(mean for _, mean in kept)
@@ -86,9 +85,7 @@ def test_learning_goes_on_from_what_was_kept():
     again = learned(X, 3, epochs=2, start=kept[1][0])
     assert_close(again.log_likelihood(X), p.log_likelihood(X))
     seen = []
-    learned(
-        X, 3, epochs=2, X_valid=valid, callback=lambda circuit, mean: seen.append((circuit, mean))
-    )
+    learned(X, 3, epochs=2, X_valid=valid, callback=lambda *now: seen.append(now))
     for circuit, mean in seen:
         assert_close(circuit.log_likelihood(valid).mean(), mean)
     same = ek.em(p, X, 2, progress=False, callback=lambda *found: kept.append(found))
@@ -99,19 +96,16 @@ def test_data_frames_go_on_by_names():
     pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     sky = rng.integers(0, 2, size=50)
-    table = pd.DataFrame(
-        {"sky": np.where(sky, "grey", "blue"), "rain": (sky + (rng.random(50) < 0.1)) % 2}
-    )
+    rain = (sky + (rng.random(50) < 0.1)) % 2
+    table = pd.DataFrame({"sky": np.where(sky, "grey", "blue"), "rain": rain})
     kept = []
     p = learned(table, 2, epochs=3, callback=lambda circuit, mean: kept.append(circuit))
     assert (kept[0].names, kept[0].states) == (p.names, p.states)
     again = learned(table, 2, epochs=2, start=kept[0])
     assert_close(again.log_likelihood(table), p.log_likelihood(table))
-    turned = learned(table[["rain", "sky"]], 2, epochs=2, start=p)
-    assert turned.names == p.names
-    assert_close(
-        turned.log_likelihood(table), learned(table, 2, epochs=2, start=p).log_likelihood(table)
-    )
+    found = [learned(X, 2, epochs=2, start=p) for X in (table[["rain", "sky"]], table)]
+    assert found[0].names == p.names
+    assert_close(*(circuit.log_likelihood(table) for circuit in found))
     with pytest.raises(ek.DataError, match="X_valid must have at least one row"):
         learned(table, 2, start=p, X_valid=table[:0])
     assert_raises(ek.DataError, "wind", learned, table.rename(columns={"sky": "wind"}), 2, start=p)
@@ -127,13 +121,10 @@ def test_the_best_of_several_starts_is_kept():
     assert_close(kept.log_likelihood(X), circuit.log_likelihood(X))
     assert len({mean for _, mean in ends}) == 4
     scores = []
-    best = learned(
-        X, 4, epochs=6, X_valid=valid, restarts=3, callback=lambda p, mean: scores.append(mean)
-    )
+    options = {"epochs": 6, "restarts": 3, "callback": lambda p, mean: scores.append(mean)}
+    best = learned(X, 4, X_valid=valid, **options)
     assert len(scores) == 18
     assert_close(best.log_likelihood(valid).mean(), max(scores))
-    with pytest.raises(ek.DataError, match="takes no 'restarts'"):
-        learned(lambda: iter([X]), 4, restarts=2, cardinalities=[2, 3, 4, 2, 3, 4])
 
 
 def random_walks(n, seed=0):
@@ -151,9 +142,8 @@ def test_batches_of_the_automatic_size_learn_more_than_the_full_batch():
         return np.mean([p.log_likelihood(test).mean() for p in found])
 
     assert score() > score(batch_size=None) + 0.03
-    np.testing.assert_array_equal(
-        learned(X, 8).log_likelihood(test), learned(X, 8, batch_size="auto").log_likelihood(test)
-    )
+    found = [learned(X, 8, **options) for options in ({}, {"batch_size": "auto"})]
+    np.testing.assert_array_equal(*(p.log_likelihood(test) for p in found))
 
 
 def test_automatic_batches_come_after_passes_over_the_full_batch():

@@ -17,8 +17,12 @@ WEIGHTS = np.where(np.arange(N) // 60 == 1, 0.0, np.random.default_rng(0).intege
 QUIET = {"progress": False}
 
 
-def framed(X):
-    return pd.DataFrame(X, columns=list("abcd")).assign(w=WEIGHTS)
+def framed(X, **more):
+    return pd.DataFrame(X, columns=list("abcd")).assign(**more)
+
+
+def weighted(X):
+    return framed(X, w=WEIGHTS)
 
 
 @pytest.mark.parametrize("rows", [X, GAPS], ids=["complete", "gaps"])
@@ -27,9 +31,8 @@ def test_trees_of_weighted_rows(rows, parameters, tmp_path):
     options = {"cardinalities": 3, "parameters": parameters}
     whole = ek.learn_chow_liu(rows, sample_weight=WEIGHTS, **options)
     assert abs(whole.log_likelihood(X) - ek.learn_chow_liu(rows, **options).log_likelihood(X)).max()
-    framed(rows).to_parquet(tmp_path / "rows.parquet", row_group_size=60)
-    given = [lambda: pieces(framed(rows)), tmp_path / "rows.parquet"]
-    for data in given:
+    weighted(rows).to_parquet(tmp_path / "rows.parquet", row_group_size=60)
+    for data in (lambda: pieces(weighted(rows)), tmp_path / "rows.parquet"):
         found = ek.learn_chow_liu(data, sample_weight="w", **options)
         assert found.names == ("a", "b", "c", "d")
         assert_alike(found, whole.with_names(list("abcd")), GAPS)
@@ -50,14 +53,8 @@ def test_impossible_rows_without_weight_do_not_matter():
     rows, weights = np.array([[0, 1], [2, 0], [1, 1]]), np.array([1.0, 0.0, 2.0])
     whole = ek.em(start, rows, 1, sample_weight=weights, **QUIET)
     for options in ({}, {"batch_size": 5}):
-        found = ek.em(
-            start,
-            lambda: pieces(rows, 2),
-            1,
-            sample_weight=lambda chunk: weights[:2] if len(chunk) == 2 else weights[2:],
-            **options,
-            **QUIET,
-        )
+        options["sample_weight"] = lambda chunk: weights[:2] if len(chunk) == 2 else weights[2:]
+        found = ek.em(start, lambda: pieces(rows, 2), 1, **options, **QUIET)
         assert found.n_units == whole.n_units
     with pytest.raises(ek.DataError, match="In chunk 0: Row 1 of the data has probability zero"):
         ek.em(start, lambda: pieces(rows, 2), 1, batch_size=5, **QUIET)
@@ -75,29 +72,11 @@ def test_em_of_weighted_numbers():
     np.testing.assert_allclose(found.log_likelihood(Z), whole.log_likelihood(Z), rtol=1e-9)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_passes_on_a_device(weighted):
-    pytest.importorskip("torch")
-    weights = {"sample_weight": WEIGHTS} if weighted else {}
-    in_frames = {"sample_weight": "w"} if weighted else {}
-    data = framed(GAPS) if weighted else framed(GAPS).drop(columns="w")
-    start = ek.random_circuit(4, 3, 0, cardinalities=3).with_names(list("abcd"))
-    options = {"pseudocount": 0.5, "device": "torch", **QUIET}
-    whole = ek.em(start, GAPS, 4, **weights, **options)
-    found = ek.em(start, lambda: pieces(data), 4, **in_frames, **options)
-    assert_alike(found, whole, GAPS)
-    single = ek.em(start, lambda: pieces(data), 4, dtype="float32", **in_frames, **options)
-    assert_alike(single, whole, GAPS, rtol=1e-3, atol=1e-3)
-    moved = start.to("torch")
-    options.pop("device")
-    assert_alike(ek.em(moved, lambda: pieces(data), 4, **in_frames, **options), whole, GAPS)
-
-
 @pytest.mark.parametrize("options", [{}, {"batch_size": 40}, {"device": "torch"}])
 def test_hidden_trees_of_weighted_chunks(options):
     pytest.importorskip("torch")
     common = {"n_latent": 2, "epochs": 3, "rng": 0, "cardinalities": 3, **options, **QUIET}
-    found = ek.learn_hclt(lambda: pieces(framed(GAPS)), sample_weight="w", **common)
+    found = ek.learn_hclt(lambda: pieces(weighted(GAPS)), sample_weight="w", **common)
     whole = ek.learn_hclt(GAPS, sample_weight=WEIGHTS, **{"batch_size": None, **common})
     assert found.vtree == whole.vtree
     if "batch_size" in options:  # rows come in another order
@@ -117,7 +96,7 @@ def test_hidden_trees_of_weighted_chunks(options):
 ])  # fmt: skip
 def test_weights_that_are_none(weights, message):
     start = ek.random_circuit(4, 2, 0, cardinalities=3).with_names(list("abcd"))
-    data = framed(GAPS)
+    data = weighted(GAPS)
     if callable(weights):
         data = data.drop(columns="w")
     for learn in (
@@ -143,7 +122,7 @@ def test_chunks_that_come_once_or_never(learn):
 
 def test_weights_and_batches_of_dask_collections():
     frames = pytest.importorskip("dask.dataframe")
-    data = framed(GAPS)
+    data = weighted(GAPS)
     lazy = frames.from_pandas(data, npartitions=4)
     start = ek.random_circuit(4, 2, 0, cardinalities=3).with_names(list("abcd"))
     parts = [part.compute() for part in lazy.partitions]
@@ -156,14 +135,9 @@ def test_weights_and_batches_of_dask_collections():
     assert_alike(tree, whole.with_names(list("abcd")), GAPS)
 
 
-NAMES = ["a", "b", "c", "d"]
-
-
-def frame(X):
+def labelled(X):
     """The rows as a data frame with numbers, codes and text."""
-    found = pd.DataFrame(X, columns=NAMES)
-    found["c"] = found["c"].map({0: "low", 1: "mid", 2: "high"})
-    return found
+    return framed(X).assign(c=lambda x: x["c"].map({0: "low", 1: "mid", 2: "high"}))
 
 
 @pytest.fixture
@@ -180,25 +154,18 @@ def parquet(tmp_path):
     return write
 
 
-@pytest.mark.parametrize("options", [{}, {"cardinalities": 4}, {"parameters": "cpt"}])
-def test_trees_of_chunks_are_trees_of_the_whole(options):
-    X = table()
-    found = ek.learn_chow_liu(lambda: iter(pieces(X)), **options)
-    assert_same_circuit(found, ek.learn_chow_liu(X, **options))
-
-
 def test_trees_of_files_have_the_names_and_labels_of_their_columns(parquet):
-    X = frame(table())
+    X = labelled(table())
     whole = ek.learn_chow_liu(X)
     assert whole.states[2] == ("high", "low", "mid")
     path = parquet(X)
-    parts = [(X[:200], "parts/1.parquet"), (X[NAMES[::-1]][200:], "parts/2.parquet")]
+    parts = [(X[:200], "parts/1.parquet"), (X[list("dcba")][200:], "parts/2.parquet")]
     paths = [parquet(*part) for part in reversed(parts)][::-1]
     for data in (path, str(path), paths, paths[0].parent, lambda: map(pl.from_pandas, pieces(X))):
         found = ek.learn_chow_liu(data)
         assert_same_circuit(found, whole)
         assert found.schema == whole.schema
-    long = frame(table(70_000))  # a row group of more than one chunk
+    long = labelled(table(70_000))  # a row group of more than one chunk
     path = parquet(long, "long.parquet", len(long))
     assert_same_circuit(ek.learn_chow_liu(path), ek.learn_chow_liu(long))
 
@@ -207,23 +174,32 @@ def test_trees_of_files_have_the_names_and_labels_of_their_columns(parquet):
 def test_values_may_be_missing_in_some_chunks(as_frame):
     X = table()
     X[200:] = table(100, missing=0.3, seed=1)
-    X = frame(X) if as_frame else X
+    X = labelled(X) if as_frame else X
     found, whole = ek.learn_chow_liu(lambda: pieces(X)), ek.learn_chow_liu(X)
     assert found.vtree == whole.vtree
     np.testing.assert_allclose(found.log_likelihood(X), whole.log_likelihood(X), rtol=1e-6)
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.3])
-def test_em_on_chunks_is_em_on_the_whole(missing, parquet):
-    X = table(missing=missing)
-    start = ek.random_circuit(4, 2, 0, cardinalities=3).with_names(NAMES)
-    options = {"pseudocount": 0.5, "progress": False}
-    whole = ek.em(start, X, 5, **options)
-    for chunks in (lambda: pieces(X), parquet(pd.DataFrame(X, columns=NAMES))):
-        found = ek.em(start, chunks, 5, **options)
-        np.testing.assert_allclose(
-            found.log_likelihood(X), whole.log_likelihood(X), rtol=1e-10, atol=1e-12
-        )
+@pytest.mark.parametrize("device", [None, "torch"])
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])
+@pytest.mark.parametrize("rows", [X, GAPS], ids=["complete", "gaps"])
+def test_em_on_chunks_is_em_on_the_whole(rows, weights, device, parquet):
+    if device is not None:
+        pytest.importorskip(device)
+    start = ek.random_circuit(4, 3, 0, cardinalities=3).with_names(list("abcd"))
+    data, in_frames = framed(rows), {}
+    if weights is not None:
+        data, in_frames = weighted(rows), {"sample_weight": "w"}
+    options = {"pseudocount": 0.5, **QUIET}
+    whole = ek.em(start, rows, 4, sample_weight=weights, device=device, **options)
+    options |= in_frames
+    for chunks in (lambda: pieces(data), parquet(data)):
+        assert_alike(ek.em(start, chunks, 4, device=device, **options), whole, GAPS)
+    if device is not None:
+        single = ek.em(start, lambda: pieces(data), 4, device=device, dtype="float32", **options)
+        assert_alike(single, whole, GAPS, rtol=1e-3, atol=1e-3)
+        moved = ek.em(start.to(device), lambda: pieces(data), 4, **options)
+        assert_alike(moved, whole, GAPS)
 
 
 def learned(chunks):
@@ -246,10 +222,8 @@ def test_errors_name_the_chunk(parquet):
     X[80, 1] = 0.5
     with pytest.raises(ek.DataError, match=r"In chunk 1: .*Got 0.5 in row 20, column 1"):
         ek.learn_chow_liu(lambda: pieces(X))
-    path = parquet(pd.DataFrame(X, columns=NAMES))
-    message = (
-        r"In the rows of .*rows.parquet from row 70 on: .* Got 0.5 in row 10, column 1 \('b'\)"
-    )
+    path = parquet(framed(X))
+    message = r"rows of .*rows.parquet from row 70 on: .* Got 0.5 in row 10, column 1 \('b'\)"
     assert_raises(ek.DataError, message, ek.learn_chow_liu, path)
     start = ek.factorized([[1.0, 0.0]] * 4)
     with pytest.raises(ek.DataError, match="In chunk 0: Row 1 of the data has probability zero"):
@@ -262,7 +236,7 @@ test_what_cannot_be_learned_from = refusals(ek.DataError, [
     ("nowhere.parquet", {}, "nowhere.parquet is no Parquet file"),
     (lambda: [[[0, 1]], [[0]]], {}, "same columns. Got 2 and 1 columns"),
     (lambda: [[[0, 4]]], {"cardinalities": 3}, r"Column 1 of X must hold integers in 0..2"),
-    (lambda: [frame(table()), table()], {},
+    (lambda: [labelled(table()), table()], {},
      "If X is a data frame with labels, so must be X_valid and all chunks"),
     (lambda: [pd.DataFrame({"a": [None], "b": [1.0]})], {}, "has no values"),
     (lambda: (pd.DataFrame({"a": np.arange(60_000) + i * 60_000}) for i in range(2)), {},

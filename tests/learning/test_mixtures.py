@@ -86,23 +86,6 @@ def test_equal_components_are_one_circuit(monkeypatch):
     assert q.n_units == single.n_units
 
 
-def test_an_interrupt_returns_the_best_so_far(monkeypatch):
-    X = rows(100)
-    p = structure_of(X)
-    expected = learned(X, 3, structure=p, iterations=2)
-    step, calls = module._updated, []
-
-    def interrupted(*arguments):
-        calls.append(None)
-        if len(calls) == 4:  # the first one is the start
-            raise KeyboardInterrupt
-        return step(*arguments)
-
-    monkeypatch.setattr(module, "_updated", interrupted)
-    found = learned(X, 3, structure=p, iterations=10)
-    assert_close(found.log_likelihood(X), expected.log_likelihood(X))
-
-
 def test_more_states_missing_values_and_few_rows():
     rng = np.random.default_rng(0)
     X = rng.integers(3, size=(60, 4)).astype(float)

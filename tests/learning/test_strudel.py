@@ -116,9 +116,7 @@ def test_splits_keep_structure_and_support(rng, cardinalities):
     p = ek.Circuit.from_blocks(tree.vtree, p.blocks)
     np.testing.assert_array_equal(np.exp(p.log_likelihood(points)), 1.0)
     found = ek.properties(p)
-    assert found.smooth
-    assert found.deterministic
-    assert found.structured_decomposable
+    assert all([found.smooth, found.deterministic, found.structured_decomposable])
     assert search.to_circuit().vtree == tree.vtree
 
 
@@ -318,18 +316,12 @@ def test_an_interrupt_returns_the_best_circuit_so_far(clusters, holes):
     assert_same_circuit(p, learn_strudel(X, iterations=4))
 
 
-class Terminal(StringIO):
-    """Something that looks like a terminal."""
-
-    def isatty(self):
-        return True
-
-
 def test_progress_tells_of_an_interrupt_on_a_terminal(clusters, monkeypatch):
     def stop(step):
         raise KeyboardInterrupt
 
-    terminal = Terminal()
+    terminal = StringIO()
+    terminal.isatty = lambda: True
     monkeypatch.setattr("sys.stderr", terminal)
     learn_strudel(clusters[0], clusters[1], callback=stop)
     assert "Strudel was interrupted: returning the best model so far" in terminal.getvalue()

@@ -244,6 +244,7 @@ def test_states_come_from_categories_booleans_and_both_tables():
     q = ek.learn_strudel(train, valid, iterations=2, progress=False)
     assert q.states[0] == tuple(SKIES)
     assert np.isfinite(q.log_likelihood(valid)).all()
+    assert ek.learn_chow_liu(pd.DataFrame(CODES)).names is None
 
 
 def test_given_structures_read_frames_by_name():
@@ -263,12 +264,6 @@ def test_codes_that_start_at_one_are_noticed():
     assert ek.learn_chow_liu(CODES + SHIFT, cardinalities=4).cardinalities == (4, 4, 4)
     p = ek.learn_chow_liu(pd.DataFrame(CODES + SHIFT, columns=["a", "b", "c"]))
     assert p.states == (None, (1, 2, 3), None)
-
-
-def test_columns_may_be_numbered():
-    p = ek.learn_chow_liu(pd.DataFrame(CODES))
-    assert p.names is None
-    assert p.cardinalities == (3, 3, 3)
 
 
 BAD = {
