@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from assertions import assert_raises, refusals
+from assertions import assert_raises
 from expectedkernels.io.table_files import forms_of, frame_of, read_cells, read_raw
 from expectedkernels.io.text import Source
 
@@ -27,6 +27,9 @@ WORDS = [
     "",
     "é",
 ]
+
+
+NAN = np.nan
 
 
 def random_table(rng):
@@ -50,12 +53,16 @@ def random_table(rng):
     return text.getvalue(), names if header else None, columns
 
 
+def cells(text):
+    """The names (or None) and the columns of a text."""
+    return read_cells(Source("t.csv", text.encode(), any_encoding=True))[:2]
+
+
 def test_cells_are_read_as_they_were_written():
     rng = random.Random(0)
     for _ in range(500):
         text, names, columns = random_table(rng)
-        found = read_cells(Source("t.csv", text.encode(), any_encoding=True))
-        assert found[:2] == (names, columns), text
+        assert cells(text) == (names, columns), text
 
 
 @pytest.mark.parametrize(("text", "names", "columns"), [
@@ -76,16 +83,7 @@ def test_cells_are_read_as_they_were_written():
     ("1,2\n0.5,0.7\n", None, [["1", "0.5"], ["2", "0.7"]]),
 ])  # fmt: skip
 def test_delimiters_and_headers_are_found(text, names, columns):
-    found = read_cells(Source("t.csv", text.encode(), any_encoding=True))
-    assert found[:2] == (names, columns)
-
-
-test_rows_that_are_not_alike_are_refused = refusals(ek.ParseError, [
-    ('a,b\n1,"x\n2,y\n', "line 2: cannot tell cells apart .*is a quote not closed"),
-    ("My report\na,b\n1,2\n", "line 2: expected 1 cells, found 2"),
-    ("/*\n1.5 2.5\n3.5 4.5\n", "line 2: expected 1 cells, found 2"),
-    ("a,b\n1,2,3\n1,2,3\n", "line 2: expected 2 cells, found 3"),
-], lambda text: read_cells(Source("t.csv", text.encode(), any_encoding=True)))  # fmt: skip
+    assert cells(text) == (names, columns)
 
 
 def read(path, data=None):
@@ -145,50 +143,41 @@ def test_dates_and_times_of_parquet_files_are_text(tmp_path):
     assert found["hour"][0] == "2024-01-01 05:00:00Z"
 
 
-def written(tmp_path, text, name="data.csv"):
-    path = tmp_path / name
-    path.write_bytes(text.encode())
-    return path
+@pytest.fixture
+def read_text(tmp_path):
+    """Reads a table of codes from a file with this text."""
+
+    def reader(text, name="data.csv"):
+        data = text.encode()
+        (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+        return ek.io.read_table(tmp_path / name)
+
+    return reader
 
 
-@pytest.mark.parametrize("text", [
-    "0,1,2\n3,4,5\n",
-    "0, 1, 2\n3, 4, 5",
-    "0;1;2\n3;4;5\n",
-    "0\t1\t2\n3\t4\t5\n",
-    "0 1  2\n 3 4 5 \n",
-    "\n0,1,2\r\n\r\n3,4,5\r\n",
-    '\ufeff0,"1",2\n3,4.0,5\n',
+SIX = [[0, 1, 2], [3, 4, 5]]
+
+
+@pytest.mark.parametrize(("text", "names", "X"), [
+    ("0,1,2\n3,4,5\n", None, SIX),
+    ("0, 1, 2\n3, 4, 5", None, SIX),
+    ("0;1;2\n3;4;5\n", None, SIX),
+    ("0\t1\t2\n3\t4\t5\n", None, SIX),
+    ("0 1  2\n 3 4 5 \n", None, SIX),
+    ("\n0,1,2\r\n\r\n3,4,5\r\n", None, SIX),
+    ('\ufeff0,"1",2\n3,4.0,5\n', None, SIX),
+    ("age,,b\n1,,2\nNaN,?,0\n3,NA,null\n", ["age", "", "b"],
+     [[1, NAN, 2], [NAN, NAN, 0], [3, NAN, NAN]]),
+    ('"a, b",c\n1,0\n', ["a, b", "c"], [[1, 0]]),
+    ("0,1\n,\n", None, [[0, 1], [NAN, NAN]]),
+    ('"",""\n"",""\n', None, [[NAN, NAN]] * 2),
+    ("a,b\u2028c\n0,1\n", ["a", "b\u2028c"], [[0, 1]]),
 ])  # fmt: skip
-def test_cells_are_separated_in_several_ways(tmp_path, text):
-    table = ek.io.read_table(written(tmp_path, text))
-    assert table.names is None
-    np.testing.assert_array_equal(table.X, [[0, 1, 2], [3, 4, 5]])
-
-
-def test_missing_values_and_headers(tmp_path):
-    table = ek.io.read_table(written(tmp_path, "age,,b\n1,,2\nNaN,?,0\n3,NA,null\n"))
-    assert table.names == ["age", "", "b"]
-    np.testing.assert_array_equal(
-        table.X, [[1, np.nan, 2], [np.nan, np.nan, 0], [3, np.nan, np.nan]]
-    )
-    quoted = ek.io.read_table(written(tmp_path, '"a, b",c\n1,0\n'))
-    assert quoted.names == ["a, b", "c"]
-    np.testing.assert_array_equal(quoted.X, [[1, 0]])
-
-
-def test_rows_without_any_value_are_rows(tmp_path):
-    np.testing.assert_array_equal(
-        ek.io.read_table(written(tmp_path, "0,1\n,\n")).X, [[0, 1], [np.nan, np.nan]]
-    )
-
-
-def test_compressed_files_and_single_columns(tmp_path):
-    path = tmp_path / "data.data.gz"
-    path.write_bytes(gzip.compress(b"x\n1\n0\n"))
-    table = ek.io.read_table(path)
-    assert table.names == ["x"]
-    np.testing.assert_array_equal(table.X, [[1], [0]])
+def test_tables_of_codes(read_text, text, names, X):
+    for name in ("data.csv", "data.data.gz"):
+        table = read_text(text, name)
+        assert table.names == names
+        np.testing.assert_array_equal(table.X, X)
 
 
 @pytest.mark.parametrize(("text", "message"), [
@@ -198,10 +187,18 @@ def test_compressed_files_and_single_columns(tmp_path):
     ("0,1\n0,1,2\n", "line 2: expected 2 cells, found 3"),
     ("a,b\n\n0,1\n0\n", "line 4: expected 2 cells, found 1"),
     ("a,b\n0,1,1\n0,1,1\n", "line 2: expected 2 cells, found 3"),
+    ("My report\na,b\n1,2\n", "line 2: expected 1 cells, found 2"),
+    ("/*\n1.5 2.5\n3.5 4.5\n", "line 2: expected 1 cells, found 2"),
+    ("a\x0cb\n0 1\x0b2 3\n", "line 2: expected 2 cells, found 4"),
+    ('a,b\n1,"x\n2,y\n', "line 2: cannot tell cells apart .*is a quote not closed"),
+    ('a,b\n"' + "1" * 200_000 + '",0\n', "line 2: cannot tell cells apart .*field limit"),
+    ("a,b\n1,0\0\n", "found zero bytes"),
+    ("\0\0\0", "found zero bytes"),
     ("0,1\n0,red\n", r"line 2: expected integer codes .* in column 2, found 'red'; encode"),
     ("0,1\n0.5,1\n", r"line 2: expected integer codes .* in column 1, found '0.5'; discretise"),
     ("a,b\n0,-1\n", r"line 2: .* in column 2 \('b'\), found '-1'; codes start at 0"),
     ("0,inf\n", r"line 1: .* in column 2, found 'inf'; discretise"),
+    ("0,1e300\n", r"found '1e300'; larger ones than 2\*\*53 are not held exactly"),
 ])  # fmt: skip
-def test_bad_files_are_refused(tmp_path, text, message):
-    assert_raises(ek.ParseError, message, ek.io.read_table, written(tmp_path, text))
+def test_bad_files_are_refused(read_text, text, message):
+    assert_raises(ek.ParseError, message, read_text, text)
