@@ -10,17 +10,17 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 import expectedkernels as ek
+from assertions import assert_raises
 from machines import MACHINES, target
+from oracles import with_holes
 
 GRIDS = {"svr": {"C": [0.5, 5.0], "epsilon": [0.05, 0.2]}, "svc": {"C": [0.5, 5.0]}}
 
 
 def table(n=40, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 3))
+    X = np.random.default_rng(seed).normal(size=(n, 3))
     X[:, 1] += X[:, 0]
-    y = np.sin(X[:, 0]) + X[:, 1]
-    return np.where(rng.random(X.shape) < 0.2, np.nan, X), y
+    return with_holes(X, 0.2, seed), np.sin(X[:, 0]) + X[:, 1]
 
 
 def entries(folder):
@@ -72,15 +72,13 @@ def test_densities_are_learned_once(tmp_path):
 
 def test_deviations_masks_and_intervals(tmp_path):
     X, y = table()
-    for options in ({}, {"mask_kernel": 0.5}):
-        plain = ek.ExpectedKernelRidge(density="chow_liu", **options).fit(X, y)
-        found = clone(plain).set_params(memory=tmp_path).fit(X, y)
-        for got, wanted in zip(
-            (*found.predict(X[:6], return_std=True), *found.predict_interval(X[:6])),
-            (*plain.predict(X[:6], return_std=True), *plain.predict_interval(X[:6])),
-            strict=True,
-        ):
-            np.testing.assert_allclose(got, wanted, rtol=1e-7, atol=1e-9)
+    for mask_kernel in (None, 0.5):
+        model = ek.ExpectedKernelRidge(density="chow_liu", mask_kernel=mask_kernel)
+        found, wanted = (
+            [*kept.predict(X[:6], return_std=True), *kept.predict_interval(X[:6])]
+            for kept in (clone(model).set_params(memory=tmp_path).fit(X, y), model.fit(X, y))
+        )
+        np.testing.assert_allclose(found, wanted, rtol=1e-7, atol=1e-9)
 
 
 def test_learners_are_asked_every_time(tmp_path):
@@ -91,12 +89,8 @@ def test_learners_are_asked_every_time(tmp_path):
     X, y = table()
     ek.ExpectedSVR(density=Learner(), memory=tmp_path).fit(X, y)
     assert not entries(tmp_path)
-
-
-def test_memories_that_are_none():
-    X, y = table(20)
-    with pytest.raises(ValueError, match="'memory' parameter of ExpectedSVR"):
-        ek.ExpectedSVR(memory=3).fit(X, y)
+    message = "'memory' parameter of ExpectedSVR"
+    assert_raises(ValueError, message, ek.ExpectedSVR(memory=3).fit, X, y)
 
 
 ONE = (
@@ -109,18 +103,17 @@ ONE = (
 @pytest.mark.parametrize("name", MACHINES)
 def test_too_many_rows_are_refused_before_memory_is_taken(name, holes):
     X = np.random.default_rng(0).normal(size=(53940, 2))
-    X[: 5000 if holes else 0, 0] = np.nan
+    X[: 5000 * holes, 0] = np.nan
     model = clone(MACHINES[name]).set_params(n_landmarks=None)
     if name == "process":
         model.set_params(optimizer="fmin_l_bfgs_b")
     several = "4 kernel matrices of 53940 rows take 86.7 GiB"
+    message = several if name == "process" else ONE
     tracemalloc.start()
-    try:
-        with pytest.raises(ek.DataError, match=several if name == "process" else ONE):
-            model.fit(X, (X[:, 1] > 0).astype(float))
-        assert tracemalloc.get_traced_memory()[1] < 2**27
-    finally:
-        tracemalloc.stop()
+    assert_raises(ek.DataError, message, model.fit, X, (X[:, 1] > 0).astype(float))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**27
 
 
 def test_rows_that_are_dropped_take_no_memory():
@@ -134,16 +127,13 @@ def test_rows_that_are_dropped_take_no_memory():
 def test_identifiers_are_refused_before_memory_is_taken(model):
     X = np.array([[f"row {i}", i] for i in range(30000)], dtype=object)
     model.set_params(categorical_features=[0])
-    with pytest.raises(
-        ek.DataError, match=r"take 6.7 GiB.* column 0 has 30000 categories in 30000"
-    ):
-        model.fit(X, np.arange(30000.0))
+    message = r"take 6.7 GiB.* column 0 has 30000 categories in 30000"
+    assert_raises(ek.DataError, message, model.fit, X, np.arange(30000.0))
 
 
 def test_normal_distributions_of_too_many_columns_are_refused():
-    X = np.zeros((20, 8500))
-    with pytest.raises(ek.DataError, match=r"A normal distribution of 8500 columns.* 4.3 GiB"):
-        ek.ExpectedKernelRidge().fit(X, np.arange(20.0))
+    model, message = ek.ExpectedKernelRidge(), r"normal distribution of 8500 columns.* 4.3 GiB"
+    assert_raises(ek.DataError, message, model.fit, np.zeros((20, 8500)), np.arange(20.0))
 
 
 def test_kernels_that_are_too_many_are_not_kept(tmp_path):
@@ -185,22 +175,17 @@ def test_files_are_predicted_as_frames_are(name, tmp_path):
         np.testing.assert_allclose(np.concatenate(found), wanted, rtol=1e-9, atol=1e-9)
 
 
-def test_workers_do_not_change_a_bit():
+def test_workers_and_dask_frames():
     model, (X, _) = fitted("ridge"), text_table(50, seed=1)
     alone = np.concatenate(list(model.predict_chunks(X, chunk_rows=9)))
     with joblib.parallel_config(backend="loky", n_jobs=2):
         found = np.concatenate(list(model.predict_chunks(X, chunk_rows=9)))
     np.testing.assert_array_equal(found, alone)
-
-
-def test_dask_frames_are_predicted_lazily():
     dataframe = pytest.importorskip("dask.dataframe")
-    model, (X, _) = fitted("ridge"), text_table(50, seed=1)
     lazy = dataframe.from_pandas(X, npartitions=3)
     mean, std = model.predict_chunks(lazy, return_std=True)
     wanted = model.predict(X, return_std=True)
-    np.testing.assert_allclose(mean.compute(), wanted[0], rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(std.compute(), wanted[1], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose([mean.compute(), std.compute()], wanted, rtol=1e-9, atol=1e-9)
 
 
 def test_other_methods_go_over_chunks():

@@ -119,22 +119,17 @@ def test_blocks_of_incomplete_rows_do_not_change_answers(monkeypatch, make, real
     new = np.vstack([X[:9], [[0.3, -0.2, 1.0], [NAN, 0.1, NAN]]])
     rates = np.array([0.7, 0.4, 0.2])
     assert np.isnan(X).any(axis=1).sum() > 3 * 7  # several blocks of either kind
-    density = products_of_normals(X) if real else "chow_liu"
-    whole = make(density=density, n_bins=4).fit(X, y)
-    expected = whole.predict(new, return_std=True)
-    kernels = whole.density_.gram(rates, X)
-    across = whole.density_.gram(rates, new, X)
+    model = make(density=products_of_normals(X) if real else "chow_liu", n_bins=4)
+    whole = model.fit(X, y).predict(new, return_std=True)
+    grams = [model.density_.gram(rates, *rows) for rows in ((X,), (new, X))]
     monkeypatch.setattr(circuit_density, "CHUNK_ROWS", 7)
     monkeypatch.setattr(circuit_density, "FEW_ROWS", 7)
-    blocked = whole.density_.gram(rates, X)
-    np.testing.assert_allclose(blocked, kernels, rtol=1e-9, atol=1e-13)
-    blocked = whole.density_.gram(rates, new, X)
-    np.testing.assert_allclose(blocked, across, rtol=1e-9, atol=1e-13)
-    for got, wanted in zip(whole.predict(new, return_std=True), expected, strict=True):
-        np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=1e-7)
-    parts = make(density=density, n_bins=4).fit(X, y).predict(new, return_std=True)
-    for got, wanted in zip(parts, expected, strict=True):
-        np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=1e-7)
+    for rows, wanted in zip(((X,), (new, X)), grams, strict=True):
+        found = model.density_.gram(rates, *rows)
+        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-13)
+    for again in (False, True):
+        found = (model.fit(X, y) if again else model).predict(new, return_std=True)
+        np.testing.assert_allclose(found, whole, rtol=1e-6, atol=1e-7)
 
 
 def test_distances_of_far_points_keep_their_digits():
@@ -208,19 +203,15 @@ def answers(**more):
         found[strategy] = ek.CircuitImputer(strategy, **own).fit_transform(holed)
     model = ek.ExpectedSVR(density=products_of_normals(X), **more).fit(X, y)
     found["normals"] = np.stack(model.predict(holed, return_std=True))
-    predicted = ek.expected_prediction(
-        SVR().fit(X, y), model.circuit_, holed, return_std=True, **more
-    )
-    found["expected_prediction"] = np.stack(predicted)
+    given = SVR().fit(X, y), model.circuit_, holed
+    found["expected_prediction"] = np.stack(ek.expected_prediction(*given, return_std=True, **more))
     return found
 
 
-@contextmanager
 def named(backend):
     """Two workers of a backend; those of loky get most arrays as files that are read-only."""
     options = {"max_nbytes": 256} if backend == "loky" else {}
-    with joblib.parallel_config(backend=backend, n_jobs=2, **options):
-        yield
+    return joblib.parallel_config(backend=backend, n_jobs=2, **options)
 
 
 @pytest.fixture(scope="module")
@@ -296,38 +287,18 @@ def test_searches_may_have_workers_whose_models_have_workers(outer):
         with named(outer):
             shared = GridSearchCV(ek.ExpectedSVR(n_bins=4, n_jobs=2), grid, cv=2, n_jobs=2)
             shared.fit(holed, y)
-        name = "mean_test_score"
-        np.testing.assert_allclose(
-            shared.cv_results_[name], alone.cv_results_[name], rtol=1e-11, atol=1e-11
-        )
+        scores = [search.cv_results_["mean_test_score"] for search in (shared, alone)]
+        np.testing.assert_allclose(*scores, rtol=1e-11, atol=1e-11)
         np.testing.assert_allclose(shared.predict(holed), alone.predict(holed), rtol=1e-11)
 
 
 FIRST_IS_ZERO = ek.factorized([[1.0, 0.0], [0.5, 0.5]])
 
 
-def test_normalized_features_use_the_resources_they_are_given(monkeypatch):
-    X, _ = holed()
-    seen = []
-    model = ek.ExpectedKernelFeatures(5, normalize=True, max_bytes=2**20, random_state=0)
-    density = type(model.fit(X).density_)
-    original = density.gram
-
-    def recorded(self, rates, A, B=None, resources=None):
-        seen.append(resources)
-        return original(self, rates, A, B, resources)
-
-    monkeypatch.setattr(density, "gram", recorded)
-    model.fit_transform(X)
-    assert [used.max_bytes for used in seen] == [2**20, 2**20]
-
-
 def test_imputers_complete_few_rows_at_once_with_little_memory(monkeypatch):
     X, sizes, density = holed()[0], [], circuit_density.CircuitDensity
     model, means = ek.CircuitImputer(density="chow_liu").fit(X), density.means
-    monkeypatch.setattr(
-        density, "means", lambda p, Z, modes: sizes.append(len(Z)) or means(p, Z, modes)
-    )
+    monkeypatch.setattr(density, "means", lambda p, Z, *x: sizes.append(len(Z)) or means(p, Z, *x))
     for max_bytes, most in ((1, 1), (24 * model.circuit_.n_units, 3), (2**40, len(X))):
         sizes.clear()
         model.set_params(max_bytes=max_bytes).transform(X)
@@ -337,7 +308,7 @@ def test_imputers_complete_few_rows_at_once_with_little_memory(monkeypatch):
 @pytest.mark.parametrize("model", [
     *(ek.CircuitImputer(how) for how in ("map", "mean", "sample")),
     *(ek.ExpectedKernelFeatures(normalize=normalize) for normalize in (False, True)),
-], ids=str)  # fmt: skip
+])  # fmt: skip
 def test_rows_of_probability_zero_are_refused(model):
     model.set_params(density=FIRST_IS_ZERO)
     good = np.array([[0.0, 1.0], [0.0, 0.0], [0.0, NAN]])
@@ -350,11 +321,7 @@ def test_rows_of_probability_zero_are_refused(model):
 def test_rows_that_are_surely_equal_need_noise():
     X = np.array([[0.0, 1.0], [NAN, 1.0], [NAN, 1.0], [0.0, 0.0], [NAN, 0.0]])
     model = ek.ExpectedGaussianProcessRegressor(
-        RBF(1.0), alpha=1e-20, optimizer=None, density="chow_liu"
+        RBF(1.0), alpha=1e-20, optimizer=None, density=FIRST_IS_ZERO
     )
-    model.set_params(density=FIRST_IS_ZERO)
-    with pytest.raises(
-        ek.KernelError,
-        match=r"not positive definite to working precision. Increase 'alpha' .*\(it is 1e-20\)",
-    ):
-        model.fit(X, np.arange(5.0))
+    message = r"not positive definite to working precision. Increase 'alpha' .*\(it is 1e-20\)"
+    assert_raises(ek.KernelError, message, model.fit, X, np.arange(5.0))

@@ -1,10 +1,12 @@
-"""Probabilities of classes, and the sigmoids, pairs and averages behind them."""
+"""Probabilities of classes, the sigmoids, pairs and averages behind them, and prediction sets."""
 
 import itertools
+import pickle
 
 import numpy as np
 import pytest
 from scipy.special import expit
+from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import log_loss
@@ -63,15 +65,19 @@ def test_a_class_without_weight_or_of_one_row_is_refused():
     y = np.repeat(["a", "b", "c"], 10)
     X = rng.normal(size=(30, 2))
     message = "Every class needs rows of positive weight. All rows of class 'b' have weight zero"
-    with pytest.raises(ek.DataError, match=message):
-        ek.ExpectedSVC().fit(X, y, sample_weight=(y != "b").astype(float))
+    weights = (y != "b").astype(float)
+    assert_raises(ek.DataError, message, ek.ExpectedSVC().fit, X, y, sample_weight=weights)
     assert_raises(ek.DataError, message, ek.ExpectedSVC(class_weight={"b": 0.0}).fit, X, y)
     few = np.where((y != "b") | (np.arange(30) < 12), 1.0, 0.0)  # two rows of "b" are left
     p = ek.ExpectedSVC(density="gaussian").fit(X, y, sample_weight=few).predict_proba(X)
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    for n_landmarks in (None, 20):
+        model = ek.ExpectedSVC(n_landmarks=n_landmarks)
+        message = r"at least 2 classes. Got one class, 'a'"
+        assert_raises(ek.DataError, message, model.fit, X, ["a"] * 30)
     one = ek.ExpectedSVC(density="chow_liu").fit(X, np.arange(30) == 3)
-    with pytest.raises(ek.DataError, match=r"At least 2 rows of every class are needed, .*Got 1\."):
-        one.predict_proba(X)
+    message = r"At least 2 rows of every class are needed, .*Got 1\."
+    assert_raises(ek.DataError, message, one.predict_proba, X)
 
 
 def test_rows_of_weight_zero_do_not_count_in_calibration():
@@ -116,10 +122,9 @@ def test_two_classes_have_one_decision_function():
     np.testing.assert_allclose(values, p[:, 1] - p[:, 0], rtol=1e-9)
     assert std[0] > 0 == std[1]
     assert model.gamma_ == pytest.approx(1 / 3)
-    for wrong in ({"alpha": 0.0}, {"gamma": "median"}):
-        name = next(iter(wrong))
-        with pytest.raises(ValueError, match=f"'{name}' parameter of ExpectedKernel"):
-            ek.ExpectedKernelClassifier(**wrong).fit(X, y)
+    for name, wrong in (("alpha", 0.0), ("gamma", "median")):
+        model = ek.ExpectedKernelClassifier(**{name: wrong})
+        assert_raises(ValueError, f"'{name}' parameter of ExpectedKernel", model.fit, X, y)
 
 
 def test_sigmoids_of_spread_functions_are_about_means():
@@ -216,3 +221,87 @@ def test_many_classes_have_smaller_smallest_probabilities():
     p = as_probabilities(np.eye(100)[:3])
     np.testing.assert_allclose(p.min(axis=1), 0.001 / 1.099)
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
+
+
+MODELS = [ek.ExpectedKernelClassifier(density="gaussian"), ek.ExpectedSVC(density="gaussian")]
+
+
+def classes(n, shares, seed=0, spread=1.0):
+    """Rows of classes that overlap, some of them rare."""
+    rng = np.random.default_rng(seed)
+    y = rng.choice(len(shares), size=n, p=shares)
+    centres = 1.5 * np.array([[0.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 1.0, 1.0]])
+    X = centres[y] + spread * rng.normal(size=(n, 3))
+    return X, np.array(["common", "other", "rare"])[y]
+
+
+def covered(model, found, y):
+    return found[np.arange(len(y)), np.searchsorted(model.classes_, y)]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda m: type(m).__name__)
+def test_sets_are_never_empty_and_grow_with_coverage(model):
+    X, y = load_iris(return_X_y=True)
+    model = clone(model).fit(X[::2], y[::2])
+    rows = with_holes(X[1::2], 0.3)
+    found = [model.predict_set(rows, coverage) for coverage in (0.5, 0.9, 0.95)]
+    for one, other in itertools.pairwise(found):
+        assert (one <= other).all()
+    assert found[0].shape == (75, 3)
+    assert found[0].dtype == np.bool_
+    assert found[0].any(axis=1).all()
+    best = model.predict_proba(rows).argmax(axis=1)
+    assert found[0][np.arange(75), best].all()
+    np.testing.assert_array_equal(model.predict_set(rows, 0.9), found[1])
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_set(rows, 0.9), found[1])
+    alone = np.concatenate(
+        [clone(model).fit(X[::2], y[::2]).predict_set(rows[i : i + 1]) for i in (3, 0)]
+    )
+    assert (alone == found[1][[3, 0]]).mean() > 0.9  # draws of what is missing differ
+
+
+@pytest.mark.parametrize("n_landmarks", [None, 60])
+@pytest.mark.parametrize("model", MODELS, ids=lambda m: type(m).__name__)
+def test_every_class_is_covered(model, n_landmarks):
+    shares = [0.8, 0.15, 0.05]
+    model = clone(model).set_params(n_landmarks=n_landmarks).fit(*classes(1000, shares))
+    rows, y = classes(2000, shares, seed=1)
+    for share in (0.0, 0.3):
+        found = model.predict_set(with_holes(rows, share))
+        inside = covered(model, found, y)
+        for label in model.classes_:
+            assert inside[y == label].mean() > 0.75
+        assert 0.87 < inside.mean() < 0.98
+        one = model.predict_set(with_holes(rows, share), by_class=False)
+        assert one.sum() < found.sum()
+        assert 0.86 < covered(model, one, y).mean() < 0.97
+
+
+def test_a_class_of_few_rows_is_in_every_set():
+    X, y = classes(300, [0.5, 0.5, 0.0])
+    y = np.array(y, dtype=object)
+    y[:5] = "rare"
+    model = ek.ExpectedKernelClassifier(density="gaussian").fit(X, y)
+    assert model.predict_set(X)[:, 2].all()
+    assert not model.predict_set(X, 0.5)[:, 2].all()
+    y[1:5] = "other"
+    model.fit(X, y)
+    assert_raises(ek.DataError, "At least 2 rows of every class", model.predict_set, X)
+    message = r"'coverage' parameter of predict_set .* Got 1\.5"
+    assert_raises(ek.DataError, message, model.predict_set, X, 1.5)
+
+
+def test_thresholds_are_those_of_rows_that_are_held_out():
+    X, y = classes(200, [0.5, 0.5, 0.0])
+    model = ek.ExpectedKernelClassifier(alpha=0.1, gamma=0.5, density="gaussian").fit(X, y)
+    answers = model._training.answers(model)
+    p = np.maximum(answers.mean, 0.01)
+    p /= p.sum(axis=1, keepdims=True)
+    own = np.flatnonzero(answers.target == "other")
+    scores = np.sort(1.0 - p[own, 1])
+    limit = scores[int(np.ceil(0.8 * (len(own) + 1))) - 1]
+    rows = classes(100, [0.5, 0.5, 0.0], seed=1)[0]
+    probabilities = model.predict_proba(rows)
+    wanted = (1.0 - probabilities[:, 1] <= limit) | (probabilities.argmax(axis=1) == 1)
+    np.testing.assert_array_equal(model.predict_set(rows, 0.8)[:, 1], wanted)

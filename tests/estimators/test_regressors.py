@@ -1,7 +1,8 @@
-"""The estimators: numeric columns, incomplete training rows, densities, bad input."""
+"""The estimators: numeric columns, incomplete training rows, densities, processes, bad input."""
 
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal
 from sklearn.base import BaseEstimator
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -14,7 +15,9 @@ from sklearn.svm import SVC, SVR
 import expectedkernels as ek
 from assertions import assert_raises, refusals
 from completions import completions
+from expectedkernels.estimators.kernel_models import log_marginal_likelihood, most_likely_kernel
 from machines import products_of_normals
+from oracles import with_holes
 
 
 def data(n=80, seed=0):
@@ -31,15 +34,12 @@ def test_complete_data_gives_the_wrapped_model(standardize):
     y = 4000.0 + 800.0 * y if standardize else y
     kernel = ConstantKernel(2.0) * RBF(2.0) + WhiteKernel(0.1)
     options = {"optimizer": None, "normalize_y": standardize}
+    processes = ek.ExpectedGaussianProcessRegressor, GaussianProcessRegressor
     pairs = [
         (ek.ExpectedSVR(C=2.0), SVR(C=2.0), y),
         (ek.ExpectedKernelRidge(alpha=0.3), KernelRidge(alpha=0.3, kernel="rbf"), y),
         (ek.ExpectedSVC(), SVC(), np.digitize(y, np.quantile(y, [0.3, 0.6]))),
-        (
-            ek.ExpectedGaussianProcessRegressor(kernel, **options),
-            GaussianProcessRegressor(kernel, **options),
-            y,
-        ),
+        (*(process(kernel, **options) for process in processes), y),
     ]
     for ours, theirs, target in pairs:
         if standardize:
@@ -96,52 +96,41 @@ def test_dropping_and_refusing_incomplete_rows():
     model = ek.ExpectedSVR(fit_missing="drop", standardize=False, density="chow_liu").fit(holes, y)
     theirs = SVR().fit(X[kept], y[kept]).predict(X)
     np.testing.assert_allclose(model.predict(X), theirs, rtol=1e-12)
-    with pytest.raises(ek.DataError, match=r"2 rows with missing values \(the first is row 3\)"):
-        ek.ExpectedSVR(fit_missing="raise", density="chow_liu").fit(holes, y)
-    with pytest.raises(ek.DataError, match="fit_missing='drop' leaves ExpectedSVR nothing"):
-        ek.ExpectedSVR(fit_missing="drop", density="chow_liu").fit(
-            np.full((3, 1), np.nan), [0.0, 1.0, 2.0]
-        )
-
-
-class Independent(BaseEstimator):
-    """A density of the simplest kind."""
-
-    def fit(self, X, y=None):
-        tables = []
-        for x in X.T:
-            counts = np.bincount(x[~np.isnan(x)].astype(int), minlength=2) + 1.0
-            tables.append(counts / counts.sum())
-        self.circuit_ = ek.factorized(tables)
-        return self
+    message = "fit_missing='drop' leaves ExpectedSVR nothing"
+    assert_raises(ek.DataError, message, model.fit, np.full((3, 1), np.nan), [0.0, 1.0, 2.0])
+    message = r"2 rows with missing values \(the first is row 3\)"
+    assert_raises(ek.DataError, message, model.set_params(fit_missing="raise").fit, holes, y)
 
 
 def test_densities_may_be_estimators():
-    X, y, rng = data()
-    model = ek.ExpectedSVR(density=Independent(), n_bins=4, random_state=0).fit(X, y)
-    np.testing.assert_allclose(model.circuit_.log_partition(), 0.0, atol=1e-9)
-    X[rng.random(X.shape) < 0.5] = np.nan
-    assert np.isfinite(model.predict(X)).all()
+    class Learner(BaseEstimator):
+        def fit(self, X, y=None):
+            cards = 1 + np.nanmax(X, axis=0).astype(int)
+            self.circuit_ = ek.factorized([np.full(card, 1 / card) for card in cards])
+
+    X, y, _ = data()
+    model = ek.ExpectedSVR(density=Learner(), n_bins=4, random_state=0).fit(X, y)
+    assert max(model.circuit_.cardinalities) >= 4
+    assert np.isfinite(model.predict(with_holes(X))).all()
 
 
-def test_bad_input():
-    X, y, _ = data(30)
-    text = X.astype(object)
-    text[2, 1] = "tall"
-    model = ek.ExpectedSVR(density="chow_liu").fit(X, y)
-    assert_raises(ek.DataError, "Column 1 holds text, 'tall' in row 2", model.predict, text)
-    with pytest.raises(ek.KernelError, match="RBF kernel"):
-        ek.ExpectedGaussianProcessRegressor(WhiteKernel()).fit(X, y)
+TALL = data(30)[0].astype(object)
+TALL[2, 1] = "tall"
 
 
-test_bad_columns = refusals(ek.DataError, [
-    ({"groups": [[0, 1]]}, "one-hot group must hold 0 or 1. Got"),
-    ({"groups": [[2], [2]]}, "each once"),
-    ({"groups": [[5]]}, "'groups' parameter must name columns, or their numbers in 0..2"),
-    ({"groups": ["a"]}, "must name columns.* Got 'a'"),
-    ({"categorical_features": [True]}, "a mask of 3 bools. Got True"),
-    ({"categorical_features": [3]}, "'categorical_features' parameter must name columns"),
-], lambda options: ek.ExpectedSVR(**options).fit(*data(20)[:2]))  # fmt: skip
+test_bad_input = refusals(ek.CircuitError, [
+    (lambda X, y: ek.ExpectedSVR(groups=[[0, 1]]).fit(X, y), "group must hold 0 or 1. Got"),
+    (lambda X, y: ek.ExpectedSVR(groups=[[2], [2]]).fit(X, y), "each once"),
+    (lambda X, y: ek.ExpectedSVR(groups=[[5]]).fit(X, y),
+     "'groups' parameter must name columns, or their numbers in 0..2"),
+    (lambda X, y: ek.ExpectedSVR(groups=["a"]).fit(X, y), "must name columns.* Got 'a'"),
+    (lambda X, y: ek.ExpectedSVR(categorical_features=[True]).fit(X, y),
+     "a mask of 3 bools. Got True"),
+    (lambda X, y: ek.ExpectedSVR(categorical_features=[3]).fit(X, y),
+     "'categorical_features' parameter must name columns"),
+    (lambda X, y: ek.ExpectedSVR().fit(X, y).predict(TALL), "Column 1 holds text, 'tall' in row 2"),
+    (lambda X, y: ek.ExpectedGaussianProcessRegressor(WhiteKernel()).fit(X, y), "RBF kernel"),
+], lambda call: call(*data(20)[:2]))  # fmt: skip
 
 
 def test_the_category_without_a_bit():
@@ -159,8 +148,7 @@ def test_imputed_values_are_possible_and_agree_with_the_circuit():
     rng = np.random.default_rng(0)
     X = rng.integers(3, size=(100, 3)).astype(float)
     X[:, 1] = np.where(rng.random(100) < 0.8, X[:, 0], X[:, 1])
-    holes = X.copy()
-    holes[rng.random(X.shape) < 0.3] = np.nan
+    holes = with_holes(X, 0.3)
     imputer = ek.CircuitImputer("map").fit(holes)
     np.testing.assert_array_equal(imputer.transform(holes), imputer.circuit_.map(holes))
     means = ek.CircuitImputer(density="chow_liu").fit(holes).transform(holes)
@@ -171,30 +159,23 @@ def test_imputed_values_are_possible_and_agree_with_the_circuit():
     drawn = np.array(imputer.sample(holes, 300, random_state=0))
     assert drawn.shape == (300, 100, 3)
     np.testing.assert_allclose(drawn.mean(axis=0), means, atol=0.25)
-    with pytest.raises(ek.DataError, match=r"'n' parameter .* in the range \[1, inf\). Got 0"):
-        imputer.sample(holes, 0)
-    with pytest.raises(ek.PropertyError, match="deterministic"):
-        ek.CircuitImputer("map", density="mixture", random_state=0).fit(holes).transform(holes)
-
-
-def gaps(X, rng):
-    return np.where(rng.random(X.shape) < 0.3, np.nan, X)
-
-
-def one_gap(X, rng):
-    return np.where(np.arange(X.shape[1]) == np.arange(len(X))[:, None] % 3, np.nan, X)
+    message = r"'n' parameter .* in the range \[1, inf\). Got 0"
+    assert_raises(ek.DataError, message, imputer.sample, holes, 0)
+    mixed = ek.CircuitImputer("map", density="mixture", random_state=0).fit(holes)
+    assert_raises(ek.PropertyError, "deterministic", mixed.transform, holes)
 
 
 @pytest.mark.parametrize("standardize", [False, True])
-@pytest.mark.parametrize("missing", [gaps, one_gap, lambda X, rng: X], ids=["gaps", "all", "none"])
+@pytest.mark.parametrize("missing", ["some", "all", "none"])
 def test_features_are_expected_kernels(missing, standardize):
-    X, _, rng = data(50)
-    holes = missing(X, rng)
+    X = data(50)[0]
+    one_gap = np.where(np.arange(3) == np.arange(50)[:, None] % 3, np.nan, X)
+    holes = {"some": with_holes(X, 0.3), "all": one_gap, "none": X}[missing]
     options = {"gamma": 0.5, "standardize": standardize, "random_state": 0}
     features = ek.ExpectedKernelFeatures(8, **options).fit(holes)
     scaler = StandardScaler(with_mean=standardize, with_std=standardize).fit(holes)
     rows, landmarks = scaler.transform(holes), scaler.transform(features.landmarks_)
-    assert np.isnan(landmarks).any(axis=1).all() == (missing is one_gap)
+    assert np.isnan(landmarks).any(axis=1).all() == (missing == "all")
     read = features._read(holes), features._read(features.landmarks_)
     found = features.transform(holes)
     rates = 0.5 * (np.ones(3) if standardize else features.columns_.scale**2)
@@ -202,8 +183,112 @@ def test_features_are_expected_kernels(missing, standardize):
     known = np.ix_(~np.isnan(rows).any(axis=1), ~np.isnan(landmarks).any(axis=1))
     wanted = ek.RBF(0.5)(np.nan_to_num(rows), np.nan_to_num(landmarks))
     np.testing.assert_allclose(found[known], wanted[known], rtol=1e-10)
-    if missing not in (gaps, one_gap):
+    if missing == "none":
         every = ek.ExpectedKernelFeatures(50, normalize=True, **options).fit_transform(X)
         np.testing.assert_allclose(every @ every.T, ek.RBF(0.5)(rows, rows), atol=1e-6)
     scale = ek.ExpectedKernelFeatures(10, random_state=0).fit(holes).gamma_
     np.testing.assert_allclose(scale, 1 / 3, rtol=1e-6)
+
+
+KERNEL = ConstantKernel(1.0) * RBF(1.0) + WhiteKernel(0.1)
+
+
+def smooth(n=60, seed=0, rate=0.0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    X[:, 1] += 2 * X[:, 0]
+    y = np.sin(0.7 * X[:, 0]) + 0.05 * rng.normal(size=n)
+    X[rng.random(X.shape) < rate] = np.nan
+    return X, y
+
+
+def test_likelihoods_are_those_of_normal_densities():
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(4, 4))
+    matrix, targets = root @ root.T + np.eye(4), rng.normal(size=(4, 2))
+    expected = sum(multivariate_normal(cov=matrix).logpdf(t) for t in targets.T)
+    np.testing.assert_allclose(log_marginal_likelihood(matrix, targets), expected)
+    assert log_marginal_likelihood(-np.eye(2), np.ones((2, 1))) == -np.inf
+
+
+def test_complete_rows_have_scikit_learns_covariances_and_kernel():
+    X, y = smooth()
+    theirs = GaussianProcessRegressor(KERNEL, alpha=1e-6).fit(X, y)
+    model = ek.ExpectedGaussianProcessRegressor(alpha=1e-6, standardize=False).fit(X, y)
+    covariances = model._covariances(model._read(X))
+    np.testing.assert_allclose(
+        covariances(KERNEL), KERNEL(X) + 1e-6 * np.eye(len(X)), rtol=1e-9, atol=1e-12
+    )
+    found = most_likely_kernel(KERNEL, covariances, y[:, None])
+    likelihood = log_marginal_likelihood(covariances(found), y[:, None])
+    np.testing.assert_allclose(likelihood, theirs.log_marginal_likelihood_value_, atol=0.01)
+
+
+def test_covariances_of_incomplete_rows_are_those_of_samples():
+    X, y = smooth(30, rate=0.3)
+    model = ek.ExpectedGaussianProcessRegressor(
+        RBF(1.0, "fixed"), alpha=0.2, n_bins=4, density="chow_liu", standardize=False
+    ).fit(X, y)
+    got = model._covariances(model._read(X))(model.kernel_)
+    np.testing.assert_array_equal(np.diag(got), np.full(30, 1.2))
+    imputer = ek.CircuitImputer("sample", n_bins=4, random_state=0).fit(X)
+    draws = np.mean([model.kernel_(Z) for Z in imputer.sample(X, 3000)], axis=0)
+    others = ~np.eye(30, dtype=bool)
+    np.testing.assert_allclose(got[others], draws[others], atol=0.04)
+
+
+@pytest.mark.parametrize("n_complete", [0, 4])
+def test_kernels_are_fitted_with_few_or_no_complete_rows(n_complete):
+    X, y = smooth(140)
+    X = np.column_stack([X, X[:, 0] + 0.1 * np.random.default_rng(3).normal(size=140)])
+    train, test = X[:90].copy(), X[90:]
+    rows = np.arange(n_complete, 90)
+    train[rows, rows % 3] = np.nan
+    options = {"alpha": 1e-6, "random_state": 0, "density": "chow_liu"}
+    model = ek.ExpectedGaussianProcessRegressor(KERNEL, **options).fit(train, y[:90])
+    assert (model.model_ is None) == (n_complete == 0)
+    assert model.score(test, y[90:]) > 0.9
+    mean, std = model.predict(test, return_std=True)
+    assert 0.2 < np.mean(((y[90:] - mean) / std) ** 2) < 3.0
+    fixed = ek.ExpectedGaussianProcessRegressor(KERNEL, optimizer=None, **options)
+    fixed.fit(train, y[:90])
+    np.testing.assert_array_equal(fixed.kernel_.theta, KERNEL.theta)
+    assert fixed.score(test, y[90:]) < model.score(test, y[90:])
+
+
+def test_incomplete_rows_are_not_taken_for_exact_ones():
+    X, y = smooth(60)
+    holes = X.copy()
+    holes[::2, 0] = np.nan  # what is left tells of the target only roughly
+    model = ek.ExpectedGaussianProcessRegressor(alpha=1e-8, density="chow_liu").fit(holes, y)
+    test, target = smooth(60, seed=1)
+    assert model.score(test, target) > 0.5
+
+
+def test_deviations_of_complete_rows_are_the_limit_of_incomplete_ones():
+    X, y = smooth(40, rate=0.2)
+    model = ek.ExpectedGaussianProcessRegressor(alpha=0.1, density="chow_liu").fit(X, y)
+    row = np.array([[0.3, 0.4]])
+    _, std = model.predict(row, return_std=True)
+    expansion, prior = model._machine.expansion, model._machine.prior
+    gram = expansion.at(model.density_, model._read(row), model._resources)
+    np.testing.assert_allclose(gram[0, 0], model.predict(row)[0])
+    mixed = np.vstack([row, [[np.nan, 0.0]]])
+    np.testing.assert_allclose(model.predict(mixed, return_std=True)[1][0], std[0], rtol=1e-12)
+    assert 0 < std[0] ** 2 < prior.total
+
+
+def test_deviations_of_targets_almost_without_noise_are_scikit_learns():
+    X, rows = np.random.default_rng(0).normal(size=(2, 200, 2))
+    y, kernel = np.sin(X[:, 0]) * np.cos(X[:, 1]), 20.0 * RBF(2.4) + WhiteKernel(1e-6)
+    theirs = GaussianProcessRegressor(kernel, optimizer=None, normalize_y=True).fit(X, y)
+    wanted = theirs.predict(rows, return_std=True)[1]
+    options = {"optimizer": None, "standardize": False, "density": "gaussian"}
+    for n_landmarks, rtol in ((None, 1e-6), (200, 1e-2)):
+        model = ek.ExpectedGaussianProcessRegressor(kernel, n_landmarks=n_landmarks, **options)
+        np.testing.assert_allclose(
+            model.fit(X, y).predict(rows, return_std=True)[1], wanted, rtol=rtol
+        )
+    circuit = ek.gaussian_mixture([1.0], [[0.0, 0.0]], [np.ones(2)])
+    found = ek.expected_prediction(theirs, circuit, rows, return_std=True)[1]
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
