@@ -222,6 +222,16 @@ def test_evidence_of_probability_zero(rows):
     assert_raises(ek.EvidenceError, message, ek.expected_kernel, [[0, 0, 0]], p, K, evidence_q=E)
 
 
+@pytest.mark.parametrize("zero", [0, 2])
+def test_impossible_rows_of_collapsed_graphs_are_those_of_the_table(zero):
+    table = [[1.0, 0.5], [0.5, 0.0]]
+    graph = ek.FactorGraph([2] * 3, [((0, 1), table), ((1, 2), table)])
+    rows = np.array([[0, 0, 0]] * 4 + [[0, 1, 0]] * 2 + [[1, 1, 0]] + [[0, 0, 1]] * 5)
+    logs = np.where(np.arange(len(rows)) < zero, -np.inf, 0.0)
+    with pytest.raises(ek.EvidenceError, match="evidence in row 6 has probability zero"):
+        ek.collapsed_bbis(graph, rows, [2], log_weights=logs)
+
+
 @pytest.mark.parametrize(("given", "message"), [
     (np.zeros((2, 2)), r"must have shape \(rows, 3\): one column per variable"),
     ({"a": 1}, r"an int in 0..2. Got 'a' instead"),

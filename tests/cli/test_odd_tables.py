@@ -79,6 +79,21 @@ def test_targets_of_numbers_written_as_text_are_refused(form, few):
     assert "Leave them out: --without y; or write numbers with a decimal point" in beside.stderr
 
 
+@pytest.mark.parametrize("words", [
+    ("3,300 g", "2,100 g", "-"),
+    ("3,300", "2,100", "?"),
+    ("10%", "20%", "none"),
+    ("-$5", "$3", "-$2"),
+])  # fmt: skip
+def test_targets_of_numbers_as_text_beside_missing_marks(words):
+    write("t.csv", [words[i % len(words)] for i in range(ROWS)])
+    done = predict()
+    assert done.exit_code == 1
+    assert "holds numbers that are written as text, such as" in done.stderr
+    assert repr(min(set(words) - {"-", "?", "none"})) in done.stderr
+    assert predict("--classify").exit_code == 0
+
+
 @pytest.mark.parametrize("mark", ["-", "?", "."])
 def test_marks_among_numbers_are_missing_and_counted(mark, folder):
     x, y = numbers()

@@ -162,6 +162,18 @@ def test_an_outlier_leaves_its_column_almost_constant(density):
     np.testing.assert_allclose(found, 0.5, atol=0.3)
 
 
+@pytest.mark.parametrize("big", [1e6, 1e12, 2.0**60, 1e100])
+@pytest.mark.parametrize("signs", [(1, -1), (1, 1, 1, 1)])
+def test_outliers_do_not_change_the_predictions_of_other_rows(big, signs):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    model = ek.ExpectedKernelRidge(random_state=0).fit(X, X @ [1.0, 2.0, 3.0] + np.sin(X[:, 0]))
+    rows = X[:6].copy()
+    rows[:, 1] = NAN
+    others = model.predict(rows)[len(signs) :]
+    rows[: len(signs), 0] = big * np.array(signs)
+    np.testing.assert_allclose(model.predict(rows)[len(signs) :], others, rtol=1e-11)
+
+
 def test_tables_that_are_none_with_categories():
     X = np.round(np.random.default_rng(0).normal(size=(30, 2)))
     y = X[:, 0]
