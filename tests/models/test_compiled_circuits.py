@@ -14,34 +14,6 @@ from factor_graphs import factor_graphs, scores
 from oracles import worlds
 from strategies import rngs
 
-
-def assert_same(circuit, evidence, rows):
-    """Answers are those of the circuit's units, and need no unit."""
-    assert "blocks" not in vars(circuit)
-    marginals = circuit.marginals(evidence)
-    logs = np.concatenate([circuit.log_likelihood(row[None]) for row in rows])
-    assert circuit.log_partition() == 0.0
-    assert "blocks" not in vars(circuit)
-    units = circuit.written_out()
-    assert units.clique_tree is None
-    assert units.written_out() is units
-    for ours, theirs in zip(marginals, units.marginals(evidence), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(logs, units.log_likelihood(rows), rtol=1e-13, atol=1e-13)
-
-
-@given(factor_graphs(), rngs, st.booleans())
-def test_answers_are_those_of_units(model, rng, linear):
-    points = worlds(model.cardinalities)
-    vtree = Vtree.right_linear(rng.permutation(model.n_variables).tolist()) if linear else None
-    row = points[rng.choice(np.flatnonzero(scores(model) > 0))]
-    rows = points[rng.integers(len(points), size=4)]
-    rows[::2][rng.random((2, len(row))) < 0.5] = np.nan
-    soft = [rng.random((1, card)) for card in model.cardinalities]
-    for evidence in (None, np.where(rng.random(len(row)) < 0.5, row, np.nan), soft):
-        assert_same(model.compile(vtree, "context")[0], evidence, rows)
-
-
 QUESTIONS = {
     "one row": lambda p, rows: p.marginals(rows[0]),
     "rows": lambda p, rows: p.marginals(rows),

@@ -17,34 +17,6 @@ def test_log_score(model):
     assert_logs_close(model.log_score(worlds(model.cardinalities)), expected)
 
 
-@given(factor_graphs())
-def test_merged_factors(model):
-    tables = model.potential.tables
-    assert all(scope and list(scope) == sorted(scope) for scope in tables)
-    points = worlds(model.cardinalities).astype(int)
-    total = np.full(len(points), model.potential.constant)
-    for scope, table in tables.items():
-        total += table.logs[tuple(points[:, v] for v in scope)]
-    assert_logs_close(total, model.log_score(points))
-
-
-@given(factor_graphs(), rngs, st.sampled_from(["mapping", "row"]))
-def test_condition_on_values(model, rng, form):
-    values = scores(model)
-    points = worlds(model.cardinalities)
-    point = points[rng.choice(np.flatnonzero(values > 0))]
-    row = np.where(rng.random(len(point)) < 0.5, point, np.nan)
-    evidence = row if form == "row" else {v: x for v, x in enumerate(row.tolist()) if x == x}
-    agrees = np.all(np.isnan(row) | (points == row), axis=1)
-    given_evidence = model.condition(evidence)
-    circuit, log_z = given_evidence.compile(model.vtree)
-    np.testing.assert_allclose(log_z, np.log((values * agrees).sum()), rtol=1e-12, atol=1e-12)
-    expected = values * agrees / (values * agrees).sum()
-    np.testing.assert_allclose(distribution(circuit), expected, rtol=1e-11, atol=1e-15)
-    observed = np.flatnonzero(~np.isnan(row))
-    assert all(not given_evidence.graph[v] for v in observed)
-
-
 def test_condition_on_sets_weights_and_names():
     table = np.arange(1.0, 7.0).reshape(2, 3)
     model = ek.FactorGraph(

@@ -3,55 +3,49 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, strategies as st
 
 import expectedkernels as ek
 from assertions import assert_close, assert_frequencies, assert_raises
 from expectedkernels.models import messages
 from factor_graphs import factor_graphs, scores
-from oracles import worlds
+from oracles import evidence_as_weights, evidence_weights, worlds
 from strategies import rngs
 
 
-def enumerated(model, weights):
-    """The log of the sum, the marginals and the best score, over all worlds."""
-    points = worlds(model.cardinalities).astype(int)
-    values = scores(model)
-    for v, given_weights in weights.items():
-        values = values * given_weights[points[:, v]]
-    total = values.sum()
-    found = [
-        np.bincount(points[:, v], values, card) / total
-        for v, card in enumerate(model.cardinalities)
-    ]
-    return np.log(total), found, values
-
-
-def drawn_weights(rng, model):
-    """Weights of states of some variables that leave a possible world possible."""
-    points = worlds(model.cardinalities).astype(int)
-    world = points[rng.choice(np.flatnonzero(scores(model) > 0))]
-    weights = {}
-    for v, card in enumerate(model.cardinalities):
-        if rng.random() < 0.4:
-            weights[v] = rng.random(card) * (rng.random(card) < 0.6)
-            weights[v][world[v]] = 0.5
-    return weights
-
-
-@given(factor_graphs(), rngs)
-def test_answers_are_those_of_all_worlds(model, rng):
-    weights = drawn_weights(rng, model)
-    log_z, found, values = enumerated(model, weights)
-    evidence = [weights.get(v, np.ones(card))[None] for v, card in enumerate(model.cardinalities)]
-    assert_close(model.log_partition(evidence), np.array([log_z]))
-    for max_bytes in (2**30, model.messages.message_bytes):
-        marginals = model.marginals(evidence, max_bytes)
-        for v, expected in enumerate(found):
-            np.testing.assert_allclose(marginals[v][0], expected, rtol=1e-11, atol=1e-13)
-    best = model.map(evidence)[0]
+def drawn_evidence(rng, model):
+    """A row with missing values and weights of states, which a possible world agrees with."""
     points = worlds(model.cardinalities)
-    assert_close(values[(points == best).all(axis=1)][0], values.max())
+    world = points[rng.choice(np.flatnonzero(scores(model) > 0))]
+    row, soft = np.where(rng.random((1, len(world))) < 0.5, world, np.nan), []
+    for state, card in zip(world.astype(int), model.cardinalities, strict=True):
+        known = 0.5 * (np.arange(card) == state)
+        some = rng.random(card) * (rng.random(card) < 0.6) * (rng.random() < 0.7) + known
+        soft.append((some if rng.random() < 0.6 else np.ones(card))[None])
+    return (row, evidence_as_weights(row, model.cardinalities)), (soft, soft)
+
+
+@given(factor_graphs(), rngs, st.booleans(), st.sampled_from([messages.CUT, 0]))
+def test_answers_are_those_of_all_worlds(model, rng, linear, cut):
+    points = worlds(model.cardinalities).astype(int)
+    vtree = ek.Vtree.right_linear(rng.permutation(model.n_variables).tolist()) if linear else None
+    circuit, log_z = model.compile(vtree, "context")
+    small = model.messages.message_bytes
+    for evidence, weights in drawn_evidence(rng, model):
+        values = scores(model) * evidence_weights(weights, points)[0]
+        with patch.object(messages, "CUT", cut):
+            log_total = model.log_partition(evidence)
+            log_share = circuit.log_likelihood(evidence)
+            answers = model.marginals(evidence), model.marginals(evidence, small)
+            answers = (*answers, circuit.marginals(evidence))
+        assert_close(log_total, np.log([values.sum()]))
+        np.testing.assert_allclose(log_share + log_z, log_total, rtol=1e-12, atol=1e-12)
+        for v, card in enumerate(model.cardinalities):
+            expected = np.bincount(points[:, v], values, card) / values.sum()
+            for found in answers:
+                np.testing.assert_allclose(found[v][0], expected, rtol=1e-11, atol=1e-13)
+        best = model.map(evidence)[0]
+        assert_close(values[(points == best).all(axis=1)][0], values.max())
 
 
 def test_ranges_beyond_doubles():
@@ -155,27 +149,6 @@ def test_models_that_do_not_fit_are_refused():
     for ask in (grid.marginals, grid.log_partition):
         assert_raises(ek.SizeError, r"Variable elimination needs about", ask, max_bytes=1000)
     assert_raises(ek.SizeError, "more than max_bytes", ek.ising_grid(30, 30, rng=0).marginals)
-
-
-@given(factor_graphs(), rngs)
-def test_tables_are_cut_down_to_what_is_observed(model, rng):
-    points = worlds(model.cardinalities)
-    row = points[rng.choice(np.flatnonzero(scores(model) > 0))]
-    row = np.where(rng.random(len(row)) < 0.5, row, np.nan)
-    mixed = [
-        (np.arange(card) == row[v])[None] * 0.5 if row[v] >= 0 else rng.random((1, card))
-        for v, card in enumerate(model.cardinalities)
-    ]
-    circuit, _ = model.compile()
-    for evidence in (row, mixed):
-        expected = model.marginals(evidence), model.log_partition(evidence)
-        with patch.object(messages, "CUT", 0):
-            for asked in (model, circuit):
-                for ours, theirs in zip(asked.marginals(evidence), expected[0], strict=True):
-                    np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-13)
-            np.testing.assert_allclose(
-                model.log_partition(evidence), expected[1], rtol=1e-12, atol=1e-13
-            )
 
 
 def test_single_rows_of_tiny_probabilities():
