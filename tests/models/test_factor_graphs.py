@@ -1,12 +1,18 @@
+"""Factor graphs and networks: what they say, condition on and are asked, against all worlds."""
+
+from math import log
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
 import expectedkernels as ek
-from assertions import assert_logs_close, assert_raises, refusals
+from assertions import assert_close, assert_frequencies, assert_logs_close, assert_raises, refusals
+from expectedkernels.models import messages
 from factor_graphs import factor_graphs, scores
 from network_oracles import random_network
-from oracles import distribution, worlds
+from oracles import distribution, evidence_as_weights, evidence_weights, worlds
 from strategies import rngs
 
 
@@ -123,3 +129,160 @@ def test_smoothing_keeps_conditional_probabilities():
     assert smooth.is_positive
     assert_raises(ek.CircuitError, "'epsilon' parameter of smoothed", network.smoothed, 0.0)
     assert_raises(ek.CircuitError, "leaves nothing for the possible states", network.smoothed, 0.5)
+
+
+def drawn_evidence(rng, model):
+    """A row with missing values and weights of states, which a possible world agrees with."""
+    points = worlds(model.cardinalities)
+    world = points[rng.choice(np.flatnonzero(scores(model) > 0))]
+    row, soft = np.where(rng.random((1, len(world))) < 0.5, world, np.nan), []
+    for state, card in zip(world.astype(int), model.cardinalities, strict=True):
+        known = 0.5 * (np.arange(card) == state)
+        some = rng.random(card) * (rng.random(card) < 0.6) * (rng.random() < 0.7) + known
+        soft.append((some if rng.random() < 0.6 else np.ones(card))[None])
+    return (row, evidence_as_weights(row, model.cardinalities)), (soft, soft)
+
+
+@given(factor_graphs(), rngs, st.booleans(), st.sampled_from([messages.CUT, 0]))
+def test_answers_are_those_of_all_worlds(model, rng, linear, cut):
+    points = worlds(model.cardinalities).astype(int)
+    vtree = ek.Vtree.right_linear(rng.permutation(model.n_variables).tolist()) if linear else None
+    circuit, log_z = model.compile(vtree, "context")
+    small = model.messages.message_bytes
+    for evidence, weights in drawn_evidence(rng, model):
+        values = scores(model) * evidence_weights(weights, points)[0]
+        with patch.object(messages, "CUT", cut):
+            log_total = model.log_partition(evidence)
+            log_share = circuit.log_likelihood(evidence)
+            answers = model.marginals(evidence), model.marginals(evidence, small)
+            answers = (*answers, circuit.marginals(evidence))
+        assert_close(log_total, np.log([values.sum()]))
+        np.testing.assert_allclose(log_share + log_z, log_total, rtol=1e-12, atol=1e-12)
+        for v, card in enumerate(model.cardinalities):
+            expected = np.bincount(points[:, v], values, card) / values.sum()
+            for found in answers:
+                np.testing.assert_allclose(found[v][0], expected, rtol=1e-11, atol=1e-13)
+        best = model.map(evidence)[0]
+        assert_close(values[(points == best).all(axis=1)][0], values.max())
+
+
+def test_ranges_beyond_doubles():
+    rng = np.random.default_rng(0)
+    chain = [((i, i + 1), 10.0 ** rng.uniform(-300, 300, (3, 3))) for i in range(30)]
+    model = ek.FactorGraph([3] * 31, chain)
+    message = np.zeros(3)
+    for _, table in chain:
+        message = np.logaddexp.reduce(message[:, None] + np.log(table), axis=0)
+    assert_close(model.log_partition(), np.logaddexp.reduce(message))
+    circuit, _ = model.compile()
+    for ours, theirs in zip(model.marginals(), circuit.marginals(), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)
+    with pytest.warns(UserWarning, match="84 conditional probabilities of the model are below"):
+        best = circuit.map([np.nan] * 31)
+    assert_close(model.log_score(model.map([np.nan] * 31)[None]), model.log_score(best[None]))
+    drawn = model.sample(20, rng=0)
+    assert (model.log_score(drawn) > -np.inf).all()
+
+
+@pytest.mark.parametrize("tiny", [1e-200, 1e-300])
+def test_opposite_factors_over_one_scope(tiny):
+    # every product is tiny, though each table has an entry of one: log Z must not lose the scale
+    ends = np.array([1.0, tiny])
+    single = ek.FactorGraph([2], [((0,), ends), ((0,), ends[::-1])])
+    square = np.array([[1.0, tiny], [tiny, 1.0]])
+    pair = ek.FactorGraph([2, 2], [((0, 1), square), ((0, 1), square[::-1])])
+    for model in (single, pair):
+        n_states = np.prod(model.cardinalities)
+        exact = np.log(n_states) + np.log(tiny)
+        np.testing.assert_allclose(model.log_partition(), exact, rtol=1e-14)
+        np.testing.assert_allclose(model.compile()[1], exact, rtol=1e-14)
+        for table in model.marginals():
+            np.testing.assert_allclose(table, 0.5, rtol=1e-12)
+
+
+@given(factor_graphs(max_worlds=60))
+def test_samples_have_the_frequencies_of_the_model(model):
+    assert_frequencies(model.sample(2000, rng=0), scores(model).reshape(model.cardinalities))
+
+
+def test_names_labels_and_batches():
+    model = ek.asia()
+    found = model.marginals({"smoke": "yes"})
+    assert_close(found["lung"], np.array([0.1, 0.9]))
+    rows = np.full((3, 8), np.nan)
+    rows[1, 2], rows[2, 6] = 0, 1
+    for v, array in enumerate(model.marginals(rows)):
+        assert array.shape == (3, 2)
+        assert_close(array[1], found[v])
+    assert model.log_partition(rows).shape == (3,)
+    assert model.map(rows).shape == (3, 8)
+    assert model.map(rows[1], as_frame=False).shape == (8,)
+    assert model.sample(4, 0, rows).shape == (3, 4, 8)
+    frame = model.sample(4, 0, {"smoke": "yes"}, as_frame=True)
+    assert set(frame["smoke"]) == {"yes"}
+    assert model.sample(2, 0, rows, as_frame=True).index.nlevels == 2
+    assert model.map({"dysp": "yes"})["dysp"].tolist() == ["yes"]
+    assert "_circuit" not in vars(model)
+    many = rows[np.arange(200) % 3]
+    for few, array in zip(model.marginals(rows), model.marginals(many), strict=True):
+        assert_close(array[:3], few)
+    assert "_circuit" in vars(model)  # which answers many rows
+    assert model.map(many).shape == (200, 8)
+    assert model.sample(3, 0, many).shape == (200, 3, 8)
+    assert [array.shape for array in model.marginals(rows[:0])] == [(0, 2)] * 8
+
+
+def test_impossible_evidence():
+    model = ek.FactorGraph([2, 2], [ek.Factor([0, 1], np.eye(2))])
+    circuit, _ = model.compile()
+    for ask in (
+        *(circuit.marginals, model.marginals, model.map),
+        lambda evidence: model.sample(3, 0, evidence),
+    ):
+        assert_raises(ek.EvidenceError, "row 0 has probability zero", ask, {0: 0, 1: 1})
+        with pytest.raises(ek.EvidenceError, match="row 1 has probability zero"):
+            ask(np.array([[0.0, np.nan], [1.0, 0.0]]))
+    assert model.log_partition({0: 0, 1: 1}) == -np.inf
+    assert circuit.log_likelihood([[0, 1], [0, np.nan]])[0] == -np.inf
+    zero = ek.FactorGraph([2, 2], [ek.Factor([0, 1], np.zeros((2, 2)))])
+    for ask in (
+        zero.marginals,
+        zero.log_partition,
+        lambda: zero.sample(3),
+        lambda: zero.map({0: 1}),
+    ):
+        assert_raises(ek.PropertyError, r"multiply to zero at every state", ask)
+
+
+def test_models_that_do_not_fit_are_refused():
+    grid = ek.ising_grid(6, 6, rng=0)
+    for ask in (grid.marginals, grid.log_partition):
+        assert_raises(ek.SizeError, r"Variable elimination needs about", ask, max_bytes=1000)
+    assert_raises(ek.SizeError, "more than max_bytes", ek.ising_grid(30, 30, rng=0).marginals)
+
+
+def test_single_rows_of_tiny_probabilities():
+    tiny = 1e-200
+    skew = np.array([[1.0 - tiny, tiny], [tiny, 1.0 - tiny]])
+    parents = [[], [0], [0], [0], [1], [4]]
+    circuit, _ = ek.BayesianNetwork(parents, [np.full(2, 0.5), *[skew] * 5]).compile()
+    plan = circuit.clique_tree.plan
+    assert plan.is_small
+    points = worlds([2] * 6).astype(int)
+    logs = log(0.5) + sum(np.log(skew[points[:, p[0]], points[:, v + 1]])
+                          for v, p in enumerate(parents[1:]))  # fmt: skip
+    ways = set()
+    for row in np.ndindex(*[3] * 6):
+        states = np.array(row) - 1
+        if (states >= 0).all() or (states < 0).all():
+            continue
+        ways.add(messages.solve_states(plan, states.tolist()) is None)
+        fits = ((states < 0) | (points == states)).all(axis=1)
+        seen = np.where(states < 0, np.nan, states)
+        found = circuit.log_likelihood(seen[None])[0]
+        wanted = np.logaddexp.reduce(logs[fits])
+        np.testing.assert_allclose(found, wanted, rtol=1e-12)
+        shares = np.exp(logs[fits] - wanted)
+        for v, share in enumerate(circuit.marginals(seen)):
+            np.testing.assert_allclose(share, np.bincount(points[fits, v], shares, 2), atol=1e-12)
+    assert ways == {True, False}
