@@ -14,8 +14,7 @@ COMPONENTS = ([0.9, 0.1], [0.1, 0.9])
 
 def crossing(n, build):
     """A mixture of two factorised circuits that are thousands of nats apart on most rows."""
-    parts = [factorized([table] * n, build(n)) for table in COMPONENTS]
-    return mixture(parts, [0.6, 0.4]), parts
+    return mixture([factorized([table] * n, build(n)) for table in COMPONENTS], [0.6, 0.4])
 
 
 def component_logs(rows):
@@ -45,7 +44,7 @@ BUILDS = [Vtree.balanced, Vtree.right_linear, Vtree.left_linear]
 @pytest.mark.parametrize(("build", "copies"), list(zip(BUILDS, [5, 1, 5], strict=True)))
 def test_components_thousands_of_nats_apart(build, copies):
     n = 1000
-    p, _ = crossing(n, build)
+    p = crossing(n, build)
     rows = np.tile(crossing_rows(n), (copies, 1))  # nine rows, or 45: by pattern
     logs = component_logs(rows)
     assert np.abs(logs[0, 0] - logs[0, 1]) > 2000
@@ -62,7 +61,7 @@ def test_components_thousands_of_nats_apart(build, copies):
 @pytest.mark.parametrize("build", BUILDS)
 def test_conditionals_of_components_thousands_of_nats_apart(build):
     n = 1000
-    p, _ = crossing(n, build)
+    p = crossing(n, build)
     row = crossing_rows(n)[2].copy()  # both components are equally likely so far
     row[-2:] = row[:20] = nan
     logs = component_logs(row[None])[0]
@@ -74,6 +73,25 @@ def test_conditionals_of_components_thousands_of_nats_apart(build):
     q = p.condition(rare)
     assert_close(q.marginals({n - 2: 0})[n - 1], np.array(COMPONENTS[1]))
     assert_logs_close(q.log_likelihood(np.ones((1, n))), np.array([100 * np.log(0.9)]))
+    samples = p.sample(400, rng=0)
+    assert abs((samples.mean(axis=1) < 0.5).mean() - 0.6) < 6 * np.sqrt(0.24 / 400)
+    both = np.stack([np.where(np.isnan(rare), nan, 0.0), rare])
+    for found, share in zip(p.sample(200, rng=0, evidence=both), (0.1, 0.9), strict=True):
+        assert abs(found[:, -100:].mean() - share) < 6 * np.sqrt(0.09 / 20_000)
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_completions_of_components_thousands_of_nats_apart(build):
+    # variable 0 tells which of two opposite factorised components a row comes from
+    n, tables = 800, ([0.8, 0.2], [0.1, 0.9])
+    parts = [factorized([np.eye(2)[i], *[tables[i]] * (n - 1)], build(n)) for i in range(2)]
+    p = mixture(parts, [0.6, 0.4])
+    rows = np.full((4, n), nan)
+    rows[0, 1:], rows[1, 1:], rows[2, 0] = 0.0, 1.0, 0.0
+    expected = np.stack([np.zeros(n), np.ones(n), np.zeros(n), np.ones(n)])
+    for copies in (1, 10):
+        found = p.map(np.tile(rows, (copies, 1)))
+        np.testing.assert_array_equal(found, np.tile(expected, (copies, 1)))
 
 
 def test_deep_circuits():
@@ -97,7 +115,7 @@ def test_deep_circuits():
 
 def test_gradients_over_thousands_of_nats():
     pytest.importorskip("torch")
-    p = crossing(1000, Vtree.right_linear)[0].to("torch")
+    p = crossing(1000, Vtree.right_linear).to("torch")
     weights = p.blocks[-1].weights.requires_grad_(True)
     p.log_likelihood(np.zeros((1, 1000))).sum().backward()
     # the value is dominated by the first component: d log(w a) / dw = 1 / w

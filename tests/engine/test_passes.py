@@ -6,7 +6,6 @@ import pytest
 import circuit_oracles as oracle
 from assertions import assert_close
 from expectedkernels import Circuit, Vtree, random_circuit
-from expectedkernels.circuits import queries as posteriors
 from expectedkernels.circuits.conditioning import chunks, observed
 from expectedkernels.data.evidence import as_evidence
 from expectedkernels.engine import passes
@@ -19,25 +18,6 @@ SEEDS = range(12)
 
 def passed(circuit, evidence):
     return forward(circuit.layers, observed(circuit, circuit.layers, evidence))
-
-
-def log_marginals(circuit, X):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(posteriors, "layers_of", lambda p: None)
-        return circuit.marginals(X)
-
-
-@pytest.mark.parametrize("form", [lambda p: p, oracle.sparsified])
-@pytest.mark.parametrize("seed", SEEDS)
-def test_marginals_of_rows_with_missing_values(seed, form):
-    p = form(oracle.drawn_distribution(seed))
-    X = oracle.rows_of(p, 5, seed, 0.5)
-    table = oracle.posterior(p, evidence_as_weights(X, p.cardinalities))
-    many, single, logs = p.marginals(X), p.marginals(X[0]), log_marginals(p, X)
-    for v in range(p.n_variables):
-        assert_close(many[v], oracle.marginal(table, v))
-        assert_close(logs[v], oracle.marginal(table, v))
-        assert_close(single[v], oracle.marginal(table, v)[0])
 
 
 def test_ten_thousand_variables_stay_plain_numbers():
