@@ -7,6 +7,24 @@ from expectedkernels import Categorical, Indicator, Product, Sum
 from oracles import topological
 
 
+def x(variable, value=None, card=2):
+    """An input unit: an indicator, or probabilities that differ between variables."""
+    if value is not None:
+        return Indicator(variable, value, card)
+    table = np.arange(1.0, card + 1.0) + variable
+    return Categorical(variable, table / table.sum())
+
+
+def mix(*units):
+    """A sum of units with different weights."""
+    return Sum(units, np.arange(1, len(units) + 1) / 4)
+
+
+def pair(a, b):
+    """A deterministic sum of two products over two binary variables."""
+    return mix(Product([x(a, 0), x(b, 0)]), Product([x(a, 1), x(b, 1)]))
+
+
 def worlds(cardinalities):
     """All points of a discrete domain, as integers."""
     return oracles.worlds(cardinalities).astype(int)

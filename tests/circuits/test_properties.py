@@ -10,21 +10,16 @@ from assertions import assert_raises
 from circuit_oracles import drawn_circuit, drawn_deterministic, sparsified
 from oracles import Inner, Real, Table, topological
 from strategies import seeds
-from unit_graphs import RandomGraphs, drawn, drawn_unstructured, is_deterministic, random_nested
-
-
-def x(variable, value=None, card=2):
-    if value is None:
-        return ek.Categorical(variable, np.linspace(0.2, 0.8, card))
-    return ek.Indicator(variable, value, card)
-
-
-def mix(*units):
-    return ek.Sum(units, np.arange(1, len(units) + 1) / 4)
-
-
-def pair(a, b):
-    return mix(ek.Product([x(a, 0), x(b, 0)]), ek.Product([x(a, 1), x(b, 1)]))
+from unit_graphs import (
+    RandomGraphs,
+    drawn,
+    drawn_unstructured,
+    is_deterministic,
+    mix,
+    pair,
+    random_nested,
+    x,
+)
 
 
 def splits_alike(p, q):

@@ -2,16 +2,16 @@
 
 import copy
 import pickle
-from itertools import product
 
 import numpy as np
 import pytest
 
 import expectedkernels as ek
-from assertions import assert_raises
+from assertions import assert_frequencies, assert_raises
+from oracles import conditionals, evidence_as_weights, worlds
 
 CARDS = [2, 3, 2, 2]
-STATES = np.array(list(product(*map(range, CARDS))))
+STATES = worlds(CARDS).astype(int)
 
 
 def signed(seed, units=3):
@@ -24,51 +24,40 @@ def signed(seed, units=3):
     return ek.algebra.linear_combination(parts, c), values
 
 
+def squared(seed, units=3):
+    """The normalised square of such a circuit, and its values at all states."""
+    f, values = signed(seed, units)
+    return ek.algebra.square(f), values**2 / (values**2).sum()
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_the_density_is_the_square(seed):
-    f, values = signed(seed)
-    p = ek.algebra.square(f)
-    density = values**2 / (values**2).sum()
+    p, density = squared(seed)
     assert p.log_partition() == pytest.approx(0.0, abs=1e-12)
     assert np.exp(p.log_likelihood(STATES)) == pytest.approx(density, abs=1e-13)
-    holes = STATES.astype(float)
-    holes[:, [0, 2]] = np.nan
+    holes = np.where([True, False, True, False], np.nan, STATES)
     wanted = [density[(STATES[:, [1, 3]] == row[[1, 3]]).all(axis=1)].sum() for row in holes]
     assert np.exp(p.log_likelihood(holes)) == pytest.approx(wanted, abs=1e-13)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_marginals_with_and_without_evidence(seed):
-    f, values = signed(seed)
-    p = ek.algebra.square(f)
     for evidence in (None, {1: 2}, {0: 1, 3: 0}, {1: [0.2, 0.0, 0.7], 2: 1}):
-        density = values**2
+        given = density.copy()
         for v, state in (evidence or {}).items():
             weights = state if isinstance(state, list) else np.eye(CARDS[v])[state]
-            density = density * np.asarray(weights)[STATES[:, v]]
+            given *= np.asarray(weights)[STATES[:, v]]
         found = np.exp(p.condition(evidence or {}).log_likelihood(STATES))
-        assert found == pytest.approx(density / density.sum(), abs=1e-12)
+        assert found == pytest.approx(given / given.sum(), abs=1e-12)
         for v, found in enumerate(p.marginals(evidence)):
-            wanted = np.bincount(STATES[:, v], density) / density.sum()
+            wanted = np.bincount(STATES[:, v], given) / given.sum()
             assert found == pytest.approx(wanted, abs=1e-12)
 
 
 def test_samples_and_expected_kernels():
-    f, values = signed(1)
-    p = ek.algebra.square(f)
-    density = values**2 / (values**2).sum()
-    X = p.sample(20000, rng=0).astype(int)
-    counts = np.zeros(len(STATES))
-    np.add.at(counts, np.ravel_multi_index(X.T, CARDS), 1)
-    error = np.sqrt(density * (1 - density) / 20000)
-    assert (np.abs(counts / 20000 - density) < 5 * error + 1e-4).all()
-    given = p.sample(50, rng=0, evidence=[[1, np.nan, np.nan, 0], [0, 2, np.nan, np.nan]])
-    assert given.shape == (2, 50, 4)
-    assert (given[0][:, [0, 3]] == [1, 0]).all()
-    assert (given[1][:, :2] == [0, 2]).all()
-    (f, a), (g, b) = signed(2), signed(2, units=2)
-    p, q = ek.algebra.square(f), ek.algebra.square(g)
-    a, b = a**2 / (a**2).sum(), b**2 / (b**2).sum()
+    p, density = squared(1)
+    assert_frequencies(p.sample(20000, rng=0), density.reshape(CARDS))
+    rows = np.array([[1, np.nan, np.nan, 0], [0, 2, np.nan, np.nan]])
+    wanted = conditionals(density, evidence_as_weights(rows, CARDS), STATES)
+    for sample, given in zip(p.sample(5000, rng=0, evidence=rows), wanted, strict=True):
+        assert_frequencies(sample, given.reshape(CARDS))
+    (p, a), (q, b) = squared(2), squared(2, units=2)
     K = ek.ExpHamming(0.5)(STATES)
     assert ek.expected_kernel(p, q, ek.ExpHamming(0.5)) == pytest.approx(a @ K @ b, abs=1e-13)
     assert ek.mmd2(p, q, ek.ExpHamming(0.5)) == pytest.approx((a - b) @ K @ (a - b), abs=1e-13)
@@ -114,27 +103,24 @@ COPIES = {
 
 @pytest.mark.parametrize("how", COPIES)
 def test_copies_are_squares(how, tmp_path):
-    f, values = signed(0)
-    p = COPIES[how](ek.algebra.square(f), tmp_path)
+    square, density = squared(0)
+    p = COPIES[how](square, tmp_path)
     assert "square" in ek.algebra.nonnegative(p).reason
-    density = values**2 / (values**2).sum()
     assert np.exp(np.asarray(p.log_likelihood(STATES))) == pytest.approx(density, abs=1e-13)
     assert p.marginals()[1] == pytest.approx(np.bincount(STATES[:, 1], density), abs=1e-12)
-    np.testing.assert_array_equal(p.sample(5, rng=0), ek.algebra.square(f).sample(5, rng=0))
+    np.testing.assert_array_equal(p.sample(5, rng=0), square.sample(5, rng=0))
 
 
 def test_conditionals_and_marginals_are_squares():
-    f, values = signed(1)
-    p = ek.algebra.square(f)
+    p, density = squared(1)
     assert (p.condition({1: 2, 3: {0}}).sample(20, rng=0)[:, [1, 3]] == [2, 0]).all()
     less = ek.algebra.marginalize(p, [0])
-    wanted = np.bincount(STATES[:, 2], values**2) / (values**2).sum()
-    assert less.marginals()[1] == pytest.approx(wanted, abs=1e-12)
+    assert less.marginals()[1] == pytest.approx(np.bincount(STATES[:, 2], density), abs=1e-12)
     assert less.sample(3, rng=0).shape == (3, 3)
 
 
 def test_a_square_whose_numbers_were_changed_is_none():
-    p = ek.algebra.square(signed(0)[0]).to("torch")
+    p = squared(0)[0].to("torch")
     p.blocks[-1].weights[0, 0] *= -3.0
     assert not ek.algebra.nonnegative(p)
     assert not ek.algebra.nonnegative(p.to("numpy"))

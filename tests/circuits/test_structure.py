@@ -3,57 +3,27 @@ from itertools import product
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
-from scipy import sparse
 
 import expectedkernels as ek
 from assertions import assert_raises, refusals
-from circuit_oracles import joint, random_blocks, random_domain
-from oracles import Inner, Real, Table
-from strategies import with_swaps
-from unit_graphs import RandomGraphs, drawn, drawn_unstructured, random_nested, values, worlds
-
-seeds = st.integers(0, 2**32 - 1)
-
-
-def circuit_blocks(root, **options):
-    """The vtree and the blocks of a unit graph."""
-    circuit = ek.Circuit.from_units(root, **options)
-    return circuit.vtree, circuit.blocks
-
-
-def block_values(vtree, blocks, world):
-    """The values of the root units at one point, bottom-up through the blocks."""
-    units = []
-    for node, block in enumerate(blocks):
-        if isinstance(block, Inner):
-            left, right = units[vtree.left[node]], units[vtree.right[node]]
-            products = left[block.index("left")] * right[block.index("right")]
-            units.append(block.csr @ products)
-        else:
-            units.append(block.table[:, world[vtree.variable[node]]])
-        assert units[-1].shape == (block.n_units,)
-    return units[-1]
+from circuit_oracles import absolute, block_circuits, joint
+from oracles import Inner, Real, Table, values_at, worlds
+from strategies import seeds, with_swaps
+from unit_graphs import (
+    RandomGraphs,
+    drawn,
+    drawn_unstructured,
+    mix,
+    pair,
+    random_nested,
+    values,
+    x,
+)
 
 
-def assert_same_function(root, cards, vtree, blocks):
-    actual = np.array([block_values(vtree, blocks, world) for world in worlds(cards)])
-    expected = values(root, cards)
-    np.testing.assert_allclose(actual, expected[:, None], rtol=1e-9, atol=1e-12)
-
-
-def x(variable, value=None):
-    """An input unit of a binary variable."""
-    if value is None:
-        return ek.Categorical(variable, [0.25 + 0.1 * variable, 0.5])
-    return ek.Indicator(variable, value, 2)
-
-
-def mix(*units):
-    return ek.Sum(units, np.arange(1, len(units) + 1) / 4)
-
-
-def pair(a, b):
-    return mix(ek.Product([x(a), x(b)]), ek.Product([x(a, 0), x(b, 0)]))
+def assert_same_function(root, cards, circuit):
+    found = values_at(circuit, worlds(cards))
+    np.testing.assert_allclose(found, values(root, cards)[:, None], rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("drop", [0.0, 0.4])
@@ -63,11 +33,10 @@ def test_blocks_compute_the_same_function(drop, on_vtree, seed, signed, zeros):
     root, cards, nested = drawn(seed, signed=signed, zeros=0.4 if zeros else 0.0, drop=drop)
     given_vtree = with_swaps(ek.Vtree.from_nested(nested), np.random.default_rng(seed))
     circuit = ek.Circuit.from_units(root, vtree=given_vtree if on_vtree else None, smooth=drop > 0)
-    vtree, blocks = circuit.vtree, circuit.blocks
-    assert (vtree is given_vtree) == on_vtree
-    assert sorted(vtree.scope().tolist()) == list(range(len(cards)))
+    assert (circuit.vtree is given_vtree) == on_vtree
+    assert sorted(circuit.vtree.scope().tolist()) == list(range(len(cards)))
     assert circuit.cardinalities == cards
-    assert_same_function(root, cards, vtree, blocks)
+    assert_same_function(root, cards, circuit)
 
 
 def all_nested(variables):
@@ -94,37 +63,34 @@ def test_a_vtree_is_found_when_there_is_one(seed, smooth):
     fitting = []
     for nested in all_nested(range(4)):
         try:
-            circuit_blocks(root, vtree=ek.Vtree.from_nested(nested), smooth=True)
+            ek.Circuit.from_units(root, vtree=ek.Vtree.from_nested(nested), smooth=True)
         except ek.CompatibilityError:
             continue
         fitting.append(nested)
     if fitting:
-        found, blocks = circuit_blocks(root, smooth=True)
-        assert any(found.align(ek.Vtree.from_nested(nested)) is not None for nested in fitting)
-        assert_same_function(root, (2,) * 4, found, blocks)
+        found = ek.Circuit.from_units(root, smooth=True)
+        vtrees = map(ek.Vtree.from_nested, fitting)
+        assert any(found.vtree.align(vtree) is not None for vtree in vtrees)
+        assert_same_function(root, (2,) * 4, found)
     else:
         with pytest.raises(ek.PropertyError, match="not structured-decomposable"):
-            circuit_blocks(root, smooth=True)
+            ek.Circuit.from_units(root, smooth=True)
 
 
 @given(seeds)
 def test_unstructured_circuits_are_converted_or_refused(seed):
     root, cards = drawn_unstructured(seed)
     try:
-        found = circuit_blocks(root)
+        found = ek.Circuit.from_units(root)
     except ek.PropertyError:
         assert not ek.properties(root).structured_decomposable
-        assert_raises(ek.PropertyError, "not structured-decomposable", circuit_blocks, root)
+        assert_raises(ek.PropertyError, "not structured-decomposable", ek.Circuit.from_units, root)
     else:
-        assert_same_function(root, cards, *found)
+        assert_same_function(root, cards, found)
 
 
 def part(a, b):
     return ek.Product([pair(a, b), *(x(v) for v in range(4) if v not in (a, b))])
-
-
-def inner_vtree(nested):
-    return {"vtree": ek.Vtree.from_nested(nested)}
 
 
 RIGHT = ek.Product([x(0), ek.Product([x(1), ek.Product([x(2), x(3)])])])
@@ -135,17 +101,14 @@ TWICE = mix(ek.Product([x(0), x(1)]), ek.Product([x(0, 1), x(1, 1)]))
 for _ in range(60):  # 2**60 paths
     TWICE = ek.Sum([TWICE, TWICE], [0.5, 0.5])
 HALF = ek.Categorical(0, [0.5, 0.5])
+ON_LEFT = {"vtree": ek.Vtree.from_nested(((0, 1), 2))}
 FUNCTIONS = {
     "wide": (mix(part(0, 1), part(2, 3)), {}, ((0, 1), (2, 3))),
     "flat": (ek.Product([x(v) for v in (3, 1, 0, 2, 4)]), {}, ((0, 1), (2, (3, 4)))),
     "wide and narrow": (mix(ek.Product([x(v, 1) for v in range(4)]), NARROW), {}, ((0, 3), (1, 2))),
     "nested": (RIGHT, {}, (0, (1, (2, 3)))),
     "nested in two ways": (mix(RIGHT, LEFT), {}, None),
-    "scaled": (
-        mix(SCALED, ek.Product([x(v, 0) for v in range(3)])),
-        inner_vtree(((0, 1), 2)),
-        None,
-    ),
+    "scaled": (mix(SCALED, ek.Product([x(v, 0) for v in range(3)])), ON_LEFT, None),
     "many paths": (TWICE, {}, (0, 1)),
     "table": (mix(x(0, 0), ek.Sum([x(0, 1), HALF], [1, 2]), ek.Product([x(0)])), {}, 0),
     "weight of zero": (ek.Sum([ek.Product([x(0), x(1)])], [0.0]), {}, (0, 1)),
@@ -157,19 +120,20 @@ FUNCTIONS = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_and_vtrees_of_graphs(name):
     root, options, nested = FUNCTIONS[name]
-    vtree, blocks = circuit_blocks(root, **options)
-    assert nested is None or vtree == ek.Vtree.from_nested(nested)
-    assert_same_function(root, (2,) * vtree.n_variables, vtree, blocks)
+    circuit = ek.Circuit.from_units(root, **options)
+    assert nested is None or circuit.vtree == ek.Vtree.from_nested(nested)
+    assert_same_function(root, (2,) * circuit.n_variables, circuit)
     if name == "flat":
-        assert all(block.n_units == 1 for block in blocks)
+        assert all(block.n_units == 1 for block in circuit.blocks)
     if name == "many paths":
-        assert blocks[-1].n_products == 2
+        assert circuit.blocks[-1].n_products == 2
 
 
 def test_univariate_sums_become_tables_and_mixtures():
-    assert isinstance(circuit_blocks(FUNCTIONS["table"][0])[1][0], Table)
+    assert isinstance(ek.Circuit.from_units(FUNCTIONS["table"][0]).blocks[0], Table)
     g = [ek.Gaussian(0, m, 1.0) for m in (0.0, 1.0, 0.0)]
-    (block,) = circuit_blocks(ek.Sum([g[0], ek.Sum(g[1:], [0.5, 0.5])], [0.2, 0.8]))[1]
+    root = ek.Sum([g[0], ek.Sum(g[1:], [0.5, 0.5])], [0.2, 0.8])
+    (block,) = ek.Circuit.from_units(root).blocks
     assert isinstance(block, Real)
     mixture = dict(zip(block.mean.tolist(), block.weights[0].tolist(), strict=True))
     assert mixture == pytest.approx({0.0: 0.6, 1.0: 0.4})
@@ -187,21 +151,13 @@ test_errors = refusals(None, [
      r"unit #19 .* \{0\} \| \{1, 2\}"),
     (mix(part(0, 1), part(1, 2), part(2, 3)), {}, ek.PropertyError,
      r"over variables \{0, 1, 2, 3\}, product unit #9 splits into .* unit #19 splits into"),
-    (
-        mix(ek.Product([x(0), pair(1, 2)]), ek.Product([pair(0, 1), x(2)])),
-        {},
-        ek.PropertyError,
-        r"not structured-decomposable: over variables \{0, 1, 2\}, product unit #8 splits into "
-        r"\{0\} \| \{1, 2\}, but product unit #17 splits into \{0, 1\} \| \{2\}. "
-        r".*monte_carlo_expected_kernel gives an estimate",
-    ),
-    (
-        mix(ek.Product([x(0), x(1)]), x(0, 1)),
-        {},
-        ek.PropertyError,
-        r"not smooth: sum unit #4 over variables \{0, 1\} has an input over \{0, 1\} and one "
-        r"over \{0\}. Pass smooth=True",
-    ),
+    (mix(ek.Product([x(0), pair(1, 2)]), ek.Product([pair(0, 1), x(2)])), {}, ek.PropertyError,
+     r"not structured-decomposable: over variables \{0, 1, 2\}, product unit #8 splits into "
+     r"\{0\} \| \{1, 2\}, but product unit #17 splits into \{0, 1\} \| \{2\}. "
+     r".*monte_carlo_expected_kernel gives an estimate"),
+    (mix(ek.Product([x(0), x(1)]), x(0, 1)), {}, ek.PropertyError,
+     r"not smooth: sum unit #4 over variables \{0, 1\} has an input over \{0, 1\} and one "
+     r"over \{0\}. Pass smooth=True"),
     (mix(ek.Product([x(0), ek.Gaussian(1, 0.0, 1.0)]), x(0, 1)), {"smooth": True}, ek.PropertyError,
      r"variable 1 is real.* sum unit #4 over .* one over \{0\}"),
     (ek.Product([ek.Product([x(0), x(1)]), x(0)]), {}, ek.PropertyError,
@@ -212,13 +168,9 @@ test_errors = refusals(None, [
     ([x(0)], {}, ek.CircuitError, r"root of a unit graph must be a Sum.* Got list"),
     (ek.Product([x(0), x(1)]), {"vtree": ek.Vtree.balanced(3)}, ek.CompatibilityError,
      r"variables of the circuit, \{0, 1\}. .*\{0, 1, 2\}"),
-    (
-        ek.Product([pair(0, 1), x(2)]),
-        {"vtree": ek.Vtree.right_linear(3)},
-        ek.CompatibilityError,
-        r"product unit #8 over variables \{0, 1, 2\} splits into \{0, 1\} \| \{2\}, but the "
-        r"vtree splits \{0, 1, 2\} into \{0\} \| \{1, 2\}, and so would cut sum unit #6 over",
-    ),
+    (ek.Product([pair(0, 1), x(2)]), {"vtree": ek.Vtree.right_linear(3)}, ek.CompatibilityError,
+     r"product unit #8 over variables \{0, 1, 2\} splits into \{0, 1\} \| \{2\}, but the "
+     r"vtree splits \{0, 1, 2\} into \{0\} \| \{1, 2\}, and so would cut sum unit #6 over"),
     (mix(ek.Product([pair(1, 2), x(3)]), ek.Product([x(v) for v in range(4)])),
      {"vtree": ek.Vtree.from_nested(((0, 1), (2, 3))), "smooth": True}, ek.CompatibilityError,
      "would cut sum unit"),
@@ -232,46 +184,26 @@ def test_wide_and_deep_products_over_many_variables(shape):
     for v in range(n - 2, -1, -1):
         chain = ek.Product([x(v, 0), chain])
     root = mix(ek.Product([x(v) for v in range(n)]), chain)
-    _, blocks = circuit_blocks(root, vtree=shape(n))
-    assert blocks[-1].n_products == 2
-    found, blocks = circuit_blocks(root)
+    assert ek.Circuit.from_units(root, vtree=shape(n)).blocks[-1].n_products == 2
+    found = ek.Circuit.from_units(root)
     assert found.n_variables == n
-    assert sum(block.n_units for block in blocks) <= 4 * n
-
-
-def drawn_blocks(seed, n_max=5, **options):
-    """Blocks whose units are drawn from few numbers, so that many are equal or zero."""
-    rng = np.random.default_rng(seed)
-    vtree, cards = random_domain(rng, n_max)
-    blocks = random_blocks(rng, vtree, cards, roots=int(rng.integers(1, 4)), **options)
-    coarse = []
-    for block in blocks:
-        if isinstance(block, Table):
-            coarse.append(Table(np.round(block.table, 0)))
-        elif block.weights is None:
-            coarse.append(block)
-        else:
-            weights = np.round(block.csr.toarray(), 0)
-            if block.is_sparse:
-                weights = sparse.csr_array(weights)
-            coarse.append(Inner(block.n_products, block.n_units, block.left, block.right, weights))
-    return vtree, coarse
+    assert sum(block.n_units for block in found.blocks) <= 4 * n
 
 
 @pytest.mark.parametrize("signed", [False, True])
-@given(seeds)
-def test_functions_and_roots_stay(signed, seed):
-    vtree, blocks = drawn_blocks(seed, zeros=0.4, signed=signed)
-    expected = joint(ek.Circuit(vtree, tuple(blocks)))
-    small = ek.Circuit.from_blocks(vtree, blocks)
+@given(data=st.data(), roots=st.integers(1, 3))
+def test_functions_and_roots_stay(signed, data, roots):
+    drawn = data.draw(block_circuits(signed=signed, roots=roots, minimised=False))
+    expected, small = joint(drawn), ek.Circuit.from_blocks(drawn.vtree, drawn.blocks)
     assert small.n_roots == len(expected)
-    np.testing.assert_allclose(joint(small), expected, rtol=1e-10, atol=1e-10)
+    scale = np.abs(joint(absolute(drawn))).max(initial=1.0)
+    np.testing.assert_allclose(joint(small), expected, rtol=1e-10, atol=1e-10 * scale)
 
 
-@given(seeds)
-def test_no_unit_is_equal_to_another_or_useless(seed):
-    vtree, blocks = drawn_blocks(seed, zeros=0.4)
-    circuit = ek.Circuit.from_blocks(vtree, blocks)
+@given(st.integers(1, 3).flatmap(lambda roots: block_circuits(roots=roots, minimised=False)))
+def test_no_unit_is_equal_to_another_or_useless(drawn):
+    vtree = drawn.vtree
+    circuit = ek.Circuit.from_blocks(vtree, drawn.blocks)
     small = circuit.blocks
     if not joint(circuit).any():
         return
