@@ -101,6 +101,7 @@ def test_deep_circuits():
     row[::2] = 0
     q = p.condition(row)
     assert abs(q.log_partition()) < 1e-8
+    assert p.n_units < 6 * n
     # two steps of the chain around position 1 are enough: the evidence before and after
     # it is summarised by forward and backward messages
     step, emit = np.array([[0.9, 0.1], [0.1, 0.9]]), np.array([[0.8, 0.2], [0.3, 0.7]])
