@@ -96,14 +96,22 @@ def test_roots_are_the_conditionals(data):
     every = worlds(cards)
     wanted = conditionals(distribution(p), twin.weights, every)
     assert_close(values_at(together, every).T[rows], wanted)
-    for block in together.blocks[:-1]:  # no unit is there twice in a leaf, or in vain
-        if not isinstance(block, Table):
-            continue
-        assert len(np.unique(block.table, axis=0)) == block.n_units
+    for block in together.blocks[:-1]:
+        if isinstance(block, Table):  # no unit is there twice in a leaf
+            assert len(np.unique(block.table, axis=0)) == block.n_units
 
 
-def check_many_rows(p, E, X):
+@pytest.mark.parametrize("learned", [True, False])
+def test_many_rows_on_learned_circuits_are_conditionals(learned, request):
     """Many rows at once give what a few at a time give."""
+    if learned:
+        p = ek.read_psdd(request.getfixturevalue("data_dir") / "psdd" / "elevators.psdd")
+    else:
+        p = ek.random_circuit(ek.Vtree.balanced(20), 16, rng=0)
+    E, X = with_holes(p.sample(1200, rng=1), 0.5), p.sample(40, rng=2)
+    read = as_evidence(E, p.cardinalities)
+    assert (evidence_operand(p, read, 1000).form == "conditionals") == learned
+    assert evidence_operand(p, read, 1).form != "conditionals"
     many = ek.expected_kernel(p, X, ek.RBF(0.1), evidence_p=E)
     assert many.shape == (len(E), len(X))
     for i in (0, 700, len(E) - 20):
@@ -111,23 +119,6 @@ def check_many_rows(p, E, X):
         assert_close(many[i : i + 20], few)
     logs = ek.expected_kernel(p, X, ek.RBF(0.1), evidence_p=E, log=True)
     assert_close(np.exp(logs), many)
-
-
-def test_learned_circuits_are_condensed(data_dir):
-    p = ek.read_psdd(data_dir / "psdd" / "elevators.psdd")
-    E = with_holes(p.sample(1200, rng=1), 0.5)
-    read = as_evidence(E, p.cardinalities)
-    assert evidence_operand(p, read, 1000).form == "conditionals"
-    assert evidence_operand(p, read, 1).form != "conditionals"
-    check_many_rows(p, E, p.sample(40, rng=2))
-
-
-def test_dense_circuits_are_not():
-    p = ek.random_circuit(ek.Vtree.balanced(20), 16, rng=0)
-    E = with_holes(p.sample(1200, rng=1), 0.5)
-    side = evidence_operand(p, as_evidence(E, p.cardinalities), 1000)
-    assert side.form != "conditionals"
-    check_many_rows(p, E, p.sample(40, rng=2))
 
 
 def as_conditionals(monkeypatch):
@@ -150,12 +141,9 @@ def real_circuit():
     blocks: list = [None] * vtree.n_nodes
     for variable, block in enumerate((first, second, third)):
         blocks[vtree.leaf(variable)] = block
-    for node in range(vtree.n_nodes):
-        if blocks[node] is None:
-            weights = (
-                np.array([[0.4, 0.6]]) if node == vtree.root else np.array([[0.3, 0.7], [1, 0]])
-            )
-            blocks[node] = Inner(2, len(weights), np.arange(2), np.arange(2), weights)
+    for node in np.flatnonzero(vtree.variable < 0):
+        weights = np.array([[0.4, 0.6]] if node == vtree.root else [[0.3, 0.7], [1, 0]])
+        blocks[node] = Inner(2, len(weights), np.arange(2), np.arange(2), weights)
     return ek.Circuit(vtree, tuple(blocks))
 
 

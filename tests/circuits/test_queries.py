@@ -13,7 +13,7 @@ import expectedkernels as ek
 from assertions import assert_logs_close
 from circuit_oracles import drawn_circuit
 from expectedkernels import factorized, mixture, random_circuit
-from expectedkernels.circuits import queries, queries as sites
+from expectedkernels.circuits import queries
 from expectedkernels.circuits.queries import (
     _swept_logs,
     by_rows,
@@ -22,6 +22,8 @@ from expectedkernels.circuits.queries import (
     normal_mixture_logs,
 )
 from expectedkernels.data.evidence import as_evidence
+from oracles import with_holes
+from strategies import points
 
 
 @pytest.mark.parametrize("roots", [1, 2])
@@ -64,8 +66,7 @@ def test_signed_circuits_and_tiny_weights_stay_with_logs():
 
 def test_rows_are_split_when_memory_is_short(monkeypatch):
     p = random_circuit(4, 3, rng=0)
-    X = np.random.default_rng(0).integers(2, size=(100, 4)).astype(float)
-    X[np.random.default_rng(1).random(X.shape) < 0.5] = np.nan
+    X = with_holes(points(np.random.default_rng(0), p.cardinalities, 100))
     read = as_evidence(X, (2,) * 4)
     signed = mixture([p, random_circuit(p.vtree, 2, rng=1)], [1.0, -0.9], normalized=False)
     whole, (logs, signs) = log_values(p, read)[0], log_values(signed, read)
@@ -97,8 +98,7 @@ def test_log_densities_are_those_of_sums_over_components(vtree, holes, monkeypat
     given = parameters()
     circuit = ek.gaussian_mixture(*given, vtree)
     rng = np.random.default_rng(1)
-    X = 3.0 * rng.normal(size=(50, 4))
-    X[rng.random(X.shape) < holes] = np.nan
+    X = with_holes(3.0 * rng.normal(size=(50, 4)), holes)
     found = circuit.log_likelihood(X)
     assert_array_equal(found, quick(circuit, X))
     assert_allclose(found, naive(*given, X), rtol=1e-12, atol=1e-12)
@@ -142,24 +142,24 @@ def test_other_circuits_are_not_taken_for_mixtures():
         assert np.isfinite(circuit.log_likelihood(X[:, : circuit.n_variables])).all()
 
 
-def points_of(circuit, n, seed, missing):
-    rng = np.random.default_rng(seed)
-    X = rng.integers(0, circuit.cardinalities, size=(n, circuit.n_variables)).astype(float)
-    X[rng.random(X.shape) < missing] = np.nan
-    return X
-
-
 @pytest.mark.parametrize("missing", [0.0, 0.3])
-@pytest.mark.parametrize("n", [1, 6])
+@pytest.mark.parametrize(("n", "roots"), [(1, 1), (6, 1), (4, 3)])
 @pytest.mark.parametrize("seed", range(12))
-def test_all_sites_are_the_sites_one_by_one(seed, n, missing, monkeypatch):
-    p = drawn_circuit(seed)
-    X = points_of(p, n, seed, missing)
-    found = p.all_site_logs(X)
-    monkeypatch.setattr(sites, "layers_of", lambda p: None)
-    for v, (logs, again) in enumerate(zip(found, p.all_site_logs(X), strict=True)):
-        assert_logs_close(logs, p.site_logs(X, v))
-        assert_logs_close(again, p.site_logs(X, v))
+def test_sites_are_likelihoods_of_all_states(seed, n, roots, missing, monkeypatch):
+    p = drawn_circuit(seed, roots=roots)
+    rng = np.random.default_rng(seed)
+    X = with_holes(points(rng, p.cardinalities, n), missing, seed)
+    circuits = [p, p.to("torch")] if roots > 1 else [p]
+    found = [(q, q.all_site_logs(X)) for q in circuits]
+    monkeypatch.setattr(queries, "layers_of", lambda p: None)
+    found.append((p, p.all_site_logs(X)))
+    for v, card in enumerate(p.cardinalities):
+        changed = np.repeat(X[None], card, axis=0)
+        changed[:, :, v] = np.arange(card)[:, None]
+        expected = np.stack([p.log_likelihood(rows) for rows in changed], axis=1)
+        for q, logs in found:
+            assert_logs_close(logs[v], expected)
+            assert_logs_close(q.site_logs(X, v), expected)
 
 
 @pytest.mark.parametrize("step", [2.0, 20.0, 58.0])
@@ -170,9 +170,9 @@ def test_sites_out_of_range_are_done_in_logs(step, monkeypatch):
     X = np.zeros((2, 120))
     X[1, 60:] = 1
     asked = []
-    again = sites._log_at_atoms
+    again = queries._log_at_atoms
     monkeypatch.setattr(
-        sites,
+        queries,
         "_log_at_atoms",
         lambda p, rows, exact: asked.append(rows.n_rows) or again(p, rows, exact),
     )
@@ -180,20 +180,6 @@ def test_sites_out_of_range_are_done_in_logs(step, monkeypatch):
     assert asked == ([] if step == 2.0 else [2])
     for v in (0, 59, 60, 119):
         assert_logs_close(every[v], p.site_logs(X, v))
-
-
-@pytest.mark.parametrize("where", ["numpy", "torch"])
-@pytest.mark.parametrize("seed", range(4))
-def test_several_roots_have_an_axis_of_their_own(seed, where):
-    p = drawn_circuit(seed, roots=3, zeros=0.1)
-    X = points_of(p, 4, seed, 0.2)
-    found = p.to(where).all_site_logs(X)
-    for v, card in enumerate(p.cardinalities):
-        for state in range(card):
-            X[:, v] = state
-            assert_logs_close(found[v][:, state], p.log_likelihood(X))
-        assert_logs_close(p.to(where).site_logs(X, v), found[v])
-        X = points_of(p, 4, seed, 0.2)
 
 
 def test_some_variables_and_no_rows():

@@ -1,14 +1,16 @@
-"""Forward and backward passes over layers, against sums over all points."""
+"""Passes over layers, and samples from the root down, against sums over all points."""
 
 import numpy as np
 import pytest
 
 import circuit_oracles as oracle
 from assertions import assert_close
-from expectedkernels import Circuit, Vtree, random_circuit
-from expectedkernels.circuits.conditioning import chunks, observed
+from circuit_oracles import drawn_deterministic, drawn_distribution
+from expectedkernels import Circuit, Vtree, factorized, mixture, random_circuit
+from expectedkernels.circuits import queries as choices
+from expectedkernels.circuits.conditioning import certain, chunks, observed
 from expectedkernels.data.evidence import as_evidence
-from expectedkernels.engine import passes
+from expectedkernels.engine import passes, sampling as descend
 from expectedkernels.engine.passes import backward, forward
 from expectedkernels.sampling.gibbs import support_size
 from oracles import Inner, Table, evidence_as_weights
@@ -50,7 +52,7 @@ def test_ten_thousand_variables_stay_plain_numbers():
 
 
 def test_chunks_and_the_order_of_rows_change_nothing(monkeypatch):
-    p = oracle.drawn_distribution(3)
+    p = drawn_distribution(3)
     X = oracle.rows_of(p, 70)
     whole = p.marginals(X)
     turned = p.marginals(X[::-1])
@@ -79,5 +81,50 @@ def test_large_matrices_are_not_copied():
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_counts(seed):
-    p = oracle.drawn_deterministic(seed)
+    p = drawn_deterministic(seed)
     assert support_size(p) == (oracle.joint(p)[0] > 0).sum()
+
+
+@pytest.mark.parametrize("long", [0, 12])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_samples_by_layers_are_those_node_by_node(seed, long, monkeypatch):
+    monkeypatch.setattr(descend, "LONG", long)
+    p = drawn_distribution(seed, share_real=0.3)
+    X = oracle.rows_of(p, 4, seed, 0.6)
+    for rows, n in ((None, 30), (X[:1], 30), (X, 7)):
+        found = p.sample(n, rng=7, evidence=rows)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(choices, "layers_of", lambda p: None)
+            expected = p.sample(n, rng=7, evidence=rows)
+        assert_close(found, expected, np.maximum(np.abs(expected), 1.0))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_most_probable_rows_with_long_units(seed, monkeypatch):
+    p = drawn_deterministic(seed)
+    X = np.full((3, p.n_variables), np.nan)
+    before = p.map(X)
+    monkeypatch.setattr(descend, "LONG", 0)
+    np.testing.assert_array_equal(p.map(X), before)
+    np.testing.assert_array_equal(p.map(X[0]), before[0])
+
+
+def test_samples_out_of_range_are_drawn_in_logs():
+    far = np.exp([0.0, -5.0]) / (1 + np.exp(-5.0))
+    tables = [far] * 200 + [far[::-1]] * 200
+    p = mixture([factorized(tables), factorized(tables[::-1])])
+    x = np.zeros((1, 400))
+    x[0, 0] = np.nan
+    assert not certain(forward(p.layers, observed(p, p.layers, as_evidence(x, p.schema)))).any()
+    assert p.sample(2000, rng=0, evidence=x[0])[:, 0].mean() == pytest.approx(
+        (far**2).sum(), abs=0.02
+    )
+
+
+def test_samples_in_parts_are_those_of_calls_one_after_the_other(monkeypatch):
+    p = drawn_distribution(0)
+    one, other = np.random.default_rng(3), np.random.default_rng(3)
+    monkeypatch.setattr(choices, "NOISE_BYTES", 8 * 10 * p.vtree.n_nodes)
+    several = np.concatenate([p.sample(n, rng=one) for n in (10, 10, 5)])
+    np.testing.assert_array_equal(p.sample(25, rng=other), several)
+    assert one.random() == other.random()

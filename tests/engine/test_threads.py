@@ -8,7 +8,7 @@ import pytest
 
 import expectedkernels as ek
 from expectedkernels import Vtree
-from strategies import with_swaps
+from strategies import RandomKernelGraphs, with_swaps
 
 
 @pytest.fixture
@@ -21,16 +21,9 @@ def busy():
 
 
 def kernel_circuit(vtree):
-    """A sum of two product kernels of two states each, on a vtree."""
-    near, same = [[1.0, 0.5], [0.5, 1.0]], [[1.0, 0.0], [0.0, 1.0]]
-
-    def product(node, table):
-        if vtree.is_leaf(node):
-            return ek.kernels.kernel_input(int(vtree.variable[node]), table)
-        return ek.Product([product(int(c[node]), table) for c in (vtree.left, vtree.right)])
-
-    both = [product(vtree.root, table) for table in (near, same)]
-    return ek.KernelCircuit(ek.Sum(both, [0.3, 0.7]), vtree=vtree)
+    """A random sum of product kernels of binary variables."""
+    graphs = RandomKernelGraphs(np.random.default_rng(0), [2] * vtree.n_variables)
+    return ek.KernelCircuit(graphs.unit(vtree.to_nested()), vtree=vtree)
 
 
 def circuits(n):
