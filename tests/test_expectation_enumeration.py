@@ -78,6 +78,7 @@ def test_all_pairs_of_arguments(problem, data, rng, n, max_bytes):
         (p, one, {}, P @ to_Y @ a),
         (one, q, {}, a @ from_Y @ Q),
         (one, other, {}, a @ both @ b),
+        (ek.Empirical(Y), q, {}, (from_Y @ Q).mean()),
         (one, Z, {}, a @ both),
         (Y, other, {}, both @ b),
         (p, q, on_p, given_p @ K @ Q),
@@ -114,13 +115,6 @@ def test_large_blocks(units, density):
         given_rows = conditionals(P, evidence_as_weights(rows, cards), X)
         actual = ek.expected_kernel(p, q, twin.kernel, evidence_p=rows)
         assert_close(actual, given_rows @ K @ Q)
-
-
-def test_an_empirical_distribution_has_equal_weights_by_default():
-    p = ek.factorized([[0.3, 0.7], [0.6, 0.4]])
-    q = ek.Empirical([[0, 0], [1, 1], [1, 1], [0, 1]])
-    assert_close(ek.expected_kernel(p, q, ek.Delta()), (0.3 * 0.6 + 2 * 0.7 * 0.4 + 0.3 * 0.4) / 4)
-    assert repr(q) == "<Empirical distribution of 4 points, 2 variables>"
 
 
 @settings(max_examples=10)
@@ -237,31 +231,23 @@ def test_no_rows_give_no_values(log):
     assert ek.expected_kernel(p, p, k, log=log, **rows).shape == (2, 0)
 
 
-def groups_of_images(digit, n_groups):
-    """Images of a digit as rows of bits, in groups that hold the more the later they come."""
-    X, y = load_digits(return_X_y=True)
-    X = (X[y == digit] >= 8).astype(int)
-    ends = len(X) * np.arange(1, n_groups) ** 2 // n_groups**2
-    return np.split(X, ends)
-
-
-def mixture_of_groups(groups):
-    """The mixture with one component of independent pixels per group, and what it is made of."""
-    shares = [len(group) / sum(map(len, groups)) for group in groups]
-    white = [(group.sum(axis=0) + 0.5) / (len(group) + 1) for group in groups]
-    parts = [ek.factorized(np.stack([1 - w, w], axis=1)) for w in white]
-    rational = [[Fraction(w) for w in row.tolist()] for row in white]
-    return ek.mixture(parts, shares), list(zip(map(Fraction, shares), rational, strict=True))
-
-
 def test_exact_value_is_that_of_the_double_sum_in_rational_arithmetic():
-    p, of_p = mixture_of_groups(groups_of_images(3, 3))
-    q, of_q = mixture_of_groups(groups_of_images(8, 2))
+    # white pixels of the images of two digits, in groups
+    X, y = load_digits(return_X_y=True)
+    white = [
+        [(g.mean(axis=0) + 1) / 18 for g in np.array_split(X[y == digit], 3)] for digit in (3, 8)
+    ]
+    weights = [0.5, 0.25, 0.25]
+    p, q = (
+        ek.mixture([ek.factorized(np.stack([1 - w, w], axis=1)) for w in parts], weights)
+        for parts in white
+    )
     loss = 1 - Fraction(exp(-0.1))  # a pixel that differs multiplies the kernel by 1 - loss
+    first, second = ([[Fraction(w) for w in row.tolist()] for row in parts] for parts in white)
     total = sum(
-        v * w * prod(1 - loss * (a + b - 2 * a * b) for a, b in zip(x, y, strict=True))
-        for v, x in of_p
-        for w, y in of_q
+        Fraction(v * w) * prod(1 - loss * (a + b - 2 * a * b) for a, b in zip(x, y, strict=True))
+        for v, x in zip(weights, first, strict=True)
+        for w, y in zip(weights, second, strict=True)
     )
     exact = ek.expected_kernel(p, q, ek.RBF(gamma=0.1))
     np.testing.assert_allclose(exact, float(total), rtol=1e-13)

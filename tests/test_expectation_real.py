@@ -10,6 +10,7 @@ from scipy import integrate, special
 
 import expectedkernels as ek
 from assertions import assert_close, assert_logs_close
+from oracles import with_holes
 
 SHAPES = {
     "RBF": (ek.RBF(0.7), lambda d: exp(-0.7 * d * d)),
@@ -107,19 +108,13 @@ def test_mixtures(shape, n):
     assert_close(ek.expected_kernel(p.circuit, ek.Empirical(Y, share), k), expected @ share)
 
 
-def with_holes(rng, rows, variables):
-    """Rows of real values with holes."""
-    E = 2 * rng.normal(size=(rows, variables))
-    return np.where(rng.random(E.shape) < 0.5, np.nan, E)
-
-
 @pytest.mark.parametrize("copies", [1, 12])
 @pytest.mark.parametrize("n", [1, 3])
 def test_evidence(shape, n, copies):
     k, function = shape
     rng = np.random.default_rng(10 + n)
     p, q = Mixture(rng, 3, n), Mixture(rng, 2, n)
-    E, F = with_holes(rng, 3, n), with_holes(rng, 2, n)
+    E, F = (with_holes(2 * rng.normal(size=(rows, n)), 0.5, seed=rows + n) for rows in (3, 2))
     F[0] = np.where(np.isnan(F[0]), F[0], E[0])  # the same value on both sides
     expected = np.array([[naive(p.given(e), q.given(f), function) for f in F] for e in E])
     rows = {"evidence_p": np.tile(E, (copies, 1)), "evidence_q": np.tile(F, (copies, 1))}
