@@ -132,21 +132,14 @@ def units_of(circuit):
             units.append([Input(variable, row.tolist()) for row in block.table])
             continue
         left, right = units[circuit.vtree.left[node]], units[circuit.vtree.right[node]]
-        products = [
+        pairs = [
             (left[i], right[j])
             for i, j in zip(block.index("left"), block.index("right"), strict=True)
         ]
-        weights = block.csr
-        starts = zip(weights.indptr[:-1], weights.indptr[1:], strict=True)
         units.append(
             [
-                Decision(
-                    [
-                        (*products[i], float(w))
-                        for i, w in zip(weights.indices[a:b], weights.data[a:b], strict=True)
-                    ]
-                )
-                for a, b in starts
+                Decision([(*pair, w) for pair, w in zip(pairs, row, strict=True) if w])
+                for row in block.csr.toarray().tolist()
             ]
         )
     return units[-1]
@@ -169,13 +162,8 @@ def read_psdd_units(path):
                 logs = [log1p(-exp(logs[0])), logs[0]]
             root = Input(int(words[2]) - 1, [exp(x) for x in logs])
         else:
-            primes, subs, logs = words[3::3], words[4::3], words[5::3]
-            root = Decision(
-                [
-                    (units[prime], units[sub], exp(float(w)))
-                    for prime, sub, w in zip(primes, subs, logs, strict=True)
-                ]
-            )
+            elements = zip(words[3::3], words[4::3], words[5::3], strict=True)
+            root = Decision([(units[a], units[b], exp(float(w))) for a, b, w in elements])
         units[words[0]] = root
     return root
 
@@ -184,7 +172,7 @@ def expected_kernel_by_units(p, q, tables):
     """E[k(x, x')] for a product kernel by the memoised recursion over pairs of units.
 
     The two circuits (see `units_of` and `read_psdd_units`) decompose their variables in the same
-    way, left and right the same. The recursion has a stack of its own, so circuits may be deep.
+    way, left and right the same.
 
     Parameters
     ----------
@@ -193,34 +181,21 @@ def expected_kernel_by_units(p, q, tables):
         The kernel of every variable, `tables[v][a][b]`.
     """
     memo = {}
-    stack = [(p, q)]
-    while stack:
-        pair = stack[-1]
-        if pair in memo:
-            stack.pop()
-            continue
-        a, b = pair
-        if isinstance(a, Input):
-            kernel = tables[a.variable]
-            memo[pair] = sum(
-                x * sum(k * y for k, y in zip(row, b.table, strict=True))
-                for x, row in zip(a.table, kernel, strict=True)
-                if x
-            )
-            stack.pop()
-            continue
-        waiting = len(stack)
-        total = 0.0
-        for left_a, right_a, w_a in a.elements:
-            for left_b, right_b, w_b in b.elements:
-                left, right = memo.get((left_a, left_b)), memo.get((right_a, right_b))
-                if left is None:
-                    stack.append((left_a, left_b))
-                if right is None:
-                    stack.append((right_a, right_b))
-                if len(stack) == waiting:
-                    total += w_a * w_b * left * right
-        if len(stack) == waiting:
-            memo[pair] = total
-            stack.pop()
-    return memo[p, q]
+
+    def pair(a, b):
+        if (a, b) not in memo:
+            if isinstance(a, Input):
+                k = tables[a.variable]
+                values = (
+                    (x, y, k[i][j]) for i, x in enumerate(a.table) for j, y in enumerate(b.table)
+                )
+                memo[a, b] = sum(x * y * value for x, y, value in values)
+            else:
+                memo[a, b] = sum(
+                    v * w * pair(left, other_left) * pair(right, other_right)
+                    for left, right, v in a.elements
+                    for other_left, other_right, w in b.elements
+                )
+        return memo[a, b]
+
+    return pair(p, q)
