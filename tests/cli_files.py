@@ -82,15 +82,12 @@ def write_all(folder):
     p = ek.mixture([ek.factorized([[0.2, 0.8], [0.5, 0.5]]), ek.factorized([[0.9, 0.1]] * 2)])
     p = p.with_names(["smoker", "sex"], [["no", "yes"], ["f", "m"]])
     ek.save(p, folder / "c.npz")
-    sick = [[0.7, 0.3]], [[0.9, 0.1], [0.5, 0.5]]
-    for name, (smoker, ill) in {
-        "sick": sick,
-        "sicker": ([[0.5, 0.5]], [[0.8, 0.2], [0.3, 0.7]]),
-    }.items():
-        names, states = ["smoker", "ill"], [["no", "yes"]] * 2
-        ek.save(
-            ek.BayesianNetwork([[], [0]], [smoker[0], ill], names, states), folder / f"{name}.bif"
-        )
+    names, states = ["smoker", "ill"], [["no", "yes"]] * 2
+    for name, tables in (
+        ("sick.bif", [[0.7, 0.3], [[0.9, 0.1], [0.5, 0.5]]]),
+        ("sicker.bif", [[0.5, 0.5], [[0.8, 0.2], [0.3, 0.7]]]),
+    ):
+        ek.save(ek.BayesianNetwork([[], [0]], tables, names, states), folder / name)
     rows = [[p.states[v][int(x)] for v, x in enumerate(row)] for row in p.sample(60, rng=0)]
     write_csv(folder / "rows.csv", dict(zip(p.names, zip(*rows, strict=True), strict=True)))
     return p

@@ -68,13 +68,8 @@ def test_names_and_parameters_resolve():
 
 def rows(name):
     if name == "named":
-        return [
-            {"rain": "yes", "grass": "wet"},
-            {"rain": "no", "grass": "dry"},
-            {"rain": "no", "grass": "wet"},
-            {"rain": "yes", "grass": "wet"},
-            {"rain": "no", "grass": "dry"},
-        ]
+        rain, grass = ["yes", "no", "no", "yes", "no"], ["wet", "dry", "wet", "wet", "dry"]
+        return pd.DataFrame({"rain": rain, "grass": grass})
     return np.array(ANSWERS[name]["rows"], dtype=float)
 
 
@@ -88,9 +83,7 @@ def unpickled(name):
 @pytest.mark.parametrize("load", [lambda name: ek.load(SAVED / f"{name}.npz"), unpickled])
 @pytest.mark.parametrize("name", CIRCUITS)
 def test_circuits_in_the_native_format_and_pickled_load(name, load):
-    given = rows(name)
-    given = pd.DataFrame(given) if name == "named" else given
-    found = load(name).log_likelihood(given)
+    found = load(name).log_likelihood(rows(name))
     np.testing.assert_allclose(found, ANSWERS[name]["log_likelihood"], rtol=1e-12)
 
 

@@ -35,22 +35,6 @@ def test_every_public_name_has_a_docstring(name):
     assert inspect.getdoc(PUBLIC.get(name) or getattr(ek, name))
 
 
-def test_the_namespaces_are_these():
-    assert NAMESPACES == [
-        "algebra",
-        "datasets",
-        "divergences",
-        "io",
-        "kernels",
-        "models",
-        "monitoring",
-        "plotting",
-        "reports",
-        "stein",
-        "vtrees",
-    ]
-
-
 def test_dir_lists_names_and_namespaces_only():
     assert sorted(dir(ek)) == sorted([*FLAT, *NAMESPACES, "__version__"])
 

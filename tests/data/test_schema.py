@@ -153,23 +153,15 @@ def test_most_probable_rows_have_labels():
     assert unlabelled.map([[0, np.nan]], as_frame=True).to_dict("records") == [{"a": 0, "b": 2}]
 
 
+COLUMNS = {"rain": ["yes", None], "sky": ["x", "blue"], "hours": [1.5, None]}
+CATEGORIES = pd.Categorical(["yes", None], categories=["yes", "no", "maybe"])
 FRAMES = {
-    "objects": pd.DataFrame({"rain": ["yes", None], "sky": ["x", "blue"], "hours": [1.5, None]}),
-    "categories": pd.DataFrame(
-        {
-            "rain": pd.Categorical(["yes", None], categories=["yes", "no", "maybe"]),
-            "sky": pd.Categorical(["x", "blue"]),
-            "hours": pd.array([1.5, None], dtype="Float64"),
-        }
+    "objects": pd.DataFrame(COLUMNS),
+    "categories": pd.DataFrame(COLUMNS | {"rain": CATEGORIES}).astype(
+        {"sky": "category", "hours": "Float64"}
     ),
-    "strings": pd.DataFrame(
-        {
-            "sky": pd.array(["x", "blue"], dtype="string"),
-            "rain": ["yes", pd.NA],
-            "hours": [1.5, None],
-        }
-    ),
-    "polars": pl.DataFrame({"hours": [1.5, None], "rain": ["yes", None], "sky": ["x", "blue"]}),
+    "strings": pd.DataFrame(COLUMNS | {"rain": ["yes", pd.NA]}).astype({"sky": "string"}),
+    "polars": pl.DataFrame(COLUMNS)[["hours", "rain", "sky"]],
 }
 
 
