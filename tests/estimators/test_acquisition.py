@@ -3,9 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 import expectedkernels as ek
-from assertions import assert_raises
+from assertions import assert_raises, refusals
 from expectedkernels.estimators import circuit_density as nodes
 from machines import products_of_normals
 from oracles import values_at, worlds
@@ -70,9 +71,8 @@ def mixed(seed, n=80, numbers=True):
     x = rng.normal(size=n) + kind
     other = np.where(rng.random(n) < 0.6, kind, rng.integers(3, size=n))
     size = x if numbers else np.array(["s", "m", "l"])[np.digitize(x, [0.5, 1.5])]
-    X = pd.DataFrame(
-        {"size": size, "kind": [f"k{i}" for i in kind], "other": [f"o{i}" for i in other]}
-    )
+    X = pd.DataFrame({"size": size, "kind": kind, "other": other})
+    X = X.assign(kind=X["kind"].map("k{}".format), other=X["other"].map("o{}".format))
     return X, np.sin(2 * x) + np.array([0.0, 2.0, -1.0, 1.0])[kind] * (1 + 0.5 * x) + other
 
 
@@ -137,6 +137,8 @@ def test_models_of_rows_with_holes_and_chunks_of_rows():
     X[:20, 0] = NAN
     model = ek.ExpectedKernelRidge(n_bins=3, density="chow_liu").fit(X, y)
     gain = ek.acquisition_gain(model, X[:5])
+    message = "acquisition_gain must be a fitted estimator"
+    assert_raises(ek.DataError, message, ek.acquisition_gain, lambda Z: Z, [[1.0]])
     many = ek.acquisition_gain(model, np.tile(X[:5], (60, 1)))  # more rows than one chunk takes
     np.testing.assert_allclose(many, np.tile(gain, (60, 1)), rtol=1e-10)
     assert (gain[:, 0] > 0).all()
@@ -149,14 +151,10 @@ def test_groups_become_known_together_and_bits_that_are_known_are_not_asked_for(
     kind = rng.integers(3, size=80)
     X = np.column_stack([np.eye(3)[kind], rng.integers(2, size=80)])
     y = np.array([0.0, 1.0, 5.0])[kind] + X[:, 3]
-    bits = ek.ExpectedKernelRidge(
-        groups=[[0, 1, 2]], standardize=False, gamma=0.5, density="chow_liu"
-    ).fit(X, y)
+    model = ek.ExpectedKernelRidge(standardize=False, gamma=0.5, density="chow_liu")
+    bits = clone(model).set_params(groups=[[0, 1, 2]]).fit(X, y)
     frame = pd.DataFrame({"kind": np.array(["a", "b", "c"])[kind], "more": X[:, 3]})
-    names = ek.ExpectedKernelRidge(
-        standardize=False, gamma=0.5, categorical_features=["kind"], density="chow_liu"
-    )
-    names.fit(frame, y)
+    names = model.set_params(categorical_features=["kind"]).fit(frame, y)
     gain = ek.acquisition_gain(bits, [[NAN, NAN, NAN, 1.0], [0.0, NAN, NAN, NAN]])
     one = ek.acquisition_gain(names, pd.DataFrame({"kind": [None], "more": [1.0]}))
     np.testing.assert_allclose(gain[0, :3], one[0, 0])
@@ -213,30 +211,30 @@ def test_what_is_too_dear_is_not_asked_for_and_what_cannot_be_had_not_again():
 def test_groups_are_asked_for_as_a_whole():
     rng = np.random.default_rng(0)
     X = np.column_stack([np.eye(3)[rng.integers(3, size=60)], rng.normal(size=60)])
-    model = ek.ExpectedKernelRidge(groups=[[0, 1, 2]], density="chow_liu").fit(
-        X, 3.0 * X[:, 1] + X[:, 3]
-    )
+    model = ek.ExpectedKernelRidge(groups=[[0, 1, 2]], density="chow_liu")
+    model.fit(X, 3.0 * X[:, 1] + X[:, 3])
     history = ek.acquire(model, [NAN] * 4, lambda c: [0, 1, 0] if c == [0, 1, 2] else 0.5, 2)
     assert history.asked[0] == [0, 1, 2]
     np.testing.assert_allclose(history.predictions[-1], model.predict([[0, 1, 0, 0.5]])[0])
     silent = ek.acquire(model, [NAN] * 4, lambda c: None, 5)
     assert len(silent.asked) == 2
-    with pytest.raises(ek.DataError, match=r"columns \[0, 1, 2\] must be a value for each"):
-        ek.acquire(model, [NAN] * 4, lambda c: 1.0, 5)
+    message = r"columns \[0, 1, 2\] must be a value for each"
+    assert_raises(ek.DataError, message, ek.acquire, model, [NAN] * 4, lambda c: 1.0, 5)
 
 
 def test_the_picture_shows_gains_of_what_is_missing():
     X, y = frame()
     model = ek.ExpectedSVR(density="chow_liu").fit(X, y)
     history = ek.acquire(model, {"noise": 0.0}, X.iloc[5].get, 1)
-    ax = history.plot()
-    np.testing.assert_allclose(
-        [bar.get_width() for bar in ax.patches], np.sort(history.gains[0][:2])
-    )
+    widths = [bar.get_width() for bar in history.plot().patches]
+    np.testing.assert_allclose(widths, np.sort(history.gains[0][:2]))
     assert_raises(ek.DataError, r"There were 1 queries. Got number 1", history.plot, 1)
 
 
-@pytest.mark.parametrize(("change", "message"), [
+ASKED = {"model": fitted(0)[2], "row": {}, "ask": lambda column: 0, "budget": 1}
+
+
+test_mistakes_are_named = refusals(ek.DataError, [
     ({"model": 3}, "'model' parameter of acquire must be a fitted estimator.*Got int"),
     ({"ask": 3}, "'ask' parameter of acquire must be a function. Got 3"),
     ({"budget": -1}, r"'budget' parameter of acquire .* \[0, inf\]. Got -1"),
@@ -247,13 +245,7 @@ def test_the_picture_shows_gains_of_what_is_missing():
     ({"row": {0: "many"}}, "Column 0 holds text, 'many' in row 0, where numbers"),
     ({"row": np.full((2, 4), NAN)}, "must be a single row. Got 2 rows"),
     ({"ask": lambda column: "many"}, "holds text, 'many' in row 0, where numbers"),
-])  # fmt: skip
-def test_mistakes_are_named(change, message):
-    model = fitted(0)[2]
-    arguments = {"model": model, "row": {}, "ask": lambda column: 0, "budget": 1, **change}
-    assert_raises(ek.DataError, message, ek.acquire, **arguments)
-    with pytest.raises(ek.DataError, match="acquisition_gain must be a fitted estimator"):
-        ek.acquisition_gain(lambda Z: Z, [[1.0]])
+], lambda change: ek.acquire(**ASKED | change))  # fmt: skip
 
 
 @pytest.mark.parametrize(("density", "rough"), [

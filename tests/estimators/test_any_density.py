@@ -1,6 +1,7 @@
 """Whatever the density: imputation, features, machines; averages, and circuits with names."""
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -65,12 +66,9 @@ def test_imputed_numbers_are_conditional_means(density):
 def test_imputed_bits_and_codes_are_states():
     X, _, _ = frame()
     bits = pd.get_dummies(X["kind"]).to_numpy(float)[:, :2]  # the third is that of no bit
-    codes = 10.0 * (X["x"] > 0)
-    table = np.column_stack([bits, codes, X["z"]])
+    table = np.column_stack([bits, 10.0 * (X["x"] > 0), X["z"]])
     holes = table.copy()
-    holes[:20, :2] = NAN
-    holes[10:30, 2] = NAN
-    holes[30:40, 0] = NAN
+    holes[:20, :2] = holes[10:30, 2] = holes[30:40, 0] = NAN
     model = ek.CircuitImputer(density="gaussian", groups=[[0, 1], [2]]).fit(table)
     for found in (model.transform(holes), *model.sample(holes, 3, random_state=0)):
         assert set(map(tuple, found[:, :2])) <= {(0.0, 0.0), (1.0, 0.0), (0.0, 1.0)}
@@ -95,17 +93,16 @@ def test_the_default_imputer_has_the_means_of_the_estimators_and_a_tree_for_the_
         one, two = (m.fit(holes).transform(holes) for m in pair)
         assert (one == two).all()
     for density in OTHERS[1:]:
-        with pytest.raises(ek.DataError, match=rf"'map' of CircuitImputer .* density='{density}'"):
-            ek.CircuitImputer("map", density=density).fit(X)
+        message = rf"'map' of CircuitImputer .* density='{density}'"
+        assert_raises(ek.DataError, message, ek.CircuitImputer("map", density=density).fit, X)
 
 
 @pytest.mark.parametrize("normalize", [False, True])
 @pytest.mark.parametrize("density", EVERY)
 def test_features_are_means_of_features_of_draws(density, normalize):
     X, _, rng = frame()
-    model = ek.ExpectedKernelFeatures(
-        8, gamma=0.5, density=density, normalize=normalize, random_state=0
-    ).fit(X)
+    options = {"density": density, "normalize": normalize, "random_state": 0}
+    model = ek.ExpectedKernelFeatures(8, gamma=0.5, **options).fit(X)
     row = X.iloc[:1].assign(x=NAN)
     drawn = model.density_.draws(model._read(row), 2000, rng)[:, 0]
     kernels = model.density_.gram(model._gammas(0.5), drawn, model._landmarks)
@@ -127,9 +124,7 @@ def test_categories_that_folds_or_masks_remove(density, fit_holes):
     rows = holes.iloc[:8].assign(z=NAN)
     low, high = model.predict_interval(rows)  # some folds are without the rare category
     assert (np.isfinite(low) & (low < high)).all()
-    with pytest.warns(
-        UserWarning, match="'kind' has categories that were not seen in fit: 'other'"
-    ):
+    with pytest.warns(UserWarning, match="'kind' has categories .* not seen in fit: 'other'"):
         found = model.predict(X.iloc[31:32].assign(z=NAN))
     assert_close(found, model.predict(X.iloc[31:32].assign(z=NAN, kind=None)))
 
@@ -156,15 +151,9 @@ def test_mixtures_with_a_given_number_of_components(name, fit_holes):
     assert ek.ExpectedKernelFeatures(5, density=(name, 2)).fit_transform(holes).shape == (60, 5)
 
 
-class Learner:
+def learner(**given):
     """A density that is an estimator, with any circuit."""
-
-    def __init__(self, circuit=None):
-        if circuit is not None:
-            self.circuit_ = circuit
-
-    def fit(self, X, y=None):
-        return self
+    return SimpleNamespace(fit=lambda X: None, **given)
 
 
 COIN = ek.factorized([[0.5, 0.5]])
@@ -176,11 +165,11 @@ test_other_densities_are_refused = refusals(ek.DataError, [
     ("diagonal_mixture", "which was removed: use 'gaussian_mixture'"),
     (("diagonal_mixture", 3), "which was removed: use 'gaussian_mixture'"),
     ("tree", "The 'density' parameter of ExpectedSVR must be"),
-    (Learner(), r"must have a Circuit as 'circuit_'.*from Learner"),
+    (learner(), r"must have a Circuit as 'circuit_'.*from SimpleNamespace"),
     (TWO_ROOTS, r"density must have one root. Got 2 roots"),
     (ek.factorized([[0.5, 0.5]] * 3), r"density must be over 1 variables.*over 3"),
     (COIN, r"column 0 .* states 0\.\.1 .* Got 2.0 in row 2"),
-    (Learner(COIN), r"its variable 0 must have at least 3 states.*\[0\].*Got 2 states"),
+    (learner(circuit_=COIN), r"its variable 0 must have at least 3 states.*\[0\].*Got 2 states"),
 ], lambda density: ek.ExpectedSVR(density=density).fit([[0.0], [1.0], [2.0]], [0] * 3))  # fmt: skip
 
 
@@ -228,10 +217,9 @@ def test_the_average_is_that_of_its_parts():
         assert set(nodes.rows) == set(np.flatnonzero(np.isnan(Z[:, variable.columns[0]])))
         for row in np.unique(nodes.rows):
             weights, values = nodes.weights[nodes.rows == row], nodes.values[nodes.rows == row]
+            wanted = means[row, variable.columns]
             np.testing.assert_allclose(weights.sum(), 1.0)
-            np.testing.assert_allclose(
-                weights @ values, means[row, variable.columns], rtol=0.02, atol=0.02
-            )
+            np.testing.assert_allclose(weights @ values, wanted, rtol=0.02, atol=0.02)
     assert np.isfinite(ek.acquisition_gain(model, holes)[2, 1:]).all()
 
 
@@ -245,12 +233,8 @@ def test_the_parts_depend_on_the_kinds_of_columns_alone():
     states = np.where(rng.random((40, 3)) < 0.2, np.nan, rng.integers(3, size=(40, 3)))
     text = pd.DataFrame(states).map(lambda x: None if np.isnan(x) else "abc"[int(x)])
     bits = np.eye(3)[rng.integers(3, size=40)]
-    for table_, options in (
-        (text, {}),
-        (states, {"groups": [[0], [1], [2]]}),
-        (bits, {"groups": [[0, 1, 2]]}),
-    ):
-        model = ek.ExpectedKernelRidge(**options).fit(table_, rng.normal(size=40))
+    for table_, groups in ((text, None), (states, [[0], [1], [2]]), (bits, [[0, 1, 2]])):
+        model = ek.ExpectedKernelRidge(groups=groups).fit(table_, rng.normal(size=40))
         assert model.densities_ == ["gaussian", "chow_liu"]
         assert model.circuit_ is model.density_.parts[1].circuit
         np.testing.assert_array_equal(model.density_weights_, [0.5, 0.5])
@@ -263,8 +247,8 @@ def test_deviations_of_expected_kernels_under_normals_are_refused(name):
     X.loc[X.index[::4], "b"] = np.nan
     model = ek.ExpectedSVR(density=name, fit_missing="expected").fit(X, y)
     assert np.isfinite(model.predict(holes)).all()
-    with pytest.raises(ek.KernelError, match="Fit it with fit_missing='mean'"):
-        model.predict(holes, return_std=True)
+    message = "Fit it with fit_missing='mean'"
+    assert_raises(ek.KernelError, message, model.predict, holes, return_std=True)
 
 
 RNG = np.random.default_rng(0)
@@ -324,24 +308,18 @@ def test_categories_are_those_of_the_circuit():
     model = ek.ExpectedKernelRidge(density=rain).fit(table, np.arange(20.0))
     found = model.predict(pd.DataFrame({"rain": ["no", "some", "much", None]}))
     assert found[3] == pytest.approx(found[:3] @ [0.2, 0.3, 0.5])
-    with pytest.raises(ek.DataError, match=r"'rain' has the categories \['lots', 'no'\], and"):
-        model.fit(table.replace("some", "lots"), np.arange(20.0))
+    message = r"'rain' has the categories \['lots', 'no'\], and"
+    assert_raises(ek.DataError, message, model.fit, table.replace("some", "lots"), np.arange(20.0))
 
 
-@pytest.mark.parametrize("columns", ["as they are", "sorted"])
-def test_densities_take_states_by_their_labels(columns):
-    asia = ek.asia()
-    circuit = asia.compile()[0]
-    table = asia.sample(300, rng=0, as_frame=True)
-    if columns == "sorted":
-        table = table[sorted(table.columns)]
+@pytest.mark.parametrize("order", [list, sorted])
+def test_densities_take_states_by_their_labels(order):
+    circuit, table = ASIA.compile()[0], LABELS[order(LABELS.columns)]
     target = (table["dysp"] == "yes") + 0.5 * (table["xray"] == "yes")
     model = ek.ExpectedSVR(density=circuit).fit(table, target)
     row = table.iloc[[0]].astype(object)
-    values, chances = [], []
-    for smoke, dysp in itertools.product(["yes", "no"], repeat=2):
-        full = row.assign(smoke=smoke, dysp=dysp)
-        values.append(model.predict(full)[0])
-        chances.append(np.exp(circuit.log_likelihood(full)[0]))
-    expected = np.dot(values, chances) / sum(chances)
+    pairs = itertools.product(["yes", "no"], repeat=2)
+    every = pd.concat([row.assign(smoke=smoke, dysp=dysp) for smoke, dysp in pairs])
+    chances = np.exp(circuit.log_likelihood(every))
+    expected = model.predict(every) @ chances / chances.sum()
     assert_close(model.predict(row.assign(smoke=None, dysp=None)), [expected])

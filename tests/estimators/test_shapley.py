@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.svm import SVR
 
 import expectedkernels as ek
 from assertions import assert_raises, refusals
@@ -153,10 +152,8 @@ def test_permutations_are_unbiased_and_know_their_errors():
     model = fitted(rng, circuit, alpha=0.1)
     X = points(rng, CARDS, 2)
     exact = ek.shapley_values(model, X).values
-    runs = [
-        ek.shapley_values(model, X, method="permutations", n_permutations=32, rng=seed)
-        for seed in range(100)
-    ]
+    options = {"method": "permutations", "n_permutations": 32}
+    runs = [ek.shapley_values(model, X, rng=seed, **options) for seed in range(100)]
     values = np.stack([run.values for run in runs])
     errors = np.stack([run.standard_errors for run in runs])
     away = (values.mean(axis=0) - exact) / (values.std(axis=0) / 10 + 1e-12)
@@ -181,7 +178,9 @@ def test_all_orders_in_permutations_give_the_exact_values():
 def test_coalitions_in_parts_have_the_values_of_pairs():
     """The square of a sum is one of pairs, of which both players get half."""
     X = np.random.default_rng(0).normal(size=(2, 17))
-    found = ek.shapley_values(lambda rows: np.nansum(rows, axis=1) ** 2, X, method="exact")
+    frame = pd.DataFrame(X, columns=list("abcdefghijklmnopq"))
+    found = ek.shapley_values(lambda rows: np.nansum(rows, axis=1) ** 2, frame, method="exact")
+    assert found.names == list(frame.columns)
     np.testing.assert_allclose(found.values, X * X.sum(axis=1, keepdims=True), atol=1e-10)
 
 
@@ -189,15 +188,12 @@ def test_coalitions_in_parts_have_the_values_of_pairs():
 def test_independent_values_of_dependent_columns_are_those_of_their_marginals(players):
     rng, circuit = dependent(9)
     product = ek.factorized([np.asarray(table) for table in circuit.marginals()])
-    X, seed = with_gaps(rng, 6), int(rng.integers(2**31))
-    found, exact = (
-        ek.shapley_values(
-            fitted(np.random.default_rng(seed), p, gamma=0.5, alpha=0.1), X, players, method=method
-        )
-        for p, method in ((circuit, "independent"), (product, "exact"))
-    )
+    X, found = with_gaps(rng, 6), []
+    for p, method in ((circuit, "independent"), (product, "exact")):
+        model = fitted(np.random.default_rng(0), p, gamma=0.5, alpha=0.1)
+        found.append(ek.shapley_values(model, X, players, method=method))
     for name in ("values", "base_values", "predictions"):
-        np.testing.assert_allclose(getattr(found, name), getattr(exact, name), atol=1e-12)
+        np.testing.assert_allclose(*(getattr(one, name) for one in found), atol=1e-12)
 
 
 def test_independent_values_of_normals_bits_and_many_columns():
@@ -209,8 +205,9 @@ def test_independent_values_of_normals_bits_and_many_columns():
     assert found.values.shape == (3, 31)
     total = found.values.sum(axis=1) + found.base_values
     np.testing.assert_allclose(total, model.predict(X[:3]), atol=1e-10)
-    with pytest.raises(ek.DataError, match="must leave categorical variables whole"):
-        ek.shapley_values(model, X[:3], [0, 1, 2, 3], method="independent")
+    given = ek.shapley_values, model, X[:3], [0, 1, 2, 3]
+    message = "must leave categorical variables whole"
+    assert_raises(ek.DataError, message, *given, method="independent")
 
 
 def test_many_players_are_estimated_and_few_are_not():
@@ -224,8 +221,8 @@ def test_many_players_are_estimated_and_few_are_not():
     assert fewer.standard_errors is None
     X[0, 3:] = NAN  # three players are left
     assert ek.shapley_values(model, X[:1]).standard_errors is None
-    with pytest.raises(ek.DataError, match=r"Interactions need all subsets.*up to 16"):
-        ek.shapley_values(model, X[1:3], interactions=True)
+    given = ek.shapley_values, model, X[1:3]
+    assert_raises(ek.DataError, "need all subsets.*up to 16", *given, interactions=True)
 
 
 def frame(n=60, seed=0):
@@ -266,18 +263,8 @@ def test_models_of_rows_with_holes_several_targets_and_one_hot_groups():
     assert found.interactions.shape == (4, 3, 3, 2)
     total = found.values.sum(axis=1) + found.base_values
     np.testing.assert_allclose(total, model.predict(X[6:10]), atol=1e-10)
-    with pytest.raises(ek.DataError, match="needs a model that was fitted to complete rows"):
-        ek.shapley_values(model, X[:2], method="independent")
-
-
-def test_functions_are_models_too():
-    circuit = ek.factorized([[0.4, 0.6], [0.3, 0.7]])
-    X = worlds([2, 2])
-    svr = SVR(gamma=1.0).fit(X, X[:, 0])
-    f = lambda Z: ek.expected_prediction(svr, circuit, Z)  # noqa: E731
-    found = ek.shapley_values(f, pd.DataFrame(X, columns=["a", "b"]))
-    assert found.names == ["a", "b"]
-    np.testing.assert_allclose(found.values.sum(axis=1) + found.base_values, svr.predict(X))
+    given = ek.shapley_values, model, X[:2]
+    assert_raises(ek.DataError, "was fitted to complete rows", *given, method="independent")
 
 
 IMPOSSIBLE = ek.ExpectedKernelRidge(density=ek.factorized([[1.0, 0.0], [0.5, 0.5]]))
@@ -304,7 +291,7 @@ test_mistakes_are_named = refusals(ValueError, [
 
 
 def test_explanations_of_shap(monkeypatch):
-    found = ek.shapley_values(lambda Z: np.nan_to_num(Z).sum(axis=1), [[2.0, 3.0]])
+    found = ek.shapley_values(SUMS, [[2.0, 3.0]])
     monkeypatch.setitem(sys.modules, "shap", None)
     assert_raises(ImportError, "pip install shap", found.to_shap)
     make = lambda values, **more: SimpleNamespace(values=values, **more)  # noqa: E731
