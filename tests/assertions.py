@@ -86,6 +86,11 @@ def assert_raises(error, match, call, *args, **options):
         call(*args, **options)
 
 
+def rejected(test, repeats, level=0.05):
+    """How many of repeated tests, which are given a number each, reject at a level: their share."""
+    return np.mean([test(seed).p_value <= level for seed in range(repeats)])
+
+
 def refusals(error, rows, ask=lambda call: call()):
     """A test with a case for every row (*arguments, message): asking so raises such an error.
 

@@ -1,3 +1,5 @@
+"""The distance of distributions against sums over states, and what is no distribution."""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -65,9 +67,9 @@ def test_a_negative_square_is_refused():
 
 def test_circuits_of_several_roots_are_refused():
     p = ek.random_circuit(3, 2, rng=0)
+    message, pair = "A discrepancy needs a circuit with one root", ek.algebra.stack([p, p])
     for distance in (ek.mmd, ek.mmd2):
-        with pytest.raises(ek.CircuitError, match="A discrepancy needs a circuit with one root"):
-            distance(p, ek.algebra.stack([p, p]), ek.Delta())
+        assert_raises(ek.CircuitError, message, distance, p, pair, ek.Delta())
 
 
 def random_model(rng, cards, names, n_factors):
@@ -79,15 +81,10 @@ def random_model(rng, cards, names, n_factors):
 
 def in_other_order(model, order, noise=0.0, rng=None):
     """The model with its variables in another order, up to rounding."""
-    place = np.argsort(order)
-    tables = [
-        f.table * (1 + (noise * rng.normal(size=f.table.shape) if noise else 0.0))
-        for f in model.factors
-    ]
-    factors = [
-        ek.Factor([int(place[v]) for v in f.scope], table)
-        for f, table in zip(model.factors, tables, strict=True)
-    ]
+    place, factors = np.argsort(order), []
+    for f in model.factors:
+        off = noise * rng.normal(size=f.table.shape) if noise else 0.0
+        factors.append(ek.Factor([int(place[v]) for v in f.scope], f.table * (1 + off)))
     cards, names = ([given[v] for v in order] for given in (model.cardinalities, model.names))
     states = model.states and [model.states[v] for v in order]
     return ek.FactorGraph(cards, factors, names, states)
@@ -135,9 +132,9 @@ def test_kernel_circuits_need_the_vtree_of_the_circuit():
     q = ek.random_circuit(vtree, 2, rng=1)
     near, same = np.array([[1.0, 0.5], [0.5, 1.0]]), np.eye(2)
     halves = [
-        ek.Product([ek.kernels.kernel_input(a, t), ek.kernels.kernel_input(b, t)])
-        for t in (near, same)
-        for a, b in ((0, 3), (1, 2))
+        ek.Product([ek.kernels.kernel_input(v, table) for v in pair])
+        for table in (near, same)
+        for pair in ((0, 3), (1, 2))
     ]
     root = ek.Sum([ek.Product(halves[:2]), ek.Product(halves[2:])], [0.4, 0.6])
     k = ek.KernelCircuit(root, vtree)
@@ -167,3 +164,55 @@ def test_a_vtree_that_suits_both_models_is_chosen():
     assert_close(ek.expected_kernel(other, ring, k), P @ smooth.ravel())
     sizes = [ek.explain(one, two, k).operations for one, two in ((ring, other), (other, ring))]
     assert sizes[0] == sizes[1]
+
+
+P = ek.factorized([[0.5, 0.5], [0.2, 0.8]])
+HEAVY = ek.factorized([[1.0, 1.0], [0.2, 0.8]], normalized=False)
+UNIT = ek.Product([ek.Categorical(0, [1.0, 1.0]), ek.Categorical(1, [0.2, 0.8])])
+LIGHT = ek.Empirical([[0, 1], [1, 1]], [0.25, 0.5])
+K = ek.ExpHamming()
+SUMS = r"must sum to one.*\(its log_partition\(\)\) is 0\.693147; normalize\(\)"
+WEIGHTS = r"weights of points must sum to one.* These sum to 0\.75: divide"
+
+
+@pytest.mark.parametrize("ask", [
+    lambda x: ek.mmd(P, x, K),
+    lambda x: ek.mmd(x, P, K),
+    lambda x: ek.mmd2(x, [[0, 1]], K),
+    lambda x: ek.witness(x, P, K, [[0, 1]]),
+    lambda x: ek.witness(P, x, K, [[0, 1]]),
+    lambda x: ek.kdsd(x, P, K),
+])  # fmt: skip
+def test_what_does_not_sum_to_one_is_refused(ask):
+    for x in (HEAVY, UNIT):
+        assert_raises(ek.PropertyError, SUMS, ask, x)
+    assert_raises(ek.DataError, WEIGHTS, ask, LIGHT)
+    ask(HEAVY.normalize())
+
+
+def test_targets_need_no_normaliser_and_signs_and_rounding_are_fine():
+    assert_close(ek.kdsd(P, HEAVY, K), ek.kdsd(P, HEAVY.normalize(), K), 1.0)
+    points = P.sample(20, rng=0)
+    same = [ek.kdsd_test(points, p, K, rng=0).statistic for p in (HEAVY, HEAVY.normalize())]
+    assert_close(same[0], same[1])
+    signed = ek.Empirical([[0, 1], [1, 1]], [1.5, -0.5])
+    assert ek.mmd(P, signed, K) > 0
+    assert np.isfinite(ek.kdsd(signed, P, K))
+    rounded, off = (ek.factorized([[0.5, 0.5 + x]], normalized=False) for x in (5e-7, 2e-6))
+    ek.mmd2(rounded, [[0]], K)
+    message = "A discrepancy is between distributions"
+    assert_raises(ek.PropertyError, message, ek.mmd2, off, [[0]], K)
+
+
+def test_single_precision_has_a_wider_tolerance_and_gradients_pass():
+    torch = pytest.importorskip("torch")
+    for dtype, off in ((torch.float32, 2e-4), (torch.float64, 2e-7)):
+        table = torch.tensor([[0.5, 0.5 + off]], dtype=dtype, requires_grad=True)
+        p = ek.Circuit(ek.Vtree.balanced(1), (type(P.input(0))(table),))
+        q = ek.factorized([[0.25, 0.75]]).to("torch") if dtype == torch.float64 else p
+        value = ek.mmd2(p, q, ek.Delta())
+        value.backward()
+        assert table.grad is not None
+    table = torch.tensor([[0.5, 0.5 + 2e-4]], dtype=torch.float64)
+    p = ek.Circuit(p.vtree, (type(P.input(0))(table),))
+    assert_raises(ek.PropertyError, "sum to one", ek.mmd2, p, q, ek.Delta())

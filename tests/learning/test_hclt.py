@@ -66,11 +66,12 @@ def test_vtrees_join_hidden_variables_with_their_children(path, expected):
 FEW, CARDS = mixed_rows(5), [2, 3, 4, 2, 3, 4]
 
 
-test_what_is_wrong_is_said = refusals(ek.CircuitError, [
-    ({"batch_size": "all"},
+test_what_is_wrong_is_said = refusals(None, [
+    ({"batch_size": "all"}, ek.CircuitError,
      r"'batch_size' parameter .* an int in the range \[1, inf\), 'auto' or None. Got 'all'"),
-    ({"X": FEW[:0], "cardinalities": 4}, "learn_hclt needs at least one"),
-    ({"X": lambda: iter([FEW]), "restarts": 2, "cardinalities": CARDS}, "takes no 'restarts'"),
+    ({"X": FEW[:0], "cardinalities": 4}, ek.DataError, "learn_hclt needs at least one"),
+    ({"X": lambda: iter([FEW]), "restarts": 2, "cardinalities": CARDS}, ek.DataError,
+     "takes no 'restarts'"),
 ], lambda options: learned(**{"X": FEW, "n_latent": 2} | options))  # fmt: skip
 
 

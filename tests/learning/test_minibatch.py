@@ -192,8 +192,10 @@ SURE, REAL = (
 )
 
 
-test_what_is_wrong_is_said = refusals(ek.CircuitError, [
-    (SURE, [[0, 0], [0, 1], [1, 0]], {"batch_size": 3}, "Row 2 of the data has probability zero"),
-    (REAL, [[0.5]], {"batch_size": 1}, "Variable 0 is real: leave out batch_size and device"),
-    (SURE, [[0, 0]], {"dtype": "float32"}, "Single precision needs device='torch'"),
+test_what_is_wrong_is_said = refusals(None, [
+    (SURE, [[0, 0], [0, 1], [1, 0]], {"batch_size": 3}, ek.DataError,
+     "Row 2 of the data has probability zero"),
+    (REAL, [[0.5]], {"batch_size": 1}, ek.CircuitError,
+     "Variable 0 is real: leave out batch_size and device"),
+    (SURE, [[0, 0]], {"dtype": "float32"}, ek.CircuitError, "precision needs device='torch'"),
 ], lambda circuit, rows, options: ek.em(circuit, rows, **QUIET, **options))  # fmt: skip
