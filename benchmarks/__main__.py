@@ -1,37 +1,41 @@
-"""Run benchmarks: `python -m benchmarks NAME ...`; all of them without names."""
+"""Run a benchmark: `python -m benchmarks NAME ...`; without a name, those that take minutes."""
 
-from __future__ import annotations
-
-from argparse import ArgumentParser
-
-from benchmarks import (
-    gpus,
-    learning,
-    networks,
-    peer_tests,
-    quality,
-    rejections,
-    sequential,
-    streams,
-)
-
-MODULES = (learning, gpus, streams, quality, networks, sequential, rejections, peer_tests)
-BENCHMARKS = {f.__name__: f for module in MODULES for f in module.ALL}
+# Processes that benchmarks start import this file, so it imports nothing.
 
 
-def main(arguments: list[str] | None = None) -> None:
-    parser = ArgumentParser(prog="python -m benchmarks", description="Run benchmarks.")
-    parser.add_argument("name", nargs="*", help="a benchmark; without names, all run")
-    parser.add_argument("--list", action="store_true", help="list the benchmarks")
-    asked = parser.parse_args(arguments)
-    unknown = [name for name in asked.name if name not in BENCHMARKS]
-    if unknown:
-        parser.error(f"there is no benchmark {unknown[0]!r}. There are {', '.join(BENCHMARKS)}.")
-    if asked.list:
-        print("\n".join(BENCHMARKS))
-        return
-    for name in asked.name or BENCHMARKS:
-        BENCHMARKS[name]()
+def main(arguments=None):
+    import typer
+
+    from benchmarks import (
+        coverage,
+        gpus,
+        intervals,
+        landmarks,
+        learning,
+        levels,
+        networks,
+        peer_tests,
+        peers,
+        quality,
+        rejections,
+        sequential,
+        streams,
+    )
+
+    short = (learning, gpus, streams, quality, networks, sequential, rejections, peer_tests)
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+    @app.callback(invoke_without_command=True)
+    def every(context: typer.Context):
+        """Run a benchmark; without a name, those that take minutes."""
+        for module in short if context.invoked_subcommand is None else ():
+            for benchmark in module.ALL:
+                benchmark()
+
+    for module in (*short, coverage, intervals, landmarks, levels, peers):
+        for benchmark in module.ALL:
+            app.command(benchmark.__name__)(benchmark)
+    app(arguments)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How often intervals of discrepancies hold the truth: `python -m benchmarks.coverage`.
+"""How often intervals of discrepancies hold the truth: `python -m benchmarks coverage`.
 
 A line is one kernel, and a source of n samples some standard errors of a mean away from the model,
 in one of its variables or in all of them: the share of intervals that hold the true discrepancy, of
@@ -8,23 +8,22 @@ intervals on the scale of the discrepancy, in terms of its error.
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed, parallel_config
+from joblib import Parallel, delayed
+from threadpoolctl import threadpool_limits
 
 import expectedkernels as ek
 
 SHARE = 0.3
 """The probability that a bit of the model is one."""
 
-KERNELS = {
-    "bits": ("ExpHamming()", "ExpHamming(0.02)", "ExpHamming(2.0)", "Delta()"),
-    "numbers": ("RBF(0.5)", "RBF(4.0)"),
-}
+KERNELS = [("bits", k) for k in ("ExpHamming()", "ExpHamming(0.02)", "ExpHamming(2.0)", "Delta()")]
+KERNELS += [("numbers", k) for k in ("RBF(0.5)", "RBF(4.0)")]
+SIZES, DIMENSIONS, DISTANCES = [30, 100, 1000], [1, 5, 12], [0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0]
 
 
 @dataclass(frozen=True)
@@ -50,13 +49,11 @@ class Case:
         return ek.factorized([[1 - SHARE, SHARE]] * self.dimension), ek.factorized(bits)
 
     def __str__(self) -> str:
-        return (
-            f"{self.kind:7} {self.kernel:16} {self.dimension:2} variables, {self.moved:3} moved, "
-            f"n = {self.n:4}, {self.distance:4} errors away"
-        )
+        text = f"{self.kind:7} {self.kernel:16} {self.dimension:2} variables, {self.moved:3} moved"
+        return f"{text}, n = {self.n:4}, {self.distance:4g} errors away"
 
 
-def shares(case: Case, repeats: int, coverage: float, n_null: int = 19) -> tuple[float, ...]:
+def shares(case: Case, repeats: int, share: float, n_null: int = 19) -> tuple[float, ...]:
     """Percent of intervals, lower and upper ends that are right, and the median length."""
     p, q = case.models()
     name, _, inner = case.kernel.rstrip(")").partition("(")
@@ -64,7 +61,7 @@ def shares(case: Case, repeats: int, coverage: float, n_null: int = 19) -> tuple
     rng, found, scale, rounding = np.random.default_rng(0), [], 0.0, 1e-12
     for _ in range(repeats):
         test = ek.mmd_test(q.sample(case.n, rng), p, k, n_null=n_null, rng=rng)
-        found.append(test.interval(coverage))
+        found.append(test.interval(share))
         scale += test.sampling_error.variance**0.25 / repeats
     truth, ends = float(ek.mmd2(p, q, k)), np.array(found)
     low, high = ends[:, 0] <= truth + rounding, ends[:, 1] >= truth - rounding
@@ -72,37 +69,30 @@ def shares(case: Case, repeats: int, coverage: float, n_null: int = 19) -> tuple
     return 100 * np.mean(low & high), 100 * np.mean(low), 100 * np.mean(high), length
 
 
-def line(case: Case, repeats: int, coverage: float) -> str:
-    both, low, high, length = shares(case, repeats, coverage)
+def line(case: Case, repeats: int, share: float) -> str:
+    with threadpool_limits(1):
+        both, low, high, length = shares(case, repeats, share)
     return f"{case} {both:5.1f} % (low {low:5.1f}, high {high:5.1f}), length {length:.2f}"
 
 
-def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=200)
-    parser.add_argument("--coverage", type=float, default=0.95)
-    parser.add_argument("--n", type=int, nargs="*", default=[30, 100, 1000])
-    parser.add_argument("--dimensions", type=int, nargs="*", default=[1, 5, 12])
-    parser.add_argument("--distances", type=float, nargs="*", default=[0, 0.5, 1, 2, 3, 5, 10])
-    parser.add_argument("--kinds", nargs="*", default=list(KERNELS), choices=list(KERNELS))
-    parser.add_argument("--jobs", type=int, default=1, help="how many processes")
-    given = parser.parse_args(arguments)
-    cases = [
-        Case(kind, kernel, d, n, distance, moved)
-        for kind in given.kinds
-        for kernel, d, n, distance in product(
-            KERNELS[kind], given.dimensions, given.n, given.distances
-        )
-        for moved in (("one", "all") if d > 1 and distance > 0 else ("one",))
-    ]
-    print(f"Intervals of {100 * given.coverage:g} %, {given.repeats} repetitions")
-    with parallel_config("loky", n_jobs=given.jobs, inner_max_num_threads=1):
-        work = (delayed(line)(case, given.repeats, given.coverage) for case in cases)
-        for text in Parallel(return_as="generator")(work):
-            print(text, flush=True)
+def coverage(
+    repeats: int = 200,
+    share: float = 0.95,
+    n: list[int] = SIZES,
+    dimensions: list[int] = DIMENSIONS,
+    distances: list[float] = DISTANCES,
+    jobs: int = 1,
+) -> None:
+    """How often intervals of discrepancies, of which this share should, hold the truth."""
+    print(f"Intervals of {100 * share:g} %, {repeats} repetitions")
+    cells = product(KERNELS, dimensions, n, distances, ("one", "all"))
+    work = (
+        delayed(line)(Case(kind, kernel, d, size, distance, moved), repeats, share)
+        for (kind, kernel), d, size, distance, moved in cells
+        if moved == "one" or (d > 1 and distance > 0)
+    )
+    for text in Parallel(jobs, return_as="generator")(work):
+        print(text, flush=True)
 
 
-if __name__ == "__main__":
-    from benchmarks import coverage  # by its name, so that other processes import it, too
-
-    coverage.main()
+ALL = [coverage]

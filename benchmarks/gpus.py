@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import product
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 import expectedkernels as ek
-from benchmarks.learning import data_rows
-from benchmarks.timing import alternating, best_of, seconds, show
+from benchmarks.timing import (
+    all_states,
+    alternating,
+    best_of,
+    data_sets,
+    incomplete,
+    seconds,
+    show,
+    timed,
+)
 from expectedkernels.data.schema import Schema
 from expectedkernels.learning.chow_liu import grouped_counts, spanning_edges
 from expectedkernels.learning.em import Phase, epochs
 from expectedkernels.learning.training_data import Data, mutual_information
 
 KERNEL = ek.RBF(0.1)
-UNITS, EPOCHS, ASKED = 16, 10, 500
+UNITS, EPOCHS, ASKED, PASSES = 16, 10, 500, 4
 
 
 def on_a_gpu() -> None:
     """Expected kernels, queries and training on a GPU."""
-    try:
-        import torch
-    except ImportError:
-        return
+    import torch
+
     if not torch.cuda.is_available():
         print("\n(no GPU here: this benchmark is left out)")
         return
@@ -56,10 +62,8 @@ def dense_products(torch: Any) -> None:
 
         mine, limit = alternating(ours, products, rounds=5)
         limit *= 510 / 512
-        rows.append(
-            (f"K = {units}", seconds(mine), f"{seconds(limit)} matmul",
-             f"{100 * limit / mine:.0f} %")
-        )  # fmt: skip
+        cells = seconds(mine), f"{seconds(limit)} matmul", f"{100 * limit / mine:.0f} %"
+        rows.append((f"K = {units}", *cells))
     show(f"Dense circuits of 256 variables on {torch.cuda.get_device_name()}, float64", rows)
 
 
@@ -68,18 +72,19 @@ def evidence_and_points(torch: Any) -> None:
     vtree, rng = ek.Vtree.balanced(64), np.random.default_rng(0)
     p, q, wide = (ek.random_circuit(vtree, units, rng=i) for i, units in enumerate((32, 32, 64)))
     X = rng.integers(2, size=(5000, 64)).astype(float)
-    E, F = (np.where(rng.random((200, 64)) < 0.5, np.nan, x) for x in (X[:200], X[200:400]))
+    E, F = (incomplete(x, 0.5, rng) for x in (X[:200], X[200:400]))
 
     def evidence(p: Any, q: Any, n: int = 200) -> Any:
         return ek.expected_kernel(p, q, KERNEL, evidence_p=E[:n], evidence_q=F[:n])
 
     gpu = [c.to("cuda") for c in (p, q, wide)]
     same = np.abs(evidence(*gpu[:2], 20).cpu().numpy() / evidence(p, q, 20) - 1.0).max()
+    asked = {
+        "evidence, 200 x 200 rows, K = 32": lambda: evidence(*gpu[:2]),
+        "5000 points, K = 64": lambda: ek.expected_kernel(gpu[2], X, KERNEL),
+    }
     rows = []
-    for name, ask in (
-        ("evidence, 200 x 200 rows, K = 32", lambda: evidence(*gpu[:2])),
-        ("5000 points, K = 64", lambda: ek.expected_kernel(gpu[2], X, KERNEL)),
-    ):
+    for name, ask in asked.items():
         took = best_of(lambda ask=ask: (ask(), torch.cuda.synchronize()), 5)
         rows.append((name, seconds(took), "", f"{same:.0e} from the CPU"))
     show("Expected kernels of 64 variables on the GPU", rows)
@@ -88,25 +93,25 @@ def evidence_and_points(torch: Any) -> None:
 def questions(where: str, n_variables: int = 256, units: int = 32, n_rows: int = 1000) -> None:
     """Queries of one circuit, on its device and on the CPU."""
     p = ek.random_circuit(ek.Vtree.balanced(n_variables), units, rng=0)
-    X = p.sample(n_rows, rng=1)
-    X[np.random.default_rng(2).random(X.shape) < 0.5] = np.nan
+    X = incomplete(p.sample(n_rows, rng=1), 0.5, 2)
     tree = ek.learn_chow_liu(X[:500], pseudocount=1.0)
-    asked = [
-        ("likelihoods", p, lambda c: np.asarray(c.log_likelihood(X).sum().item())),
-        ("marginals", p, lambda c: c.marginals(X)),
-        ("all sites", p, lambda c: c.all_site_logs(X[:100])[0].sum().item()),
-        ("samples given rows", p, lambda c: c.sample(1, rng=0, evidence=X)),
-        ("most probable rows", tree, lambda c: c.map(X)),
-    ]
+    asked = {
+        "likelihoods": lambda c: np.asarray(c.log_likelihood(X).sum().item()),
+        "marginals": lambda c: c.marginals(X),
+        "all sites": lambda c: c.all_site_logs(X[:100])[0].sum().item(),
+        "samples given rows": lambda c: c.sample(1, rng=0, evidence=X),
+        "most probable rows": lambda c: c.map(X),
+    }
     rows = []
-    for name, circuit, ask in asked:
-        on_cpu = best_of(lambda ask=ask, circuit=circuit: ask(circuit), 5)
+    for name, ask in asked.items():
+        circuit = tree if name == "most probable rows" else p
+        on_cpu = best_of(partial(ask, circuit), 5)
         for dtype in ("float64", "float32"):
             there = circuit.to(where, dtype=dtype)
             ask(there)  # kernels are compiled once
-            mine = best_of(lambda ask=ask, there=there: ask(there), 10)
-            rows.append((f"{name}, {dtype}", seconds(mine), f"{seconds(on_cpu)} on the CPU",
-                         f"{on_cpu / mine:.1f}"))  # fmt: skip
+            mine = best_of(partial(ask, there), 10)
+            cells = seconds(mine), f"{seconds(on_cpu)} on the CPU", f"{on_cpu / mine:.1f}"
+            rows.append((f"{name}, {dtype}", *cells))
     show(f"{n_rows} rows, {n_variables} variables, K = {units}, on {where}", rows)
 
 
@@ -126,7 +131,8 @@ def training(
         row = [f"K = {units}, batches of {size}"]
         for precision in ("highest", "high"):
             torch.set_float32_matmul_precision(precision)
-            speed = n_rows / min(_times(passes_over(X, states, units, size, where)))
+            passes = passes_over(X, states, units, size, where)
+            speed = n_rows / min(timed(next, passes)[0] for _ in range(PASSES))
             row.append(f"{speed:.0f} {'float32' if precision == 'highest' else 'TF32'}")
         torch.set_float32_matmul_precision("highest")
         theirs = juice_speed(X, states, units, size) if where == "cuda" else None
@@ -140,7 +146,7 @@ def totals(where: str, n: int = 16, units: int = 64) -> None:
 
     rng = np.random.default_rng(0)
     X = (rng.random((4000, n)) < rng.random((4000, 1))).astype(np.intp)
-    every = (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(float)
+    every = all_states(n)
     options = {"epochs": 10, "batch_size": 500, "device": where, "dtype": "float32"}
     rows = []
     for precision, name in (("highest", "float32"), ("high", "TF32")):
@@ -171,15 +177,15 @@ def near_neighbours(n_variables: int, states: int, n_rows: int) -> Any:
     return X
 
 
-def passes_over(X: Any, states: int, units: int, size: int, where: str, n: int = 4) -> Any:
+def passes_over(X: Any, states: int, units: int, size: int, where: str) -> Any:
     """Passes of EM in single precision from the same start."""
     data = Data(Schema((states,) * X.shape[1]), X)
     start = ek.learn_hclt(X[:256], units, epochs=0, cardinalities=states, rng=0, progress=False)
-    phases, place = [Phase(n, size, (1.0, 0.5))], (where, "float32")
+    phases, place = [Phase(PASSES, size, (1.0, 0.5))], (where, "float32")
     return epochs(start, data, phases, 0.1, place, np.random.default_rng(0))
 
 
-def juice_speed(X: Any, states: int, units: int, size: int, passes: int = 4) -> float | None:
+def juice_speed(X: Any, states: int, units: int, size: int) -> float | None:
     """Rows per second of the same steps in PyJuice, on the same tree; None where it is not."""
     pc = juice_circuit(X, states, units)
     if pc is None:
@@ -187,7 +193,7 @@ def juice_speed(X: Any, states: int, units: int, size: int, passes: int = 4) -> 
     import torch
 
     data, best = torch.as_tensor(X, device="cuda"), np.inf
-    for _ in range(passes):
+    for _ in range(PASSES):
         torch.cuda.synchronize()
         begin = perf_counter()
         for rows in torch.randperm(len(X), device="cuda").split(size):
@@ -223,31 +229,17 @@ def juice_step(pc: Any, rows: Any, step: float, pseudocount: float) -> None:
     pc.mini_batch_em(step_size=step, pseudocount=pseudocount)
 
 
-def _times(passes: Any) -> list[float]:
-    """How long every pass takes."""
-    found, begin = [], perf_counter()
-    for _ in passes:
-        found.append(perf_counter() - begin)
-        begin = perf_counter()
-    return found
-
-
 def precision() -> None:
     """Results of circuits in float32, on the CPU and on a GPU (there in TF32, too)."""
-    try:
-        import torch
-    except ImportError:
+    import torch
+
+    if (sets := data_sets("nltcs")) is None:
         return
-    X = data_rows("nltcs", "train")
-    if X is None:
-        return
-    places = [("torch", "highest")]
-    if torch.cuda.is_available():
-        places += [("cuda", "highest"), ("cuda", "high")]
-    for place, products in places:
+    gpu = [("cuda", "highest"), ("cuda", "high")] if torch.cuda.is_available() else []
+    for place, products in [("torch", "highest"), *gpu]:
         torch.set_float32_matmul_precision(products)
         kind = "TF32" if products == "high" else "float32"
-        show(f"Largest errors of {kind} on {place}, hidden tree of NLTCS", _errors(X, place))
+        show(f"Largest errors of {kind} on {place}, hidden tree of NLTCS", _errors(sets[0], place))
     torch.set_float32_matmul_precision("highest")
 
 
@@ -257,11 +249,15 @@ def _errors(X: Any, place: str) -> list[tuple[str, ...]]:
         ek.learn_hclt(X, UNITS, device=place, dtype=dtype, **options)
         for dtype in ("float32", "float64")
     )
-    rng = np.random.default_rng(0)
-    rows = np.where(rng.random((ASKED, X.shape[1])) < 0.3, np.nan, X[:ASKED])
+    rows = incomplete(X[:ASKED], 0.3, 0)
     tree, other = ek.learn_chow_liu(X), ek.random_circuit(double.vtree, 4, rng=0)
     k = ek.ExpHamming()
-    lines = [_total(single.to(place, dtype="float32"))]
+    total = np.exp(
+        _array(single.to(place, dtype="float32").log_likelihood(all_states(X.shape[1])))
+    ).sum()
+    lines = [
+        (f"total of {2 ** X.shape[1]} states after EM", f"{abs(total - 1.0):.1e}", "absolute", "")
+    ]
 
     def add(what: str, circuit: Any, ask: Callable[[Any], Any], relative: bool = False) -> None:
         exact, found = (_array(ask(circuit.to(place, dtype=d))) for d in ("float64", "float32"))
@@ -279,28 +275,13 @@ def _errors(X: Any, place: str) -> list[tuple[str, ...]]:
     means = [float(np.mean(p.log_likelihood(X))) for p in (single, double)]
     what = f"mean log-likelihood after {EPOCHS} epochs of EM"
     lines.append((what, f"{abs(means[0] - means[1]):.1e}", "absolute", ""))
-    lines.append(("predictions of a kernel model", *_prediction(X, rows, double)))
-    return lines
-
-
-def _total(circuit: Any) -> tuple[str, ...]:
-    """How far the probabilities of all states of a circuit are from summing to one."""
-    states = np.array(list(product((0, 1), repeat=circuit.n_variables)))
-    total = sum(
-        float(np.exp(_array(circuit.log_likelihood(part))).sum())
-        for part in np.array_split(states, 16)
-    )
-    return f"total of {len(states)} states after EM", f"{abs(total - 1.0):.1e}", "absolute", ""
-
-
-def _prediction(X: Any, rows: Any, circuit: Any) -> tuple[str, ...]:
     y = X[:ASKED, -1] + 0.1 * X[:ASKED, :-1].sum(axis=1)
-    found = [
-        ek.ExpectedKernelRidge(density=circuit.to("numpy", dtype=dtype)).fit(X[:ASKED], y)
-        for dtype in ("float64", "float32")
-    ]
-    exact, single = (model.predict(rows) for model in found)
-    return f"{np.abs(exact - single).max():.1e}", "absolute", ""
+    densities = (double.to("numpy", dtype=dtype) for dtype in ("float64", "float32"))
+    models = (ek.ExpectedKernelRidge(density=p).fit(X[:ASKED], y) for p in densities)
+    exact, found = (model.predict(rows) for model in models)
+    what = "predictions of a kernel model"
+    lines.append((what, f"{np.abs(exact - found).max():.1e}", "absolute", ""))
+    return lines
 
 
 def _array(x: Any) -> Any:

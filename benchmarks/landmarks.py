@@ -1,21 +1,11 @@
-"""Landmark models of many rows: `python -m benchmarks.landmarks [loss] [costs] [rows] [tables]`.
-
-`loss` compares 500 landmarks with all rows; `costs` times models of 300 to 50 000 rows; `rows` fits
-50 000 and 500 000 rows in fresh processes; `tables` puts other models beside them. Tables come from
-the folder that EXPECTEDKERNELS_DATA names, and the diamonds from the package plotnine, where it is
-installed.
-"""
+"""Landmark models of many rows, beside models of all rows and other libraries."""
 
 from __future__ import annotations
 
 import multiprocessing
-import os
 import resource
-import sys
 import tempfile
-import time
 import warnings
-from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from importlib.util import find_spec
@@ -26,25 +16,19 @@ import numpy as np
 import pandas as pd
 
 import expectedkernels as ek
-from benchmarks.timing import best_of, timed
+from benchmarks.timing import best_of, data_file, show, timed
 
 SHARES = (0.0, 0.3, 0.5)
 """Shares of missing values in test rows."""
+MISSING = tuple(f"{share:.0%} missing" for share in SHARES)
 TARGETS = {"abalone": "Rings", "elevators": "Goal", "delta_ailerons": "Sa"}
-
-
-def regression(name: str, target: str) -> tuple[Any, Any]:
-    folder = Path(os.environ["EXPECTEDKERNELS_DATA"]) / "regression"
-    table = pd.read_csv(folder / f"{name}.data")
-    y = table[target].to_numpy()
-    return table.drop(columns=target), (y - y.mean()) / y.std()
 
 
 def diamonds() -> tuple[Any, Any]:
     """53 940 x 9, three of them text, and the logarithms of prices."""
     found = find_spec("plotnine")
     if found is None or found.origin is None:
-        sys.exit("The diamonds come with the package plotnine: pip install plotnine")
+        raise ImportError("the diamonds come with plotnine: pip install plotnine")
     table = pd.read_csv(Path(found.origin).parent / "data" / "diamonds.csv")
     sizes = ["x", "y", "z"]
     table[sizes] = table[sizes].where(table[sizes] > 0)  # zeros stand for what is not known
@@ -76,21 +60,26 @@ def errors(model: Any, X: Any, y: Any) -> list[float]:
     return [float(np.sqrt(np.mean((p - y) ** 2))) for p in found]
 
 
-def loss() -> None:
+def landmark_loss() -> None:
     """Errors of 500 landmarks over those of all rows: 3 200 rows, 800 test rows, three splits."""
-    print("\nerrors over those of all rows, at 0, 30, 50 % missing; mean of three splits")
+    lines = []
     for name, target in TARGETS.items():
-        ratios = []
+        if (path := data_file(f"regression/{name}.data")) is None:
+            continue
+        table, ratios = pd.read_csv(path), []
+        y = table[target].to_numpy()
         for seed in range(3):
-            X, y, *test = divided(*regression(name, target), 3200, 800, seed)
-            full = ek.ExpectedKernelRidge(density="gaussian", n_landmarks=None).fit(X, y)
+            rows = table.drop(columns=target), (y - y.mean()) / y.std()
+            X_train, y_train, *test = divided(*rows, 3200, 800, seed)
+            full = ek.ExpectedKernelRidge(density="gaussian", n_landmarks=None)
+            full.fit(X_train, y_train)
             same = {"alpha": full.alpha_, "gamma": full.gamma_, "density": "gaussian"}
-            few = ek.ExpectedKernelRidge(n_landmarks=500, **same).fit(X, y)
-            chosen = ek.ExpectedKernelRidge().fit(X, y)
-            own = (errors(few, *test), errors(chosen, *test))
-            ratios.append([np.divide(found, errors(full, *test)) for found in own])
+            few = ek.ExpectedKernelRidge(n_landmarks=500, **same).fit(X_train, y_train)
+            own = ek.ExpectedKernelRidge().fit(X_train, y_train)
+            ratios.append([np.divide(errors(m, *test), errors(full, *test)) for m in (few, own)])
         for what, ratio in zip(("same parameters", "own"), np.mean(ratios, axis=0), strict=True):
-            print(f"  {name:16}{what:18}" + "".join(f"{x:8.4f}" for x in ratio))
+            lines.append((name, what, *(f"{x:.4f}" for x in ratio)))
+    show("Errors over those of all rows, mean of three splits", lines, ("", "", *MISSING))
 
 
 def expected() -> Any:
@@ -122,10 +111,9 @@ def iterative() -> Any:
     return make_pipeline(encode, imputer, StandardScaler(), kernel, RidgeCV(np.logspace(-3, 3, 7)))
 
 
-def costs() -> None:
+def model_costs() -> None:
     """Seconds of models of 300 to 50 000 rows and ten columns, 20 % of whose values are missing."""
-    print("\nrows: fit, calibrate; a complete row, 1000 of them, an incomplete row, 1000 of them")
-    print("and with intervals (seconds); size of the saved model")
+    lines = []
     for n in (300, 2_000, 50_000):
         X, y, test, _ = divided(*latent(n + 1000), n, 1000)
         fit, model = timed(ek.ExpectedKernelRidge().fit, hidden(X, 0.2), y)
@@ -136,59 +124,39 @@ def costs() -> None:
         seconds.append(best_of(partial(model.predict_interval, incomplete), 5))
         with tempfile.TemporaryDirectory() as folder:
             ek.save(model, path := Path(folder) / "model.skops")
-            size = path.stat().st_size / 2**20
-        shown = " ".join(f"{x:.3f}" for x in (fit, calibrate, *seconds))
-        print(f"  {n:6} {shown}   {size:.1f} MiB", flush=True)
+            size = f"{path.stat().st_size / 2**20:.1f} MiB"
+        lines.append((n, *(f"{x:.3f}" for x in (fit, calibrate, *seconds)), size))
+    heads = ("one complete row", "1000", "one incomplete row", "1000", "1000 intervals")
+    show("Seconds, and size of the file", lines, ("rows", "fit", "calibrate", *heads, "file"))
 
 
-def rows() -> None:
-    """Fits of 50 000 x 9 and 500 000 x 10 rows: seconds, memory, errors; boosting beside them."""
-    tables: tuple[tuple[Callable[[], Any], int], ...] = ((diamonds, 50_000), (latent, 500_000))
-    for table, n in tables:
+def many_rows() -> None:
+    """Fits of 50 000 x 9 and 500 000 x 10 rows, each in a fresh process, beside other models."""
+    lines = []
+    for table, n in ((diamonds, 50_000), (latent, 500_000)):
+        methods = (expected, boosting, iterative) if table is diamonds else (expected, boosting)
         for missing in (0.0, 0.2):
-            print(f"\n{table.__name__}, {n} rows, {missing:.0%} missing in training", flush=True)
-            for method in (expected, boosting):
-                print(line(method, table, n, missing), flush=True)
+            for method in methods:
+                with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+                    found = pool.submit(measure, method, table, n, missing).result()
+                what = f"{table.__name__}, {n} rows, {missing:.0%} missing"
+                lines.append((what, method.__name__, *(f"{x:.3f}" for x in found)))
+    heads = ("training rows", "", "fit, s", "predict, s", "peak, GiB", *MISSING)
+    show("Fits of many rows, and errors by missing values in test rows", lines, heads)
 
 
-def tables() -> None:
-    """The same with iterative imputation and Nyström features (diamonds only)."""
-    for missing in (0.0, 0.2):
-        print(f"\ndiamonds, 50000 rows, {missing:.0%} missing in training", flush=True)
-        print(line(iterative, diamonds, 50_000, missing), flush=True)
-
-
-def line(method: Any, table: Any, n: int, missing: float) -> str:
-    """A line of seconds, memory and errors, measured in a fresh process."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        taken, asked, peak, found = pool.submit(measure, method, table, n, missing).result()
-    shown = " ".join(f"{x:.3f}" for x in found)
-    times = f"fit {taken:6.1f} s, predict {asked:5.1f} s, peak {peak:.2f} GiB"
-    return f"  {method.__name__:10} {times}; errors at 0, 30, 50 % missing: {shown}"
-
-
-def measure(method: Any, table: Any, n: int, missing: float) -> tuple[float, float, float, Any]:
+def measure(method: Any, table: Any, n: int, missing: float) -> list[float]:
+    """Seconds of a fit and of predictions, the peak of memory in GiB, and errors."""
     warnings.simplefilter("ignore")
     X, y, *test = divided(*table(), n, 10_000)
     X = hidden(X, missing, seed=2)
     if method is boosting:
         text = [name for name in X if X[name].dtype.kind not in "fi"]
         X, test[0] = (x.astype(dict.fromkeys(text, "category")) for x in (X, test[0]))
-    model, begin = method(), time.perf_counter()
-    model.fit(X, y)
-    taken, begin = time.perf_counter() - begin, time.perf_counter()
-    found = errors(model, *test)
+    fit, model = timed(method().fit, X, y)
+    predict, found = timed(errors, model, *test)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    return taken, (time.perf_counter() - begin) / 3, peak, found
+    return [fit, predict / len(SHARES), peak, *found]
 
 
-ALL = (loss, costs, rows, tables)
-
-
-def chosen(names: list[str]) -> Iterator[Callable[[], None]]:
-    return (f for f in ALL if not names or f.__name__ in names)
-
-
-if __name__ == "__main__":
-    for benchmark in chosen(sys.argv[1:]):
-        benchmark()
+ALL = [landmark_loss, model_costs, many_rows]

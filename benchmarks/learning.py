@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from itertools import product
-from pathlib import Path
-from time import perf_counter, process_time
+from time import process_time
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
 
 import expectedkernels as ek
-from benchmarks.timing import best_of, data_file, seconds, show
+from benchmarks.timing import ROOT, best_of, data_file, data_sets, seconds, show, timed
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+sys.path.insert(0, str(ROOT / "tests"))
 import oracles
 
 KERNEL = ek.RBF(0.1)
@@ -31,27 +31,20 @@ FITTED = (("nltcs", 16, 50, None), ("dna", 4, 20, None), ("jester", 4, 20, 2000)
 """Data, units of the hidden tree, epochs of EM, and how many training rows `fit_mmd` uses."""
 
 
-def data_rows(name: str, part: str) -> Any:
-    """The rows of one part of a data set, None if it is not there."""
-    path = data_file(f"density/{name}.{part}.data")
-    return None if path is None else np.loadtxt(path, delimiter=",", dtype=np.intp)
-
-
 def hidden_trees() -> None:
     """The full batch and automatic batches; then settings chosen by validation rows alone."""
     for name, (units, batches, counts, rest) in SETTINGS.items():
-        sets = [data_rows(name, part) for part in ("train", "valid", "test")]
-        if any(X is None for X in sets):
+        sets = data_sets(name)
+        if sets is None:
             continue
         rows = [(str(size), *_batches(*sets[:2], size), "") for size in (None, "auto")]
         show(f"Hidden tree of {name}, K = {LATENT}, by batch_size, mean of {STARTS} starts", rows)
-        begin, every = perf_counter(), list(product(units, batches, counts))
-        learn = delayed(_learned)
-        found = Parallel(n_jobs=-1)(learn(sets, *setting, rest) for setting in every)
-        best = max(range(len(every)), key=lambda i: found[i][0])
-        words = "K = {}, batches of {}, pseudocount {}".format(*every[best])
-        valid, test = found[best]
-        time = f"{perf_counter() - begin:.0f} s for {len(every)} settings"
+        every = list(product(units, batches, counts))
+        work = [delayed(_learned)(*sets, *setting, rest) for setting in every]
+        taken, found = timed(Parallel(n_jobs=-1), work)
+        (valid, test), best = max(zip(found, every, strict=True))
+        words = "K = {}, batches of {}, pseudocount {}".format(*best)
+        time = f"{taken:.0f} s for {len(every)} settings"
         show(f"Hidden tree of {name}", [(words, f"{test:.4f} test", f"{valid:.4f} valid", time)])
 
 
@@ -66,44 +59,31 @@ def _batches(X: Any, valid: Any, size: str | None) -> tuple[str, str]:
 
 
 def _learned(
-    sets: Any, units: int, size: int, pseudocount: float, rest: dict[str, Any]
-) -> tuple[float, float]:
+    X: Any, valid: Any, test: Any, units: int, size: int, pseudocount: float, rest: dict[str, Any]
+) -> list[float]:
     """The mean log-likelihoods of validation and of test rows."""
-    X, valid, test = sets
-    p = ek.learn_hclt(
-        X, units, X_valid=valid, batch_size=size, pseudocount=pseudocount, step=(1.0, 0.02),
-        rng=0, progress=False, **rest,
-    )  # fmt: skip
-    return float(p.log_likelihood(valid).mean()), float(p.log_likelihood(test).mean())
+    options: Any = {"pseudocount": pseudocount, "step": (1.0, 0.02), "progress": False, **rest}
+    p = ek.learn_hclt(X, units, X_valid=valid, batch_size=size, rng=0, **options)
+    return [float(p.log_likelihood(rows).mean()) for rows in (valid, test)]
 
 
 def fit_mmd() -> None:
     """Discrepancies to rows that were not seen, before and after a fit by gradients."""
-    try:
-        import torch
-    except ImportError:
-        return
-    devices = ["torch", *(["cuda"] if torch.cuda.is_available() else [])]
+    import torch
+
     for name, units, epochs, most in FITTED:
-        sets = [data_rows(name, part) for part in ("train", "valid", "test")]
-        if any(X is None for X in sets):
+        sets = data_sets(name)
+        if sets is None:
             continue
-        X, X_valid, X_test = sets
-        X = X[:most]
-        start = ek.learn_hclt(
-            X, units, X_valid=X_valid, batch_size=None, epochs=epochs, rng=0, progress=False
-        )
+        X, X_valid, X_test = sets[0][:most], *sets[1:]
+        options: Any = {"X_valid": X_valid, "progress": False}
+        start = ek.learn_hclt(X, units, batch_size=None, epochs=epochs, rng=0, **options)
         rows = [("training rows themselves", *_distances(ek.Empirical(X), X, X_test), "")]
         rows.append(("before", *_distances(start, X, X_test), ""))
-        for device in devices:
-            options: Any = {"device": device, "progress": False}
-            begin = perf_counter()
-            fitted = ek.fit_mmd(start, X, X_valid=X_valid, **options)
-            time = perf_counter() - begin
-            few, many = (
-                best_of(lambda n=n, o=options, p=start, X=X: ek.fit_mmd(p, X, steps=n, **o), 2)
-                for n in (30, 130)
-            )
+        for device in ["torch", *(["cuda"] if torch.cuda.is_available() else [])]:
+            fit = partial(ek.fit_mmd, start, X, device=device, progress=False)
+            time, fitted = timed(partial(fit, X_valid=X_valid))
+            few, many = (best_of(partial(fit, steps=n), 2) for n in (30, 130))
             rows.append((f"after, on {device}", *_distances(fitted, X, X_test), seconds(time)))
             rows.append(("", f"{10 * (many - few):.2f} ms a step", "", ""))
         title = f"Squared discrepancies of a hidden tree, K = {units}, to {name}, {len(X)} rows"
@@ -121,15 +101,14 @@ def learned_circuits() -> None:
     p = ek.random_circuit(ek.Vtree.balanced(64), 12, rng=0, density=0.25)
     rows = _recursion("random sparse, 64 variables", p, *oracles.units_of(p))
     for name in ("abalone", "elevators"):
-        path = data_file(f"psdd/{name}.psdd")
-        if path is None:
+        if (path := data_file(f"psdd/{name}.psdd")) is None:
             continue
         p = ek.read_psdd(path)
         rows += _recursion(f"{name}, {p.n_variables} variables", p, oracles.read_psdd_units(path))
         new = [ek.read_psdd(path) for _ in range(5)]
-        first = min(best_of(lambda c=c: ek.expected_kernel(c, c, KERNEL), 1, 0.0) for c in new)
+        first = min(timed(ek.expected_kernel, c, c, KERNEL)[0] for c in new)
+        read = best_of(partial(ek.read_psdd, path), 3)
         rows.append(("  first call", seconds(first), "", ""))
-        read = best_of(lambda path=path: ek.read_psdd(path), 3)
         rows.append(("  reading the file", seconds(read), "", ""))
     show("E[k(x, x')] for x, x' from one circuit, RBF(0.1)", rows)
 
@@ -141,8 +120,8 @@ def _recursion(what: str, p: ek.Circuit, root: Any) -> list[tuple[str, str, str,
     exact = ek.expected_kernel(p, p, KERNEL)
     if abs(exact - textbook) > 1e-10 * abs(textbook):
         raise SystemExit(f"{what}: {exact} differs from {textbook}")
-    slow = best_of(lambda: oracles.expected_kernel_by_units(root, root, tables), 2)
-    fast = best_of(lambda: ek.expected_kernel(p, p, KERNEL), 200)
+    slow = best_of(partial(oracles.expected_kernel_by_units, root, root, tables), 2)
+    fast = best_of(partial(ek.expected_kernel, p, p, KERNEL), 200)
     return [(what, seconds(fast), f"{seconds(slow)} recursion", f"{slow / fast:.0f} x")]
 
 

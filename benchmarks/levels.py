@@ -1,4 +1,4 @@
-"""How often tests reject what is true, and what is not: `python -m benchmarks.levels`.
+"""How often tests reject what is true, and what is not: `python -m benchmarks levels`.
 
 Every cell is one test of one model with n samples, and the share of repetitions whose p-value is at
 most 5 %. Samples and simulated samples are fresh in every repetition. Cells are done in batches of
@@ -9,13 +9,10 @@ pgmpy.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import product
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, get_type_hints
 from zlib import crc32
@@ -23,7 +20,7 @@ from zlib import crc32
 import numpy as np
 
 import expectedkernels as ek
-from benchmarks.timing import literature, show
+from benchmarks.timing import literature, neighbours, show
 from studies.base import Results, collect, markdown
 
 N_NULL = 19
@@ -54,14 +51,9 @@ def chain() -> Any:
 
 def grid(coupling: float) -> Any:
     """Five by five bits whose neighbours attract or repel each other."""
-    rng, place = np.random.default_rng(1), np.arange(25).reshape(5, 5)
-    pairs = [*zip(place[:, :-1].flat, place[:, 1:].flat, strict=True)]
-    pairs += zip(place[:-1].flat, place[1:].flat, strict=True)
-    factors = []
-    for pair in pairs:
-        c = coupling * rng.choice([-1.0, 1.0])
-        factors.append((list(map(int, pair)), np.exp([[c, -c], [-c, c]])))
-    return ek.FactorGraph([2] * 25, factors)
+    rng = np.random.default_rng(1)
+    signs = [(pair, coupling * rng.choice([-1.0, 1.0])) for pair in neighbours(5)]
+    return ek.FactorGraph([2] * 25, [(pair, np.exp([[c, -c], [-c, c]])) for pair, c in signs])
 
 
 MODELS: dict[str, Callable[[], Any]] = {
@@ -75,15 +67,17 @@ MODELS: dict[str, Callable[[], Any]] = {
 
 TREES = ("rare bits", "chain of 30")
 """The models that trees can represent."""
+LARGE = ("chain of 30", "weak grid", "strong grid")
+"""Those with more than 2**18 states."""
+SIZES = [40, 100]
 
 
 def changed(graph: Any, spread: float) -> Any:
     """A model whose tables differ at random from those of another."""
     rng = np.random.default_rng(2)
-    factors = [
-        (f.scope, f.table * np.exp(spread * rng.normal(size=f.table.shape))) for f in graph.factors
-    ]
-    return ek.FactorGraph(graph.cardinalities, factors)
+    tables = [f.table * np.exp(spread * rng.normal(size=f.table.shape)) for f in graph.factors]
+    scopes = [f.scope for f in graph.factors]
+    return ek.FactorGraph(graph.cardinalities, list(zip(scopes, tables, strict=True)))
 
 
 def as_function(graph: Any) -> Any:
@@ -92,23 +86,21 @@ def as_function(graph: Any) -> Any:
         return ek.Target(graph.log_score, graph.cardinalities)
     first, second = np.array([f.scope for f in graph.factors]).T
     logs = np.log([f.table for f in graph.factors]).reshape(-1)
-    start = 4 * np.arange(len(first))
-    return ek.Target(
-        lambda X: logs[start + 2 * X[:, first] + X[:, second]].sum(axis=1), graph.cardinalities
-    )
+    at = 4 * np.arange(len(first))
+    score = lambda X: logs[at + 2 * X[:, first] + X[:, second]].sum(axis=1)  # noqa: E731
+    return ek.Target(score, graph.cardinalities)
 
 
-@dataclass(frozen=True)
-class Ground:
+class Ground(NamedTuple):
     """A model in all forms, one that differs from it, and the tree that is closest to it."""
 
     forms: dict[str, Any]
     other: Any
     tree: Any
 
-    def source(self, power: bool) -> Any:
-        """Where samples come from: the model, or, to see that tests notice it, the other one."""
-        return self.other if power else self.forms["circuit"]
+    def sample(self, power: bool, n: int, rng: Any) -> Any:
+        """Samples of the model, or, to see that tests notice it, of the other one."""
+        return (self.other if power else self.forms["circuit"]).sample(n, rng)
 
 
 @lru_cache(maxsize=len(MODELS))
@@ -126,42 +118,38 @@ def fitted_tree(X: Any, cardinalities: Any) -> Any:
     return ek.learn_chow_liu(X, cardinalities=list(cardinalities))
 
 
-def of_samples(
-    test: Any, ground: Ground, form: str, n: int, power: bool, rng: Any, **how: Any
-) -> Any:
+def of_samples(test: Any, g: Ground, form: str, n: int, power: bool, rng: Any, **how: Any) -> Any:
     """A test of independent samples."""
-    return test(
-        ground.source(power).sample(n, rng), ground.forms[form], n_null=N_NULL, rng=rng, **how
-    )
+    return test(g.sample(power, n, rng), g.forms[form], n_null=N_NULL, rng=rng, **how)
 
 
-def of_two(ground: Ground, form: str, n: int, power: bool, rng: Any, **how: Any) -> Any:
+def of_two(g: Ground, form: str, n: int, power: bool, rng: Any, **how: Any) -> Any:
     """The test against as many samples of the model."""
-    X, Y = ground.source(power).sample(n, rng), ground.forms[form].sample(n, rng)
+    X, Y = g.sample(power, n, rng), g.forms[form].sample(n, rng)
     return ek.mmd_two_sample_test(X, Y, n_null=N_NULL, rng=rng, **how)
 
 
-def of_fitted(test: Any, ground: Ground, form: str, n: int, power: bool, rng: Any) -> Any:
+def of_fitted(test: Any, g: Ground, form: str, n: int, power: bool, rng: Any) -> Any:
     """A test of a tree that was fitted to the samples, of a tree or of the model."""
-    X = (ground.forms[form] if power else ground.tree).sample(n, rng)
-    refit = partial(fitted_tree, cardinalities=ground.tree.cardinalities)
+    X = (g.forms[form] if power else g.tree).sample(n, rng)
+    refit = partial(fitted_tree, cardinalities=g.tree.cardinalities)
     return test(X, refit(X), refit=refit, n_null=N_NULL, rng=rng)
 
 
-def of_chain(ground: Ground, form: str, n: int, power: bool, rng: Any) -> Any:
+def of_chain(g: Ground, form: str, n: int, power: bool, rng: Any) -> Any:
     """A test of a chain that stays in its place at times, and else moves anywhere."""
     fresh = rng.random(n) >= STAY
     fresh[0] = True
-    X = ground.source(power).sample(int(fresh.sum()), rng)[np.cumsum(fresh) - 1]
-    return ek.kdsd_test(X, ground.forms[form], change=CHANGE, n_null=N_NULL, rng=rng)
+    X = g.sample(power, int(fresh.sum()), rng)[np.cumsum(fresh) - 1]
+    return ek.kdsd_test(X, g.forms[form], change=CHANGE, n_null=N_NULL, rng=rng)
 
 
-def of_models(ground: Ground, form: str, n: int, power: bool, rng: Any) -> Any:
+def of_models(g: Ground, form: str, n: int, power: bool, rng: Any) -> Any:
     """A comparison of two models with samples of both, or, to see which it is, of the first."""
-    X = ground.forms[form].sample(n, rng)
+    X = g.forms[form].sample(n, rng)
     if not power:
-        X = np.where(rng.random((n, 1)) < 0.5, X, ground.other.sample(n, rng))
-    return ek.mmd_compare(ground.forms[form], ground.other, X)
+        X = np.where(rng.random((n, 1)) < 0.5, X, g.other.sample(n, rng))
+    return ek.mmd_compare(g.forms[form], g.other, X)
 
 
 TESTS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
@@ -211,64 +199,54 @@ def done(batch: Batch) -> list[tuple[Any, ...]]:
     return [(*batch, rejected, refused, time.perf_counter() - start, drawn)]
 
 
-def batches(given: Any) -> list[Batch]:
-    """The batches of the cells that were asked for, without those that make no sense."""
+def batches(models: Any, tests: Any, forms: Any, n: Any, repeats: int, power: bool) -> list[Batch]:
+    """The batches of cells, without those that make no sense."""
     found = []
-    for model in given.models:
-        try:
-            large = np.prod(ground_of(model).tree.cardinalities) > 2**18
-        except ImportError as reason:
-            print(f"{model} is left out: {reason}")
-            continue
-        for test, n in product(given.tests, given.n):
-            if given.power and "refit" in test and model in TREES:
-                continue  # trees fit
-            for form in (f for f in TESTS[test][1] if f in given.forms):
-                if large and form == "function" and test == "mmd":
-                    continue  # no embedding
-                for i, start in enumerate(range(0, given.repeats, BATCH)):
-                    size = min(BATCH, given.repeats - start)
-                    found.append(Batch(model, test, form, n, given.power, i, size))
+    for model, test, size in product(models, tests, n):
+        if power and "refit" in test and model in TREES:
+            continue  # trees fit
+        for form in (f for f in TESTS[test][1] if f in forms):
+            if test == "mmd" and form == "function" and model in LARGE:
+                continue  # no embedding
+            for i, start in enumerate(range(0, repeats, BATCH)):
+                part = min(BATCH, repeats - start)
+                found.append(Batch(model, test, form, size, power, i, part))
     return found
 
 
-def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=400)
-    parser.add_argument("--n", type=int, nargs="*", default=[40, 100])
-    parser.add_argument("--tests", nargs="*", default=list(TESTS), choices=list(TESTS))
-    parser.add_argument("--forms", nargs="*", default=list(FORMS), choices=FORMS)
-    parser.add_argument("--models", nargs="*", default=list(MODELS), choices=list(MODELS))
-    parser.add_argument("--power", action="store_true", help="samples of a model that differs")
-    parser.add_argument("--jobs", type=int, default=1, help="how many processes")
-    parser.add_argument("--results", type=Path, metavar="FOLDER", help="keep batches, and go on")
-    parser.add_argument("--estimate", action="store_true", help="only say how long it takes")
-    given = parser.parse_args(arguments)
-    wanted = batches(given)
-    if given.estimate:
+def levels(
+    repeats: int = 400,
+    n: list[int] = SIZES,
+    tests: list[str] = (),
+    forms: list[str] = (),
+    models: list[str] = (),
+    power: bool = False,
+    jobs: int = 1,
+    results: str = "",
+    estimate: bool = False,
+) -> None:
+    """How often tests reject what is true, or (--power) what is not; --estimate says how long."""
+    wanted = batches(models or MODELS, tests or TESTS, forms or FORMS, n, repeats, power)
+    if estimate:
         first = [batch._replace(size=2) for batch in wanted if batch.number == 0]
-        cost = sum(done(batch)[0][-2] for batch in first) * given.repeats / 2
-        print(f"about {cost:.0f} s, {cost / given.jobs:.0f} s with {given.jobs} processes")
+        cost = sum(done(batch)[0][-2] for batch in first) * repeats / 2
+        print(f"about {cost:.0f} s, {cost / jobs:.0f} s with {jobs} processes")
         return
     with TemporaryDirectory() as folder:
-        results = Results(given.results or folder, KEYS, VALUES, {})
-        todo = [(batch,) for batch in wanted if tuple(batch) not in results]
-        frame = collect(results, done, todo, given.jobs, progress=True).frame
+        kept = Results(results or folder, KEYS, VALUES, {})
+        todo = [(batch,) for batch in wanted if tuple(batch) not in kept]
+        frame = collect(kept, done, todo, jobs, progress=True).frame
     frame = frame[frame[CELL].apply(tuple, axis=1).isin({batch[:5] for batch in wanted})]
-    found = frame.groupby(CELL, sort=False).agg(
-        {"size": "sum", "rejected": "sum", "refused": "sum", "seconds": "sum", "drawn": "first"}
-    )
+    sums = dict.fromkeys(("size", "rejected", "refused", "seconds"), "sum")
+    found = frame.groupby(CELL, sort=False).agg({**sums, "drawn": "first"})
     for name in ("rejected", "refused"):
         found[name] = (100 * found[name] / found["size"]).map("{:.1f} %".format)
     found["seconds"] = (1e3 * found["seconds"] / found["size"]).map("{:.0f} ms".format)
     found = found.drop(columns="size").reset_index()
-    title = f"{'rejected' if given.power else 'level'} at 5 %, {given.repeats} repetitions"
+    title = f"{'rejected' if power else 'level'} at 5 %, {repeats} repetitions"
     show(title, found.astype(str).values.tolist(), tuple(found))
     table = found.pivot_table("rejected", ["test", "form"], "model", ", ".join, sort=False)
     print(markdown(table.fillna("-")))
 
 
-if __name__ == "__main__":
-    from benchmarks import levels  # by its name, so that other processes import it, too
-
-    levels.main()
+ALL = [levels]

@@ -7,8 +7,8 @@ hyppo, goodpoints, coreax and stein-thinning are installed into an environment o
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
-from time import perf_counter
 from typing import Any
 from warnings import catch_warnings, simplefilter
 
@@ -16,39 +16,51 @@ import numpy as np
 
 import expectedkernels as ek
 from benchmarks.rejections import normals, score
-from benchmarks.sequential import K, Table, network, states, tilted
-from benchmarks.timing import show
+from benchmarks.sequential import ASIA, NETWORK, STATES, K, Table, tilted
+from benchmarks.timing import show, timed
 
 REPEATS, DRAWS, POINTS, TRIES = 100, 4096, 64, 5
 ROWS, N_NULL = 100, 199
 
 
-def median_of(values: list[float]) -> str:
-    return f"{np.median(values):.3g}"
+def cell(repeats: int, form: str, unit: float, work: Callable[[int], Any]) -> str:
+    """The mean of what repetitions return beside their own seconds, and the median of these."""
+    try:
+        found, taken = zip(*(work(seed) for seed in range(repeats)), strict=True)
+    except (ImportError, NotImplementedError) as reason:
+        return str(reason) or "-"
+    return f"{np.mean(found):{form}} ({np.median(taken) / unit:.3g})"
 
 
 def points_beside_peers() -> None:
     """4096 samples compressed to 64 points: their discrepancy from the model, and seconds."""
-    real, bits = normals(), network().circuit()
-    lines: list[tuple[str, ...]] = []
-    found = [_compressed(real, ek.RBF(0.2), 0.2, score), _compressed(bits, K, 0.5, None)]
-    for name in found[0]:
-        lines.append((name, *(cells.get(name, "-") for cells in found)))
+    mixture, asia = normals(), NETWORK.circuit()
+    cases = ((mixture, ek.RBF(0.2), 0.2, score), (asia, K, 0.5, None))
+    columns = []
+    for model, k, gamma, gradient in cases:
+
+        def work(method: Any, seed: int, model: Any = model, k: Any = k) -> tuple[float, float]:
+            X = model.sample(DRAWS, rng=seed)
+            taken, points = timed(method, X, seed)
+            points = ek.Empirical(points) if isinstance(points, np.ndarray) else points
+            return ek.mmd(points, model, k), taken
+
+        methods = _methods(model, k, gamma, gradient)
+        columns.append([cell(TRIES, ".4f", 1.0, partial(work, f)) for f in methods.values()])
     title = f"{DRAWS} samples compressed to {POINTS} points: MMD to the model, mean of {TRIES} (s)"
+    lines = list(zip(methods, *columns, strict=True))
     show(title, lines, ("", "2-D mixture, RBF(0.2)", "ASIA, ExpHamming(0.5)"))
 
 
-def _compressed(model: Any, k: Any, gamma: float, gradient: Any) -> dict[str, str]:
-    """The discrepancy and the time of every method."""
+def _methods(
+    model: Any, k: Any, gamma: float, gradient: Any
+) -> dict[str, Callable[[Any, int], Any]]:
     target = ek.Target(model.log_likelihood, n_variables=2, score=score) if gradient else model
 
     def herd(rule: str) -> Callable[[Any, int], Any]:
         return lambda X, seed: ek.herd(model, POINTS, k, weights=rule, rng=seed)
 
-    def thinned(X: Any, seed: int) -> Any:
-        return X[ek.stein_thin(target, X, POINTS)]
-
-    methods: dict[str, Callable[[Any, int], Any]] = {
+    return {
         f"{POINTS} draws": lambda X, seed: X[:POINTS],
         f"all {DRAWS} draws": lambda X, seed: X,
         "herd, equal weights": herd("equal"),
@@ -59,24 +71,8 @@ def _compressed(model: Any, k: Any, gamma: float, gradient: Any) -> dict[str, st
         "goodpoints kernel thinning": _kernel_thinning(gamma),
         "coreax kernel herding": _coreax(gamma),
         "stein-thinning": _stein_thinning(gradient),
-        "stein_thin": thinned,
+        "stein_thin": lambda X, seed: X[ek.stein_thin(target, X, POINTS)],
     }
-    cells = {}
-    for name, method in methods.items():
-        apart, taken = [], []
-        try:
-            for seed in range(TRIES):
-                X = model.sample(DRAWS, rng=seed)
-                began = perf_counter()
-                points = method(X, seed)
-                taken.append(perf_counter() - began)
-                if isinstance(points, np.ndarray):
-                    points = ek.Empirical(points)
-                apart.append(ek.mmd(points, model, k))
-            cells[name] = f"{np.mean(apart):.4f} ({median_of(taken)})"
-        except (ImportError, NotImplementedError) as reason:
-            cells[name] = str(reason) or "-"
-    return cells
 
 
 def _compress(gamma: float, g: int) -> Callable[[Any, int], Any]:
@@ -93,8 +89,7 @@ def _kernel_thinning(gamma: float) -> Callable[[Any, int], Any]:
         return np.exp(-gamma * ((X - y) ** 2).sum(axis=1))
 
     def method(X: Any, seed: int) -> Any:
-        thin = import_module("goodpoints.kt").thin
-        rounds = int(np.log2(DRAWS // POINTS))
+        thin, rounds = import_module("goodpoints.kt").thin, int(np.log2(DRAWS // POINTS))
         return X[thin(X, rounds, kernel, kernel, seed=seed, store_K=True)]
 
     return method
@@ -124,41 +119,41 @@ def _stein_thinning(gradient: Any) -> Callable[[Any, int], Any]:
 
 def tests_beside_peers() -> None:
     """Two samples of 100 rows, tested at 5 %: shares of rejections, and milliseconds."""
-    p = Table(np.exp(network().log_likelihood(states())))
-    other, X = tilted(p, 0.156), states()
+    other = tilted(0.156)
 
     def normal(shift: float, scale: float) -> Callable[[Any], Any]:
         return lambda rng: scale * rng.normal(size=(ROWS, 5)) + shift * np.eye(5)[0]
 
     def rows(table: Table) -> Callable[[Any], Any]:
-        return lambda rng: X[table.sample(ROWS, rng)]
+        return lambda rng: STATES[table.sample(ROWS, rng)]
 
     cases = {
         "5-D normal, the same": (normal(0.0, 1.0), normal(0.0, 1.0)),
         "5-D normal, scale 1.25": (normal(0.0, 1.0), normal(0.0, 1.25)),
         "5-D normal, shift 0.6": (normal(0.0, 1.0), normal(0.6, 1.0)),
-        "ASIA, the same": (rows(p), rows(p)),
-        "ASIA, mmd 0.156": (rows(p), rows(other)),
+        "ASIA, the same": (rows(ASIA), rows(ASIA)),
+        "ASIA, mmd 0.156": (rows(ASIA), rows(other)),
     }
-    lines: list[tuple[str, ...]] = []
+    tests = {
+        "mmd_two_sample_test": _ours,
+        "aggregate": _aggregate,
+        "hyppo MMD": _hyppo_mmd,
+        "hyppo Energy": _hyppo_energy,
+        "goodpoints CTT": _ctt,
+        "mmd_test, model": _model,
+    }
+
+    def work(test: Any, sources: Any, seed: int) -> tuple[bool, float]:
+        rng = np.random.default_rng(seed)
+        taken, found = timed(test, *[draw(rng) for draw in sources], seed)
+        return found, taken
+
+    lines = []
     for name, sources in cases.items():
-        cells = []
-        for test in (_ours, _aggregate, _hyppo_mmd, _hyppo_energy, _ctt, _model):
-            found, taken = [], []
-            try:
-                for seed in range(REPEATS):
-                    rng = np.random.default_rng(seed)
-                    pair = [draw(rng) for draw in sources]
-                    began = perf_counter()
-                    found.append(test(*pair, seed))
-                    taken.append(1e3 * (perf_counter() - began))
-                cells.append(f"{np.mean(found):.2f} ({median_of(taken)})")
-            except (ImportError, NotImplementedError) as reason:
-                cells.append(str(reason) or "-")
+        cells = [cell(REPEATS, ".2f", 1e-3, partial(work, f, sources)) for f in tests.values()]
         lines.append((name, *cells))
-    heads = ("mmd_two_sample_test", "aggregate", "hyppo MMD", "hyppo Energy", "goodpoints CTT")
     title = f"{ROWS} and {ROWS} rows, rejected at 5 %, {REPEATS} repetitions (ms)"
-    show(title, lines, ("", *heads, "mmd_test, model"))
+    show(title, lines, ("", *tests))
 
 
 def _ours(X: Any, Y: Any, seed: int) -> bool:
@@ -189,7 +184,7 @@ def _ctt(X: Any, Y: Any, seed: int) -> bool:
 def _model(X: Any, Y: Any, seed: int) -> bool:
     if Y.shape[1] != 8:
         raise NotImplementedError
-    return ek.mmd_test(Y, network(), n_null=N_NULL, rng=seed).p_value <= 0.05
+    return ek.mmd_test(Y, NETWORK, n_null=N_NULL, rng=seed).p_value <= 0.05
 
 
 ALL = [tests_beside_peers, points_beside_peers]

@@ -1,32 +1,31 @@
 """Other libraries on the same tasks: time, memory and error, on one thread of the CPU.
 
-Run as `python -m benchmarks.peers`, or with the names of tasks to run only these. Every pair of a
-task and a library has a process of its own; these run in turns. A library that is not installed,
-or fails, is named with the reason.
+Every pair of a task and a library has a process of its own; these run in turns. A library that is
+not installed, or fails, is named with the reason.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 import warnings
 from collections.abc import Callable, Iterator
-from functools import cache, partial
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from importlib import import_module, metadata
 from multiprocessing import get_context
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+import typer
 
 import expectedkernels as ek
-from benchmarks.timing import in_turns, peak_memory, timed
+from benchmarks.timing import THREADS, all_states, in_turns, incomplete, peak_memory, timed
 from expectedkernels.engine.blocks import from_leaves
 
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 ROUNDS = 5
-DISTRIBUTIONS = {"libcirkit": "libcirkit", "SPFlow": "spflow", "scikit-learn": "scikit-learn"}
-"""How packages are called where they are installed from, if not by their names."""
+OURS, CIRKIT, SPFLOW = "expectedkernels", "libcirkit", "SPFlow"
+PACKAGES = (OURS, CIRKIT, "spflow", "pyAgrum", "pgmpy", "dowhy", "scikit-learn", "torch", "numpy")
 
 
 def largest_error(exact: Any, words: str = "") -> Callable[[Any], str]:
@@ -40,18 +39,13 @@ def pair(n: int = 16, units: int = 8) -> Any:
     return p, q, p.sample(2000, rng=2)
 
 
-@cache
-def states(n: int) -> Any:
-    return (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(float)
-
-
 def tensors(p: Any, library: str) -> Any:
     """A circuit as a model of a library of tensors, and torch, in double precision."""
     torch = import_module("torch")
     torch.set_default_dtype(torch.float64)
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    if library == "SPFlow":
+    if library == SPFLOW:
         return ek.models.to_spflow(p), torch
     return import_module("cirkit.pipeline").compile(ek.models.to_cirkit(p)), torch
 
@@ -59,7 +53,7 @@ def tensors(p: Any, library: str) -> Any:
 def log_likelihoods(p: Any, X: Any, library: str) -> Callable[[], Any]:
     """What asks another library for the log-likelihoods of rows."""
     module, torch = tensors(p, library)
-    rows, ask = torch.as_tensor(X), module if library == "libcirkit" else module.log_likelihood
+    rows, ask = torch.as_tensor(X), module if library == CIRKIT else module.log_likelihood
     return torch.no_grad()(lambda: ask(rows).numpy().ravel())
 
 
@@ -67,7 +61,7 @@ def likelihoods(library: str) -> Any:
     """The log-likelihoods of 2000 rows under a dense circuit, beside naive sums in long doubles."""
     p, _, X = pair(32, 16)
     error = largest_error(naive(p, X))
-    if library == "expectedkernels":
+    if library == OURS:
         return lambda: p.log_likelihood(X), error
     return log_likelihoods(p, X, library), error
 
@@ -89,11 +83,11 @@ def naive(p: Any, X: Any) -> Any:
 def inner_products(library: str) -> Any:
     """The sum of the product of two circuits over all states, beside the sum over 65 536 states."""
     p, q, _ = pair()
-    exact = float(np.exp(naive(p, states(16)) + naive(q, states(16))).sum())
+    exact = float(np.exp(naive(p, all_states(16)) + naive(q, all_states(16))).sum())
     error = largest_error(1.0)
-    if library == "expectedkernels":
+    if library == OURS:
         return lambda: ek.expected_kernel(p, q, ek.Delta()) / exact, error
-    if library == "SPFlow":
+    if library == SPFLOW:
         (a, torch), (b, _) = tensors(p, library), tensors(q, library)
         product = import_module("spflow.utils.inner_product").inner_product_matrix
         return torch.no_grad()(lambda: product(a, b).numpy().squeeze() / exact), error
@@ -112,10 +106,10 @@ def samples(library: str) -> Any:
     def error(found: Any) -> str:
         return noise(np.asarray(found).mean(axis=0))
 
-    if library == "expectedkernels":
+    if library == OURS:
         return lambda: p.sample(2000, rng=0), error
     module, torch = tensors(p, library)
-    if library == "libcirkit":
+    if library == CIRKIT:
         query = import_module("cirkit.backend.torch.queries").SamplingQuery(module)
         return lambda: query(2000)[0].numpy(), error
     return torch.no_grad()(lambda: module.sample(num_samples=2000).numpy()), error
@@ -129,7 +123,7 @@ def em_step(library: str) -> Any:
     def stepped() -> Any:
         return ek.em(p, X, iterations=1)
 
-    if library == "expectedkernels":
+    if library == OURS:
         return stepped, lambda found: "reference"
     reference = float(np.mean(stepped().log_likelihood(X)))
 
@@ -139,7 +133,7 @@ def em_step(library: str) -> Any:
     def learned() -> Any:
         module, torch = tensors(p, library)
         rows = torch.as_tensor(X)
-        if library == "SPFlow":
+        if library == SPFLOW:
             learn = import_module("spflow.learn.expectation_maximization").expectation_maximization
             taken, _ = timed(lambda: learn(module, rows, max_steps=1))
             return Timed(taken, ek.models.from_spflow(module))
@@ -159,23 +153,19 @@ class Timed(NamedTuple):
 
 def posteriors(library: str) -> Any:
     """Marginals of ASIA given each of 50 incomplete rows; exact: sums over its 256 states."""
-    network = ek.asia()
-    rng = np.random.default_rng(0)
-    rows = network.sample(50, rng=0)
-    rows[rng.random(rows.shape) < 0.6] = np.nan
-    everything = states(8)
+    network, everything = ek.asia(), all_states(8)
+    rows = incomplete(network.sample(50, rng=0), 0.6, 0)
     joint = np.exp(np.asarray(network.log_likelihood(everything), dtype=np.longdouble))
     exact = np.empty((50, 8))
     for i, row in enumerate(rows):
-        fits = (np.isnan(row) | (everything == row)).all(axis=1)
-        exact[i] = (joint[fits] @ everything[fits]) / joint[fits].sum()
-
+        chances = np.where((np.isnan(row) | (everything == row)).all(axis=1), joint, 0.0)
+        exact[i] = (chances @ everything) / chances.sum()
     error = largest_error(exact)
     names, labels = network.names, network.states
     given = [
         {names[v]: labels[v][int(x)] for v, x in enumerate(row) if not np.isnan(x)} for row in rows
     ]
-    if library == "expectedkernels":
+    if library == OURS:
         return lambda: np.stack([t[:, 1] for t in network.marginals(rows)], axis=1), error
     if library == "pyAgrum":
         engine = import_module("pyagrum").LazyPropagation(ek.models.to_pyagrum(network))
@@ -214,7 +204,7 @@ def mixtures(library: str) -> Any:
     logs = -0.5 * (((X[:, None] - means) ** 2 / variances) + np.log(2 * np.pi * variances)).sum(2)
     error = largest_error(np.log(np.exp(logs) @ (model.weights_ / model.weights_.sum())))
     p = ek.as_model(model)
-    if library == "expectedkernels":
+    if library == OURS:
         return lambda: p.log_likelihood(X), error
     if library == "scikit-learn":
         return lambda: model.score_samples(X), error
@@ -231,14 +221,13 @@ def imputation(library: str) -> Any:
     from sklearn.svm import SVR
 
     X, y = load_diabetes(return_X_y=True)
-    X, y = 20.0 * X, (y - y.mean()) / y.std()
-    X[np.random.default_rng(0).random(X.shape) < 0.4] = np.nan
+    X, y = incomplete(20.0 * X, 0.4, 0), (y - y.mean()) / y.std()
     model = {
         "expectedkernels": ek.ExpectedSVR(),
-        "scikit-learn, median": make_pipeline(SimpleImputer(strategy="median"), SVR()),
-        "scikit-learn, iterative": make_pipeline(IterativeImputer(random_state=0), SVR()),
-        "scikit-learn, boosting": HistGradientBoostingRegressor(random_state=0),
-    }[library]
+        "median": make_pipeline(SimpleImputer(strategy="median"), SVR()),
+        "iterative": make_pipeline(IterativeImputer(random_state=0), SVR()),
+        "boosting": HistGradientBoostingRegressor(random_state=0),
+    }[library.removeprefix("scikit-learn, ")]
 
     def error(found: Any) -> str:
         return f"RMSE {float(np.sqrt(np.mean((found - y[300:]) ** 2))):.3f}"
@@ -249,8 +238,7 @@ def imputation(library: str) -> Any:
 def network_tables(library: str) -> Any:
     """Tables of ASIA from 1000 rows, 10 % missing, by EM; the error: log-likelihood lost, a row."""
     network = ek.asia()
-    X = network.sample(1000, rng=1)
-    X[np.random.default_rng(1).random(X.shape) < 0.1] = np.nan
+    X = incomplete(network.sample(1000, rng=1), 0.1, 1)
     frame = network.schema.frame(X).astype(object)
     prior = [np.ones(table.shape) for table in network.cpts]
 
@@ -263,7 +251,7 @@ def network_tables(library: str) -> Any:
         model = ek.as_model(found)
         return f"{best - float(model.log_likelihood(frame[model.names]).mean()):.1e}"
 
-    if library == "expectedkernels":
+    if library == OURS:
         return fitted, error
     if library == "pgmpy":
         estimators, models = import_module("pgmpy.estimators"), import_module("pgmpy.models")
@@ -295,16 +283,15 @@ def interventions(library: str) -> Any:
     """The distribution of dyspnoea after setting each of 4 causes, beside truncated sums."""
     network = ek.asia()
     causes = ("smoke", "lung", "bronc", "tub")
-    joint = np.exp(network.log_likelihood(states(8)))
+    joint, rows = np.exp(network.log_likelihood(all_states(8))), all_states(8).astype(int)
     exact = []
     for name in causes:
         v = network.variable(name)
-        rows = states(8).astype(int)
         own = network.cpts[v][tuple(rows[:, u] for u in (*network.parents[v], v))]
         kept = np.where(rows[:, v] == 0, joint / np.where(own > 0, own, 1.0), 0.0)
         exact.append(kept[rows[:, 7] == 0].sum() / kept.sum())
     error = largest_error(exact, " (noise)" if library == "dowhy" else "")
-    if library == "expectedkernels":
+    if library == OURS:
         return lambda: [network.do({x: "yes"}).marginals()["dysp"][0] for x in causes], error
     if library == "pgmpy":
         model = import_module("pgmpy.inference").CausalInference(ek.models.to_pgmpy(network))
@@ -345,7 +332,7 @@ def mechanisms(library: str) -> Any:
     truth = ek.mechanism_change(before, after, target="dysp", values=[1, 0])
     X, Y = (m.sample(500, rng=i, as_frame=True).astype(str) for i, m in enumerate((before, after)))
     error = largest_error(truth.shapley)
-    if library == "expectedkernels":
+    if library == OURS:
         ask = partial(ek.mechanism_change, X, Y, before, target="dysp", values=[1, 0])
         return lambda: ask().shapley, error
     gcm, model = _dowhy(before)
@@ -361,8 +348,8 @@ def mechanisms(library: str) -> Any:
     return changed, error
 
 
-OURS, CIRKIT, SPFLOW = "expectedkernels", "libcirkit", "SPFlow"
-QUESTIONS: dict[str, tuple[Callable[[str], Any], tuple[str, ...]]] = {
+SCIKIT = "scikit-learn"
+TASKS: dict[str, tuple[Callable[[str], Any], tuple[str, ...]]] = {
     "likelihoods": (likelihoods, (OURS, CIRKIT, SPFLOW)),
     "inner products": (inner_products, (OURS, CIRKIT, SPFLOW)),
     "samples": (samples, (OURS, CIRKIT, SPFLOW)),
@@ -371,97 +358,79 @@ QUESTIONS: dict[str, tuple[Callable[[str], Any], tuple[str, ...]]] = {
     "network tables": (network_tables, (OURS, "pyAgrum", "pgmpy")),
     "interventions": (interventions, (OURS, "pyAgrum", "pgmpy", "dowhy")),
     "mechanisms": (mechanisms, (OURS, "dowhy")),
-    "mixtures": (mixtures, (OURS, "scikit-learn", CIRKIT, SPFLOW)),
+    "mixtures": (mixtures, (OURS, SCIKIT, CIRKIT, SPFLOW)),
     "imputation": (
         imputation,
-        (OURS, "scikit-learn, median", "scikit-learn, iterative", "scikit-learn, boosting"),
+        (OURS, *(f"{SCIKIT}, {how}" for how in ("median", "iterative", "boosting"))),
     ),
 }
+STATE: dict[str, Any] = {}
+"""Of a process: the task, its error, and the last answer."""
 
 
-def serve(question: str, library: str, pipe: Any) -> None:
-    """Prepare, then answer whenever asked: with seconds; at last with memory and error."""
+def prepare(task: str, library: str) -> None:
     warnings.simplefilter("ignore")
-    try:
-        ask, error = QUESTIONS[question][0](library)
-        with peak_memory() as peak:
-            ask()
-            pipe.send(None)
-            while pipe.recv():
-                taken, answer = timed(ask)
-                own = isinstance(answer, Timed)
-                pipe.send(answer.seconds if own else taken)
-            pipe.send((peak(), error(answer.answer if own else answer)))
-    except BaseException as failure:
-        text = str(failure).splitlines()
-        pipe.send(f"{type(failure).__name__}: {text[0][:90] if text else ''}")
+    STATE["ask"], STATE["error"] = TASKS[task][0](library)
+    STATE["peak"] = peak_memory()
+    STATE["ask"]()
 
 
-def answers(question: str) -> Iterator[str]:
+def ask() -> float:
+    taken, answer = timed(STATE["ask"])
+    own = answer if isinstance(answer, Timed) else Timed(taken, answer)
+    STATE["answer"] = own.answer
+    return own.seconds
+
+
+def finish() -> tuple[float, str]:
+    return STATE["peak"](), STATE["error"](STATE["answer"])
+
+
+def answers(task: str) -> Iterator[str]:
     """The lines of the table for one task."""
-    context = get_context("spawn")
-    pipes, failed = {}, {}
-    for library in QUESTIONS[question][1]:
-        mine, theirs = context.Pipe()
-        worker = context.Process(target=serve, args=(question, library, theirs), daemon=True)
-        worker.start()
-        theirs.close()
-        told = received(mine)  # one after the other: none waits for what another prepares
-        if told is None:
-            pipes[library] = mine
-        else:
-            failed[library] = told
+    libraries, failed = TASKS[task][1], {}
+    pools = {x: ProcessPoolExecutor(1, get_context("spawn")) for x in libraries}
 
-    def ask(library: str) -> float:
-        if library in failed:
-            return np.inf
-        pipes[library].send(True)
-        told = received(pipes[library])
-        if isinstance(told, str):
-            failed[library] = told
-            return np.inf
-        return float(told)
+    def call(library: str, function: Any, *arguments: Any) -> Any:
+        if library not in failed:
+            try:
+                return pools[library].submit(function, *arguments).result()
+            except BaseException as failure:
+                text = (str(failure).splitlines() or [""])[0][:90]
+                failed[library] = f"{type(failure).__name__}: {text}"
+        return np.inf
 
-    best = in_turns({library: partial(ask, library) for library in pipes}, ROUNDS)
-    for library in QUESTIONS[question][1]:
-        if library in failed:
-            yield f"| {question} | {library} | - | - | {failed[library]} |"
-            continue
-        pipes[library].send(False)
-        peak, error = received(pipes[library])
-        yield f"| {question} | {library} | {1e3 * best[library]:.1f} | {peak:.0f} | {error} |"
-
-
-def received(pipe: Any) -> Any:
-    try:
-        return pipe.recv()
-    except EOFError:
-        return "the process ended"
+    for library in libraries:  # one after the other: none waits for what another prepares
+        call(library, prepare, task, library)
+    best = in_turns({library: partial(call, library, ask) for library in libraries}, ROUNDS)
+    for library in libraries:
+        found = call(library, finish)
+        cells = f"- | - | {failed.get(library)}"
+        if library not in failed:
+            cells = f"{1e3 * best[library]:.1f} | {found[0]:.0f} | {found[1]}"
+        yield f"| {task} | {library} | {cells} |"
+        pools[library].shutdown()
 
 
 def version(package: str) -> str:
-    if package == OURS:
-        return str(import_module(package).__version__)
     try:
-        return metadata.version(DISTRIBUTIONS.get(package, package))
+        return ek.__version__ if package == OURS else metadata.version(package)
     except metadata.PackageNotFoundError:
         return "absent"
 
 
-def main() -> None:
-    for name in THREADS:
-        os.environ[name] = "1"
-    chosen = sys.argv[1:] or list(QUESTIONS)
-    packages = (OURS, CIRKIT, SPFLOW, "pyAgrum", "pgmpy", "dowhy", "scikit-learn", "torch", "numpy")
-    print("Versions:", ", ".join(f"{name} {version(name)}" for name in packages), end=".\n\n")
+def peers(tasks: Annotated[list[str] | None, typer.Argument()] = None) -> None:
+    """Time, memory and error of other libraries on the same tasks."""
+    os.environ.update(dict.fromkeys(THREADS, "1"))
+    chosen = tasks or list(TASKS)
+    print("Versions:", ", ".join(f"{name} {version(name)}" for name in PACKAGES), end=".\n\n")
     print("| task | library | best of 5, ms | peak memory, MiB | error, or why there is none |")
     print("|---|---|---:|---:|---|")
-    for question in chosen:
-        print("\n".join(answers(question)), flush=True)
+    for task in chosen:
+        print("\n".join(answers(task)), flush=True)
     print()
-    for question in chosen:
-        print(f"- **{question}**: {QUESTIONS[question][0].__doc__}")
+    for task in chosen:
+        print(f"- **{task}**: {TASKS[task][0].__doc__}")
 
 
-if __name__ == "__main__":
-    main()
+ALL = [peers]

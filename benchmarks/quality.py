@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import expectedkernels as ek
-from benchmarks.learning import data_rows
-from benchmarks.timing import show
+from benchmarks.timing import all_states, data_sets, neighbours, show
 
 TRIALS, WINDOW = 20, 3000
 REPEATS, SAMPLES = 200, 100
@@ -35,12 +35,11 @@ CHANGES: dict[str, Callable[[Any, Any], None]] = {
 
 def drift() -> None:
     """How often the spoiled column is ranked first by one-column differences, and by drift."""
-    data = data_rows("nltcs", "train")
-    if data is None:
+    if (sets := data_sets("nltcs")) is None:
         return
     rows = []
     for name, change in CHANGES.items():
-        hits = np.mean([_ranked_first(data, change, seed) for seed in range(TRIALS)], axis=0)
+        hits = np.mean([_ranked_first(sets[0], change, seed) for seed in range(TRIALS)], axis=0)
         rows.append((name, *(f"{x:.0%}" for x in hits)))
     title = f"NLTCS, windows of {WINDOW} rows, {TRIALS} trials: how often the change is found"
     show(title, rows, ("", "marginals", "ignoring", "Shapley"))
@@ -62,28 +61,26 @@ def chosen_kernels() -> None:
     parts = [ek.factorized([[x, 1 - x]] * 2 + [[0.5, 0.5]] * 6) for x in (0.02, 0.98)]
     bits = ek.mixture([fair, *parts], [0.2, 0.4, 0.4])
     p, q = (ek.random_circuit(ek.Vtree.balanced(6), 2, rng=seed) for seed in (0, 1))
+    cases = {"two of 8 bits depend": (fair, bits), "mixture": (p, ek.mixture([p, q], [0.4, 0.6]))}
     lines = []
-    for name, model, source in (
-        ("two of 8 bits depend", fair, bits),
-        ("mixture", p, ek.mixture([p, q], [0.4, 0.6])),
-    ):
+    for name, (model, source) in cases.items():
         n = model.n_variables
         kernels = [ek.ExpHamming(np.full(n, scale / n)) for scale in (0.5, 1.0, 2.0, 4.0, 8.0)]
-        best = max(_rejected(model, source, [k]) for k in kernels)
+        best = max(_rejected(model, source, lambda X, k=k: k) for k in kernels)
         for method in ("list", "gradient"):
-            level, power = (_rejected(model, x, kernels, method) for x in (model, source))
+            choose = partial(ek.choose_kernel, other=model, kernels=kernels, method=method)
+            level, power = (_rejected(model, x, choose) for x in (model, source))
             beside = f"{best:.1%} the best of the list"
             lines.append((f"{name}, {method}", f"{power:.1%}", beside, f"level {level:.1%}"))
     show(f"rejected at 5 %, {SAMPLES} samples, {REPEATS} repetitions", lines)
 
 
-def _rejected(model: ek.Circuit, source: ek.Circuit, kernels: list, method: str = "list") -> float:
+def _rejected(model: ek.Circuit, source: ek.Circuit, choose: Callable[[Any], Any]) -> float:
     found, half = [], SAMPLES // 2
     for seed in range(REPEATS):
-        X, k = source.sample(SAMPLES, rng=1000 + seed), kernels[0]
-        if len(kernels) > 1:
-            k = ek.choose_kernel(X[:half], model, kernels, method)
-        found.append(ek.mmd_test(X[half:], model, k, n_null=99, rng=seed).p_value <= 0.05)
+        X = source.sample(SAMPLES, rng=1000 + seed)
+        test = ek.mmd_test(X[half:], model, choose(X[:half]), n_null=99, rng=seed)
+        found.append(test.p_value <= 0.05)
     return float(np.mean(found))
 
 
@@ -103,7 +100,7 @@ def weights() -> None:
         for proposal, p in proposals.items():
             for n in (200, 600):
                 found = np.mean([_errors(model, p, n, seed) for seed in range(TRIES)], axis=0)
-                rows.append((f"{name}, {proposal}", str(n), *(f"{value:.2f}" for value in found)))
+                rows.append((f"{name}, {proposal}", n, *(f"{value:.2f}" for value in found)))
     names = ("equal", "importance", "default", "shrunk", "pairs: equal", "pairs: default")
     show(f"Logs of errors of weighted samples, {TRIES} tries", rows, ("", "N", *names))
 
@@ -112,11 +109,8 @@ def _targets() -> dict[str, Any]:
     """Small targets without zeros; their marginals are known exactly."""
     rng = np.random.default_rng(5)
     chain = [([v, v + 1], np.exp(rng.normal(size=(2, 2)))) for v in range(14)]
-    place = np.arange(16).reshape(4, 4)
-    pairs = [*zip(place[:, :-1].flat, place[:, 1:].flat, strict=True)]
-    pairs += zip(place[:-1].flat, place[1:].flat, strict=True)
     glued = np.exp([[0.5, -0.5], [-0.5, 0.5]])
-    magnet = [([int(a), int(b)], glued) for a, b in pairs]
+    magnet = [(pair, glued) for pair in neighbours(4)]
     return {
         "chain of 15": ek.FactorGraph([2] * 15, chain),
         "4x4 grid": ek.ising_grid(4, 4, rng=1),
@@ -128,7 +122,7 @@ def _errors(model: Any, proposal: Any, n: int, seed: int) -> list[float]:
     X = proposal.sample(n, rng=seed)
     logs = model.log_score(X) - proposal.log_likelihood(X)
     default, shrunk = (ek.bbis(model, X, log_weights=w).weights for w in (None, logs))
-    every = np.indices((2,) * X.shape[1]).reshape(X.shape[1], -1).T.astype(np.float64)
+    every = all_states(X.shape[1])
     chances = np.exp(model.circuit().log_likelihood(every))
     exact, both = chances @ every, every.T @ (chances[:, None] * every)
 

@@ -12,88 +12,75 @@ import sys
 import tempfile
 import warnings
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
 import expectedkernels as ek
-from benchmarks.commits import BASE, run, source
-from benchmarks.timing import literature
+from benchmarks.timing import BASE, incomplete, literature, run, source
 
+K = ek.ExpHamming()
 TOLERANCES = {"closed": 1e-10, "fit": 1e-6, "exact": 0.0}
 NETWORKS = ("cancer", "earthquake", "survey", "sachs", "child", "alarm", "insurance")
 
 
 def circuits():
     """Circuits of different kinds over the same eight variables, on one vtree."""
-    rng = np.random.default_rng(0)
+    rng, cards = np.random.default_rng(0), [2, 3, 2, 4, 2, 3, 2, 2]
     vtree = ek.Vtree.random(8, rng)
-    cards = [2, 3, 2, 4, 2, 3, 2, 2]
     dense = ek.random_circuit(vtree, 4, rng, cards)
     sparse = ek.random_circuit(vtree, 6, rng, cards, density=0.4)
-    tables = [rng.dirichlet(np.ones(c)) for c in cards]
-    product = ek.factorized(tables, vtree)
-    return {
-        "dense": dense,
-        "sparse": sparse,
-        "product": product,
-        "mixed": ek.mixture([sparse, product]),
-    }
+    product = ek.factorized([rng.dirichlet(np.ones(c)) for c in cards], vtree)
+    mixed = ek.mixture([sparse, product])
+    return {"dense": dense, "sparse": sparse, "product": product, "mixed": mixed}
 
 
 def rows(p, n, seed, missing=0.0):
-    rng = np.random.default_rng(seed)
-    X = p.sample(n, rng=seed)
-    return np.where(rng.random(X.shape) < missing, np.nan, X)
+    return incomplete(p.sample(n, rng=seed), missing, seed)
 
 
 def kernels():
-    return {
-        "rbf": ek.RBF(0.3),
-        "laplacian": ek.Laplacian(0.2),
-        "hamming": ek.ExpHamming(),
-        "sum": 0.5 * ek.RBF(0.1) + ek.Delta() * ek.ExpHamming(0.2),
-    }
+    both = 0.5 * ek.RBF(0.1) + ek.Delta() * ek.ExpHamming(0.2)
+    return {"rbf": ek.RBF(0.3), "laplacian": ek.Laplacian(0.2), "hamming": K, "sum": both}
 
 
 def circuit_queries():
     for name, p in circuits().items():
-        E = rows(p, 5, 1, 0.5)
+        E, X = rows(p, 5, 1, 0.5), rows(p, 9, 5)
         for n in (1, 5, 40, 150):
-            yield f"{name} likelihood {n}", lambda p=p, n=n: p.log_likelihood(rows(p, n, n, 0.3))
+            yield f"{name} likelihood {n}", partial(p.log_likelihood, rows(p, n, n, 0.3))
         yield f"{name} partition", lambda p=p: np.exp(p.log_partition())
-        yield f"{name} marginals", lambda p=p: np.concatenate(p.marginals())
-        yield f"{name} marginals of rows", lambda p=p, E=E: np.concatenate(p.marginals(E), axis=1)
-        yield f"{name} condition", lambda p=p, E=E: p.condition(E[0]).log_likelihood(rows(p, 9, 5))
-        yield f"{name} conditionals", lambda p=p: p.site_logs(rows(p, 6, 7), 3)
-        yield f"{name} shift", lambda p=p: ek.algebra.shift(p, 1).log_likelihood(rows(p, 9, 5))
+        yield f"{name} marginals", p.marginals
+        yield f"{name} marginals of rows", partial(p.marginals, E)
+        yield f"{name} condition", lambda p=p, E=E, X=X: p.condition(E[0]).log_likelihood(X)
+        yield f"{name} conditionals", partial(p.site_logs, rows(p, 6, 7), 3)
+        yield f"{name} shift", lambda p=p, X=X: ek.algebra.shift(p, 1).log_likelihood(X)
         yield f"{name} square", lambda p=p: ek.algebra.square(p).log_partition()
-        rest = ek.algebra.marginalize(p, [0, 4])
-        yield f"{name} marginalize", lambda rest=rest: np.concatenate(rest.marginals())
+        yield f"{name} marginalize", ek.algebra.marginalize(p, [0, 4]).marginals
     p = circuits()["product"]
-    yield "entropy", lambda: ek.divergences.entropy(p)
+    yield "entropy", partial(ek.divergences.entropy, p)
     yield "power", lambda: ek.algebra.power(p, 0.7).log_likelihood(rows(p, 9, 5))
     long = ek.hmm([0.6, 0.4], [[0.9, 0.1], [0.3, 0.7]], [[0.99, 0.01], [0.2, 0.8]], 3000)
-    yield "long chain", lambda: long.log_likelihood(np.ones((2, 3000)))
-    yield "long chain pair", lambda: ek.expected_kernel(long, long, ek.RBF(0.5), log=True)
-    normals = ek.gaussian_mixture(
-        [0.4, 0.6], [[0.0, 1.0, 2.0], [2.0, 3.0, -1.0]], [[1.0, 1.0, 0.5], [2.0, 1.0, 3.0]]
-    )
+    yield "long chain", partial(long.log_likelihood, np.ones((2, 3000)))
+    yield "long chain pair", partial(ek.expected_kernel, long, long, ek.RBF(0.5), log=True)
+    means, variances = [[0.0, 1.0, 2.0], [2.0, 3.0, -1.0]], [[1.0, 1.0, 0.5], [2.0, 1.0, 3.0]]
+    normals = ek.gaussian_mixture([0.4, 0.6], means, variances)
     X = np.array([[0.1, np.nan, 2.0], [40.0, 1.0, -60.0], [np.nan] * 3])
-    yield "normals likelihood", lambda: normals.log_likelihood(X)
+    yield "normals likelihood", partial(normals.log_likelihood, X)
     kernel = partial(ek.expected_kernel, normals, k=ek.RBF(0.2))
-    yield "normals pair", lambda: kernel(normals)
-    yield "normals points", lambda: kernel(np.ones((2, 3)))
-    yield "normals evidence", lambda: kernel(np.ones((2, 3)), evidence_p=X)
+    yield "normals pair", partial(kernel, normals)
+    yield "normals points", partial(kernel, np.ones((2, 3)))
+    yield "normals evidence", partial(kernel, np.ones((2, 3)), evidence_p=X)
 
 
 def circuit_samples():
     for name, p in circuits().items():
+        yield f"{name} sample", partial(p.sample, 20, rng=3)
         E = rows(p, 5, 1, 0.5)
-        yield f"{name} sample", lambda p=p: p.sample(20, rng=3)
-        yield f"{name} sample given rows", lambda p=p, E=E: p.sample(4, rng=3, evidence=E)
-    tree = ek.learn_chow_liu(rows(circuits()["dense"], 200, 1))
-    yield "map", lambda: tree.map(rows(circuits()["dense"], 9, 4, 0.5))
+        yield f"{name} sample given rows", partial(p.sample, 4, rng=3, evidence=E)
+    dense = circuits()["dense"]
+    yield "map", partial(ek.learn_chow_liu(rows(dense, 200, 1)).map, rows(dense, 9, 4, 0.5))
 
 
 def pairs():
@@ -111,15 +98,12 @@ def pairs():
             yield f"{a} {b} {name} mmd", partial(ek.mmd2, p, q, k)
         kernel = partial(ek.expected_kernel, p, rows(q, 9, 4), ek.RBF(0.3))
         points, groups = np.unique(rows(p, 8, 3), axis=0), [{0: 0}, {0: 1}]
-        yield f"{a} {b} witness", partial(ek.witness, p, q, ek.ExpHamming(), rows(p, 5, 1))
+        yield f"{a} {b} witness", partial(ek.witness, p, q, K, rows(p, 5, 1))
         yield f"{a} {b} product", lambda p=p, q=q: ek.algebra.multiply(p, q).log_partition()
         yield f"{a} evidence points", partial(kernel, evidence_p=rows(p, 20, 2, 0.5))
         yield f"{a} herd", lambda p=p: ek.herd(p, 5, rng=0).mmd
-        yield f"{a} quadrature", lambda p=p, X=points: ek.quadrature(p, X).weights
-        yield (
-            f"{a} groups",
-            lambda p=p, g=groups: ek.group_discrepancies(p, g, ek.ExpHamming()).mmd2,
-        )
+        yield f"{a} quadrature", partial(ek.quadrature, p, points)
+        yield f"{a} groups", lambda p=p, g=groups: ek.group_discrepancies(p, g, K).mmd2
         yield f"{a} {b} ignoring", partial(ek.monitoring.ignoring, p, q)
         yield f"{a} {b} shapley", partial(ek.monitoring.shapley_account, p, q)
 
@@ -131,105 +115,96 @@ def networks():
         E[-1] = 0
         circuit = model.compile()[0]
         X = circuit.sample(6, rng=0)
-        yield f"{name} marginals", lambda m=model: np.concatenate(m.marginals())
-        yield f"{name} posterior", lambda m=model, E=E: np.concatenate(m.marginals(E))
-        yield f"{name} likelihood", lambda m=model, X=X: m.log_likelihood(X)
+        yield f"{name} marginals", model.marginals
+        yield f"{name} posterior", partial(model.marginals, E)
+        yield f"{name} likelihood", partial(model.log_likelihood, X)
         yield f"{name} partition", lambda m=model: np.exp(m.log_partition())
         yield f"{name} expected kernel", partial(ek.expected_kernel, circuit, X, ek.RBF(0.1))
         yield f"{name} samples", lambda X=X: X
 
 
+def grids():
+    """A grid, its circuit, and another one on the same vtree."""
+    grid = ek.ising_grid(3, 3, rng=0)
+    circuit = grid.compile()[0]
+    return grid, circuit, ek.ising_grid(3, 3, rng=2).compile(circuit.vtree)[0]
+
+
 def models():
-    grid, asia = ek.ising_grid(3, 3, rng=0), ek.asia()
+    grid, circuit, other = grids()
     X = ek.gibbs(grid, 40, burn_in=20, rng=0)
     masks = np.random.default_rng(1).random(X.shape) < 0.4
-    circuit, log_z = grid.compile()
-    other = ek.ising_grid(3, 3, rng=2).compile(circuit.vtree)[0]
-    target = ek.Target(grid.log_score, [2] * 9)
-    yield "grid z", lambda: log_z
-    yield "grid marginals", lambda: np.concatenate(circuit.marginals())
-    yield "grid map", lambda: circuit.map(rows(circuit, 6, 1, 0.6))
+    yield "grid z", lambda: grid.compile()[1]
+    yield "grid marginals", circuit.marginals
+    yield "grid map", partial(circuit.map, rows(circuit, 6, 1, 0.6))
     yield "grid chain", lambda: X
-    yield "collapsed chain", lambda: ek.collapsed_gibbs(grid, 9, [0, 3], rng=0)
-    yield "asia marginals", lambda: np.concatenate(asia.compile()[0].marginals({0: 1}))
-    gaps = np.where(masks, np.nan, X)[:9]
+    yield "collapsed chain", partial(ek.collapsed_gibbs, grid, 9, [0, 3], rng=0)
+    yield "asia marginals", partial(ek.asia().compile()[0].marginals, {0: 1})
     for operator in ("shift", "gibbs"):
-        stein = ek.SteinKernel(grid, ek.ExpHamming(), operator=operator)
-        collapsed = ek.CollapsedSteinKernel(circuit, operator=operator)
-        yield f"stein {operator}", partial(stein, X)
-        yield f"collapsed stein {operator}", partial(collapsed, gaps)
+        stein = ek.CollapsedSteinKernel(circuit, operator=operator)
+        yield f"stein {operator}", partial(ek.SteinKernel(grid, K, operator=operator), X)
+        yield f"collapsed stein {operator}", partial(stein, np.where(masks, np.nan, X)[:9])
+    cbbis = partial(ek.collapsed_bbis, grid, X, masks)
     for rule in ("default", "raw", "smoothed", "uniform"):
-        weigh = partial(ek.collapsed_bbis, grid, X, masks, weights=rule)
-        yield f"bbis {rule}", lambda r=rule: ek.bbis(grid, X, weights=r).weights
-        yield f"cbbis {rule}", lambda weigh=weigh: weigh().weights
-    yield "bbis function", lambda: ek.bbis(target, X).weights
+        yield f"bbis {rule}", partial(ek.bbis, grid, X, weights=rule)
+        yield f"cbbis {rule}", partial(cbbis, weights=rule)
+    yield "bbis function", partial(ek.bbis, ek.Target(grid.log_score, [2] * 9), X)
     yield "bbis discrepancy", lambda: ek.bbis(grid, X).discrepancy
-    yield "cbbis marginals", lambda: np.concatenate(ek.collapsed_bbis(grid, X, masks).marginals())
-    yield "cis", lambda: ek.cis(grid, 30, 4, rng=0, progress=False).rows
-    yield "cis weights", lambda: ek.cis(grid, 30, 4, rng=0, progress=False).weights
-    yield "kdsd", lambda: ek.kdsd(other, circuit, ek.ExpHamming())
-    yield "kdsd of points", lambda: ek.kdsd(X, grid, ek.ExpHamming())
-    yield "thinned", lambda: ek.stein_thin(grid, X, 7)
-    yield "collapsed thinned", lambda: ek.stein_thin(grid, X, 7, collapsed=masks)
-    yield "simplex weights", lambda: ek.simplex_weights(ek.SteinKernel(grid)(X)).weights
-    K = ek.SteinKernel(grid)(X)
-    yield "signed weights", lambda: ek.stein.signed_weights(K)
-    yield "smoothed weights", lambda: ek.stein.smoothed_weights(np.full(5, 0.2))
+    yield "cbbis marginals", lambda: cbbis().marginals()
+    cis = partial(ek.cis, grid, 30, 4, rng=0, progress=False)
+    yield "cis", lambda: cis().rows
+    yield "cis weights", cis
+    yield "kdsd", partial(ek.kdsd, other, circuit, K)
+    yield "kdsd of points", partial(ek.kdsd, X, grid, K)
+    yield "thinned", partial(ek.stein_thin, grid, X, 7)
+    yield "collapsed thinned", partial(ek.stein_thin, grid, X, 7, collapsed=masks)
+    gram = ek.SteinKernel(grid)(X)
+    yield "simplex weights", partial(ek.simplex_weights, gram)
+    yield "signed weights", partial(ek.stein.signed_weights, gram)
+    yield "smoothed weights", partial(ek.stein.smoothed_weights, np.full(5, 0.2))
     yield "log z estimate", lambda: ek.log_partition_estimate(grid, X, rng=0).log_z
 
 
 def hypothesis_tests():
-    grid = ek.ising_grid(3, 3, rng=0)
-    circuit = grid.compile()[0]
-    other = ek.ising_grid(3, 3, rng=2).compile(circuit.vtree)[0]
-    X, Y = circuit.sample(60, rng=0), other.sample(50, rng=1)
+    grid, circuit, other = grids()
+    X, Y, k = circuit.sample(60, rng=0), other.sample(50, rng=1), ek.ExpHamming(0.2)
     for name, target in (("graph", grid), ("circuit", circuit)):
-        yield f"kdsd test {name}", lambda t=target: _outcome(ek.kdsd_test(X, t, n_null=49, rng=0))
-        yield f"mmd test {name}", lambda t=target: _outcome(ek.mmd_test(Y, t, n_null=49, rng=0))
+        yield f"kdsd test {name}", partial(ek.kdsd_test, X, target, n_null=49, rng=0)
+        yield f"mmd test {name}", partial(ek.mmd_test, Y, target, n_null=49, rng=0)
     function = ek.Target(grid.log_score, [2] * 9)
-    yield "kdsd test function", lambda: _outcome(ek.kdsd_test(X, function, n_null=19, rng=0))
-    k = ek.ExpHamming(0.2)
-    two = partial(ek.mmd_two_sample_test, X, Y, n_null=49, rng=0)
-    yield "two samples", lambda: _outcome(two(k))
-    yield "two samples aggregate", lambda: _outcome(two("aggregate"))
-    yield "compare", lambda: _comparison(ek.mmd_compare(circuit, other, Y, k))
-    yield "drift", lambda: (lambda d: [d.mmd2, d.p_value])(ek.drift(X, Y, k, rng=0))
-    yield "drift parts", lambda: ek.drift(X, Y, k, rng=0).ignoring
+    yield "kdsd test function", partial(ek.kdsd_test, X, function, n_null=19, rng=0)
+    for what in (k, "aggregate"):
+        yield f"two samples {what}", partial(ek.mmd_two_sample_test, X, Y, what, n_null=49, rng=0)
+    yield "compare", partial(ek.mmd_compare, circuit, other, Y, k)
+    drift = partial(ek.drift, X, Y, k, rng=0)
+    yield "drift", lambda: (lambda d: [d.mmd2, d.p_value])(drift())
+    yield "drift parts", lambda: drift().ignoring
     yield "monitor", lambda: ek.monitoring.monitor([X, Y, X[:30]], k).mmd2
-
-
-def _outcome(test):
-    return [test.statistic, test.p_value]
-
-
-def _comparison(test):
-    return [test.difference, test.standard_error, test.p_value]
 
 
 def learners():
     rng = np.random.default_rng(5)
     data = rng.integers(3, size=(300, 5))
     data[:, 1] = np.where(rng.random(300) < 0.7, data[:, 0], data[:, 1])
-    incomplete = np.where(rng.random(data.shape) < 0.1, np.nan, data)
-    weight = rng.random(300)
+    gaps, weight = np.where(rng.random(data.shape) < 0.1, np.nan, data), rng.random(300)
 
     def logs(learn, *arguments, rows=data, **options):
         return lambda: learn(*arguments, **options).log_likelihood(rows)
 
-    for name, X in (("complete", data), ("incomplete", incomplete)):
-        hidden = {"epochs": 4, "rng": 0, "progress": False}
+    hidden = {"epochs": 4, "rng": 0, "progress": False}
+    for name, X in (("complete", data), ("incomplete", gaps)):
         yield f"tree {name}", logs(ek.learn_chow_liu, X)
         yield f"weighted tree {name}", logs(ek.learn_chow_liu, X, sample_weight=weight)
         yield f"strudel {name}", logs(ek.learn_strudel, X, iterations=8, progress=False)
-        yield (f"mixture {name}", logs(ek.learn_mixture, X, 2, splits=4, rng=0, progress=False))
+        yield f"mixture {name}", logs(ek.learn_mixture, X, 2, splits=4, rng=0, progress=False)
         yield f"hclt {name}", logs(ek.learn_hclt, X, 3, batch_size=None, **hidden)
         yield f"hclt batches {name}", logs(ek.learn_hclt, X, 3, batch_size=50, **hidden)
     for name, p in circuits().items():
         X = rows(p, 30, 2, 0.2)
         yield f"{name} em", logs(ek.em, p, X, 2, progress=False, rows=rows(p, 9, 5))
     p = circuits()["dense"]
-    X, k = rows(p, 50, 8), ek.ExpHamming()
-    yield "fit mmd", logs(ek.fit_mmd, p, X, k, steps=5, progress=False, rows=rows(p, 9, 5))
+    some = {"steps": 5, "progress": False, "rows": rows(p, 9, 5)}
+    yield "fit mmd", logs(ek.fit_mmd, p, rows(p, 50, 8), K, **some)
 
 
 def table():
@@ -247,67 +222,55 @@ DENSITIES = ("chow_liu", "gaussian", "kernel", "gaussian_mixture", "mixture")
 
 
 def estimators():
-    complete, incomplete, y, labels, test = table()
+    complete, gaps, y, labels, test = table()
+    values = {"alpha": 0.5, "gamma": 0.2}
     for density in DENSITIES:
         options = {"density": density, "random_state": 0}
-        for name, train in (("complete", complete), ("incomplete", incomplete)):
-            ridge = ek.ExpectedKernelRidge(alpha=0.5, gamma=0.2, **options).fit(train, y)
-            what = f"{density} {name}"
-            yield f"ridge {what}", lambda m=ridge: m.predict(test)
-            yield f"ridge std {what}", lambda m=ridge: m.predict(test[:4], return_std=True)[1]
-            yield (
-                f"svr {what}",
-                lambda o=options, t=train: ek.ExpectedSVR(tol=1e-10, **o).fit(t, y).predict(test),
-            )
+        for name, train in (("complete", complete), ("incomplete", gaps)):
+            ridge = ek.ExpectedKernelRidge(**values, **options).fit(train, y)
+            svr = ek.ExpectedSVR(tol=1e-10, **options)
+            yield f"ridge {density} {name}", partial(ridge.predict, test)
+            std = lambda m=ridge: m.predict(test[:4], return_std=True)[1]  # noqa: E731
+            yield f"ridge std {density} {name}", std
+            yield f"svr {density} {name}", lambda m=svr, t=train: m.fit(t, y).predict(test)
         svc = ek.ExpectedSVC(tol=1e-10, **options).fit(complete, labels)
-        yield f"svc {density}", lambda m=svc: m.decision_function(test)
-        classifier = ek.ExpectedKernelClassifier(alpha=0.5, gamma=0.2, **options)
-        classifier.fit(complete, labels)
-        yield f"classifier {density}", lambda m=classifier: m.predict_proba(test)
+        yield f"svc {density}", partial(svc.decision_function, test)
+        classifier = ek.ExpectedKernelClassifier(**values, **options).fit(complete, labels)
+        yield f"classifier {density}", partial(classifier.predict_proba, test)
         process = ek.ExpectedGaussianProcessRegressor(alpha=0.1, optimizer=None, **options)
-        process.fit(complete, y)
-        yield f"process {density}", lambda m=process: np.stack(m.predict(test, return_std=True))
+        yield f"process {density}", partial(process.fit(complete, y).predict, test, return_std=True)
     for density in ("chow_liu", "gaussian"):
         options = {"density": density, "random_state": 0}
-        ridge = ek.ExpectedKernelRidge(alpha=0.5, gamma=0.2, **options).fit(complete, y)
-        yield f"interval {density}", lambda m=ridge: np.stack(m.predict_interval(test))
-        yield f"quantiles {density}", lambda m=ridge: m.predict_quantiles(test, [0.1, 0.5])
+        ridge = ek.ExpectedKernelRidge(**values, **options).fit(complete, y)
+        yield f"interval {density}", partial(ridge.predict_interval, test)
+        yield f"quantiles {density}", partial(ridge.predict_quantiles, test, [0.1, 0.5])
         yield f"shapley {density}", lambda m=ridge: ek.shapley_values(m, test[:3]).values
-        yield f"gain {density}", lambda m=ridge: ek.acquisition_gain(m, test[:3])
+        yield f"gain {density}", partial(ek.acquisition_gain, ridge, test[:3])
         imputer = ek.CircuitImputer(strategy="mean", density=density)
-        features = ek.ExpectedKernelFeatures(9, **options)
-        for name, m in (("imputer", imputer), ("features", features)):
-            yield f"{name} {density}", lambda m=m: m.fit(complete).transform(test)
+        for m in (imputer, ek.ExpectedKernelFeatures(9, **options)):
+            yield f"{type(m).__name__} {density}", lambda m=m: m.fit(complete).transform(test)
     ridge = partial(ek.ExpectedKernelRidge, density="gaussian")
     yield "chosen alpha", lambda: ridge(alpha="auto").fit(complete, y).predict(test)
-    masked = {"alpha": 0.5, "gamma": 0.2, "mask_kernel": 0.3}
-    yield "mask kernel", lambda: ridge(**masked).fit(incomplete, y).predict(test)
-    yield "any model", lambda: _any_model(test)
-
-
-def _any_model(test):
+    masked = ridge(**values, mask_kernel=0.3)
+    yield "mask kernel", lambda: masked.fit(gaps, y).predict(test)
     p = ek.gaussian_mixture([0.5, 0.5], [[0.0] * 4, [1.0] * 4], [[1.0] * 4, [2.0] * 4])
-    return ek.expected_prediction(lambda X: np.sin(X).sum(axis=1), p, test, n_completions=6)
+    model = lambda X: np.sin(X).sum(axis=1)  # noqa: E731
+    yield "any model", partial(ek.expected_prediction, model, p, test, n_completions=6)
 
 
 def frames():
     import pandas as pd
 
     rng = np.random.default_rng(3)
-    frame = pd.DataFrame(
-        {
-            "colour": rng.choice(["red", "green", None], 60),
-            "size": rng.choice(["S", "M", "L"], 60),
-            "flag": rng.random(60) < 0.5,
-        }
-    )
+    colour, size = rng.choice(["red", "green", None], 60), rng.choice(["S", "M", "L"], 60)
+    frame = pd.DataFrame({"colour": colour, "size": size, "flag": rng.random(60) < 0.5})
     p = ek.learn_chow_liu(frame)
-    yield "frame likelihood", lambda: p.log_likelihood(frame)
-    yield "frame marginals", lambda: np.concatenate(p.marginals({"size": "M"}))
-    yield "frame mmd", lambda: ek.mmd2(frame[:30].dropna(), frame[30:].dropna())
+    yield "frame likelihood", partial(p.log_likelihood, frame)
+    yield "frame marginals", partial(p.marginals, {"size": "M"})
+    yield "frame mmd", partial(ek.mmd2, frame[:30].dropna(), frame[30:].dropna())
     mixed = frame.assign(x=rng.normal(size=60))
     model = ek.ExpectedKernelRidge(alpha=0.5, gamma=0.2, density="gaussian").fit(mixed, mixed.x)
-    yield "frame predictions", lambda: model.predict(mixed.assign(x=np.nan))
+    yield "frame predictions", partial(model.predict, mixed.assign(x=np.nan))
 
 
 def files():
@@ -327,31 +290,35 @@ def files():
         ek.write_uai(grid, path / "g.uai")
         yield "uai", lambda: ek.read_uai(path / "g.uai").log_score(np.eye(4))
         ek.io.write_bif(ek.asia(), path / "a.bif")
-        yield "bif", lambda: np.concatenate(ek.read_bif(path / "a.bif").marginals())
+        yield "bif", ek.read_bif(path / "a.bif").marginals
         for name in ("t.psdd", "t.vtree", "t.jpc", "t.spn", "g.uai", "a.bif"):
             yield f"text of {name}", lambda n=name: np.frombuffer((path / n).read_bytes(), np.uint8)
 
 
-GROUPS = (
-    ("closed", circuit_queries),
-    ("exact", circuit_samples),
-    ("closed", pairs),
-    ("closed", networks),
-    ("closed", models),
-    ("closed", hypothesis_tests),
-    ("fit", learners),
-    ("fit", estimators),
-    ("closed", frames),
-    ("exact", files),
-)
+GROUPS = {
+    "closed": (circuit_queries, pairs, networks, models, hypothesis_tests, frames),
+    "exact": (circuit_samples, files),
+    "fit": (learners, estimators),
+}
+ATTRIBUTES = (["statistic", "p_value"], ["difference", "standard_error", "p_value"], ["weights"])
+
+
+def numbers(found):
+    """An array of what a call returns: of several arrays, one after the other."""
+    if isinstance(found, list | tuple):
+        return np.concatenate([np.ravel(numbers(x)) for x in found])
+    for names in ATTRIBUTES:
+        if all(hasattr(found, name) for name in names):
+            return numbers([getattr(found, name) for name in names])
+    return np.asarray(found, dtype=np.float64)
 
 
 def results():
     """The kind, the name and the result of every call: an array, or the text of an error."""
-    for kind, group in GROUPS:
-        for name, call in group():
+    for kind, groups in GROUPS.items():
+        for name, call in chain(*(group() for group in groups)):
             try:
-                found = np.asarray(call(), dtype=np.float64)
+                found = numbers(call())
             except Exception as error:  # what fails in one commit is a difference
                 found = np.array(f"{type(error).__name__}: {error}")
             yield f"{kind}/{name}", found
@@ -370,15 +337,10 @@ def difference(a, b):
     return float(np.abs(a[finite] - b[finite]).max(initial=0.0)) / size
 
 
-def write(path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        np.savez(path, **dict(results()))
-
-
 def main(arguments):
     if arguments[:1] == ["--write"]:
-        write(arguments[1])
+        warnings.simplefilter("ignore")
+        np.savez(arguments[1], **dict(results()))
         return
     commits = [*arguments, *[BASE, "."][len(arguments) :]]
     found = []

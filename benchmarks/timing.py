@@ -1,16 +1,27 @@
-"""Timing and tables for the benchmarks."""
+"""What benchmarks share: timing, commits to compare, data, and tables of results."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
+
 import expectedkernels as ek
+
+ROOT = Path(__file__).parents[1]
+THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+BASE = "fbb9c2e"
+"""The commit that the rebuild of the package began at."""
 
 
 def timed(function: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
@@ -44,18 +55,45 @@ def alternating(*functions: Callable[[], Any], rounds: int = 15) -> list[float]:
     return list(in_turns(calls, rounds).values())
 
 
-@contextmanager
-def peak_memory() -> Iterator[Callable[[], float]]:
-    """A function that says by how many MiB the process grew at most since the block began."""
+def peak_memory() -> Callable[[], float]:
+    """A function that says by how many MiB the process has grown at most since now."""
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
     before = _memory("VmRSS")
-    yield lambda: _memory("VmHWM") - before
+    return lambda: _memory("VmHWM") - before
 
 
 def _memory(which: str) -> float:
     """The resident memory of the process, or its peak, in MiB."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(which)) / 1024
+
+
+@contextmanager
+def source(commit: str) -> Iterator[Path]:
+    """The folder `src` of a commit, in a temporary worktree; that of this tree for "."."""
+    if commit == ".":
+        yield ROOT / "src"
+        return
+    with TemporaryDirectory() as folder:
+        git = ["git", "-C", str(ROOT), "worktree"]
+        subprocess.run([*git, "add", "--quiet", "--detach", folder, commit], check=True)
+        try:
+            yield Path(folder) / "src"
+        finally:
+            subprocess.run([*git, "remove", "--force", folder], check=True)
+
+
+def run(
+    module: str, src: Path, *arguments: str, threads: str | None = "1"
+) -> subprocess.Popen[str]:
+    """A process that runs a benchmark of this tree on the library in another folder."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(src), str(ROOT)])}
+    for name in THREADS:
+        env.pop(name, None)
+        if threads:
+            env[name] = threads
+    command, pipe = [sys.executable, "-m", module, *arguments], subprocess.PIPE
+    return subprocess.Popen(command, env=env, cwd=ROOT, stdin=pipe, stdout=pipe, text=True)
 
 
 def data_file(name: str) -> Path | None:
@@ -67,6 +105,14 @@ def data_file(name: str) -> Path | None:
     return None
 
 
+def data_sets(name: str) -> list[Any] | None:
+    """The training, validation and test rows of a binary data set, None if they are not there."""
+    paths = [data_file(f"density/{name}.{part}.data") for part in ("train", "valid", "test")]
+    if None in paths:
+        return None
+    return [np.loadtxt(path, delimiter=",", dtype=np.intp) for path in paths]
+
+
 def literature(name: str) -> Any:
     """ASIA, or a network that comes with pgmpy."""
     if name == "asia":
@@ -75,6 +121,25 @@ def literature(name: str) -> Any:
     if spec is None or spec.origin is None:
         raise ImportError("the networks come with pgmpy: pip install pgmpy")
     return ek.read_bif(Path(spec.origin).parent / "utils" / "example_models" / f"{name}.bif.gz")
+
+
+def incomplete(X: Any, share: float, seed: Any) -> Any:
+    """Rows with a share of the values missing completely at random."""
+    return np.where(np.random.default_rng(seed).random(X.shape) < share, np.nan, X)
+
+
+@cache
+def all_states(n: int) -> Any:
+    """All states of n bits."""
+    return np.indices((2,) * n).reshape(n, -1).T.astype(np.float64)
+
+
+def neighbours(size: int) -> list[list[int]]:
+    """The pairs of neighbours in a square grid."""
+    place = np.arange(size**2).reshape(size, size)
+    pairs = [*zip(place[:, :-1].flat, place[:, 1:].flat, strict=True)]
+    pairs += zip(place[:-1].flat, place[1:].flat, strict=True)
+    return [list(map(int, pair)) for pair in pairs]
 
 
 def show(

@@ -125,12 +125,9 @@ def test_simulated_samples_show_the_noise_where_samples_show_none():
     assert score_interval(0.0, noise, 0.9)[1] > 0.02
 
 
-OPTIONS = ["--repeats", "2", "--n", "10", "--models", "rare bits"]
-
-
 @pytest.mark.parametrize("power", [False, True])
 def test_the_campaign_prints_a_line_for_every_test_and_a_table(power, capsys):
-    levels.main([*OPTIONS, *["--power"] * power])
+    levels.levels(repeats=2, n=[10], models=["rare bits"], power=power)
     _, title, header, *lines = capsys.readouterr().out.splitlines()
     assert title == f"{'rejected' if power else 'level'} at 5 %, 2 repetitions"
     assert header.split() == [*levels.CELL, "rejected", "refused", "seconds", "drawn"]
@@ -158,8 +155,7 @@ def test_intervals_hold_the_truth_at_every_distance(n, distance):
 
 
 def test_the_campaign_prints_a_line_for_every_case(capsys):
-    options = ["--repeats", "2", "--n", "10", "--dimensions", "1", "2", "--distances", "0", "1"]
-    coverage.main(options)
+    coverage.coverage(repeats=2, n=[10], dimensions=[1, 2], distances=[0.0, 1.0])
     title, *lines = capsys.readouterr().out.splitlines()
     assert title == "Intervals of 95 %, 2 repetitions"
     assert len(lines) == 6 * (2 + 3)
