@@ -1,4 +1,4 @@
-"""Landmark models of many rows, beside models of all rows and other libraries."""
+"""Landmark models of many rows, compared with models of all rows and other libraries."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def model_costs() -> None:
 
 
 def many_rows() -> None:
-    """Fits of 50 000 x 9 and 500 000 x 10 rows, each in a fresh process, beside other models."""
+    """Fits of 50 000 x 9 and 500 000 x 10 rows, each in a fresh process, and of other models."""
     lines = []
     for table, n in ((diamonds, 50_000), (latent, 500_000)):
         methods = (expected, boosting, iterative) if table is diamonds else (expected, boosting)
