@@ -106,9 +106,8 @@ def test_rules_are_what_they_say():
     uniform = ek.bbis(model, X, weights="uniform")
     assert uniform.discrepancy == uniform.uniform_discrepancy
     default = ek.bbis(model, X)
-    assert default.rule == "default"
+    assert (default.rule, raw.decision) == ("default", "")
     assert default.decision
-    assert raw.decision == ""
 
 
 def test_nothing_and_everything_collapsed():
@@ -118,12 +117,10 @@ def test_nothing_and_everything_collapsed():
     for nothing in ([], np.zeros((20, 9), dtype=bool), None):
         same = ek.collapsed_bbis(model, X, nothing, weights="raw")
         np.testing.assert_array_equal(same.weights, plain.weights)
-    exact = model.compile()[0].marginals()
     for rule in RULES:
         everything = ek.collapsed_bbis(model, X, range(9), weights=rule)
         assert everything.discrepancy == 0
-        for a, b in zip(everything.marginals(), exact, strict=True):
-            assert_close(a, b)
+        assert_close(np.array(everything.marginals()), np.array(model.circuit().marginals()))
     mixed = np.zeros((20, 9), dtype=bool)
     mixed[7] = True
     for rule in ("raw", "default"):  # a sample that has summed out everything is exact
@@ -134,15 +131,14 @@ def test_remedies_for_zeros():
     asia = ek.asia()
     every = worlds(asia.cardinalities)
     X = every[asia.log_score(every) > -np.inf]
-    exact = ASIA
     for zeros in ("auto", "collapse"):  # Gibbs updates alone could not tell what the parts weigh
         collapsed = ek.bbis(asia, X, zeros=zeros, weights="raw")
-        np.testing.assert_allclose([t[0] for t in collapsed.marginals()], exact, atol=1e-4)
+        np.testing.assert_allclose([t[0] for t in collapsed.marginals()], ASIA, atol=1e-4)
     assert collapsed.collapsed.all(axis=0).tolist() == [v == 5 for v in range(8)]
     smooth = ek.bbis(asia, every, zeros="smooth", weights="raw")
     near = [t[0] for t in smooth.marginals()]
-    np.testing.assert_allclose(near, exact, atol=0.01)
-    assert abs(near[5] - exact[5]) > 0.005
+    np.testing.assert_allclose(near, ASIA, atol=0.01)
+    assert abs(near[5] - ASIA[5]) > 0.005
     # restricted: right within each of the two parts, blind for their masses
     restricted = ek.bbis(asia, X, zeros="restrict", weights="raw")
     inside = X[:, 5] == 1
@@ -154,10 +150,8 @@ def test_remedies_for_zeros():
     fg = ek.FactorGraph(asia.cardinalities, asia.factors)
     assert ek.stein.determined_variables(asia) == [5]
     assert len(ek.stein.determined_variables(fg)) == 1
-    with pytest.raises(ek.PropertyError, match="tables of a FactorGraph"):
-        ek.bbis(asia.compile()[0], X, zeros="collapse")
-    with pytest.raises(ek.PropertyError, match="can be smoothed"):
-        ek.bbis(asia.compile()[0], X, zeros="smooth")
+    for zeros, message in (("collapse", "tables of a FactorGraph"), ("smooth", "can be smoothed")):
+        assert_raises(ek.PropertyError, message, ek.bbis, asia.circuit(), X, zeros=zeros)
 
 
 @settings(max_examples=20, deadline=None)
@@ -192,8 +186,7 @@ def test_models_too_large_to_compile():
     slow = ek.collapsed_bbis(grid, small, rows, weights="raw", max_bytes=2**14)
     assert isinstance(slow.stein, ek.stein.PartitionSteinKernel)
     assert_close(slow.gram, fast.gram, np.abs(fast.gram).max())
-    for a, b in zip(slow.marginals(), fast.marginals(), strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-7)
+    np.testing.assert_allclose(slow.marginals(), fast.marginals(), atol=1e-7)
 
 
 SQUARE, CORNERS = ek.ising_grid(2, 2, rng=0), np.zeros((3, 4))
@@ -225,25 +218,20 @@ def test_new_samples_are_read_like_the_first():
     mask[:, 5] = True
     some = ek.collapsed_bbis(network, X[:12], mask[:12]).extended(X[12:], mask[12:])
     np.testing.assert_array_equal(some.rows, np.where(mask, np.nan, X))
-    with pytest.raises(
-        ek.DataError, match=r"Samples on variable 0 \(.asia.\) must be integers in 0\.\.1"
-    ):
-        some.extended([[-1.0] + [0.0] * 7])
+    message = r"Samples on variable 0 \(.asia.\) must be integers in 0\.\.1"
+    assert_raises(ek.DataError, message, some.extended, [[-1.0] + [0.0] * 7])
     assert some.extended(np.zeros((0, 8))).n == 20
 
 
 def test_zeros_that_no_sample_is_next_to():
     model = ek.FactorGraph([3], [ek.Factor([0], [0.0, 1.0, 2.0])])
-    with pytest.warns(UserWarning, match="The target has zeros, though none next to") as caught:
-        ek.bbis(model, [[2], [2]], zeros="raise")
-    assert caught[0].filename == __file__
-    with pytest.warns(UserWarning, match="smooth the tables") as caught:
-        ek.collapsed_bbis(model, [[2], [2]], [], zeros="raise")
-    assert caught[0].filename == __file__
-    ek.bbis(model, [[2], [2]])  # without a warning
-    ek.bbis(model, [[2], [2]], zeros="restrict")
-    ek.bbis(model, [[2], [2]], zeros="smooth")
-    ek.bbis(model, [[2], [2]], zeros="collapse")
+    for call in (ek.bbis, ek.collapsed_bbis):
+        message = "The target has zeros, though none next to .*smooth the tables"
+        with pytest.warns(UserWarning, match=message) as caught:
+            call(model, [[2], [2]], zeros="raise")
+        assert caught[0].filename == __file__
+    for zeros in ("auto", "restrict", "smooth", "collapse"):
+        ek.bbis(model, [[2], [2]], zeros=zeros)  # without a warning
 
 
 @pytest.mark.parametrize("gap", [300.0, 355.0, 360.0, 365.0, 370.0, 372.0, 380.0])

@@ -148,9 +148,7 @@ def test_the_advice_between_circuits_is_accepted():
     )
     ek.kdsd(p.sample(1000, rng=0), p, zeros="restrict")
     assert ek.kdsd(p, q) > 0
-    assert_raises(
-        ek.KernelError, r"are shifts.*operator='gibbs'\)", ek.kdsd, p, q, operator="gibbs"
-    )
+    assert_raises(ek.KernelError, r"are shifts.*operator='gibbs'", ek.kdsd, p, q, operator="gibbs")
     ek.kdsd(p.sample(1000, rng=0), q, operator="gibbs")
 
 
