@@ -13,7 +13,7 @@ from sklearn.mixture import GaussianMixture
 import expectedkernels as ek
 from assertions import assert_close, assert_raises, refusals
 from network_oracles import random_network
-from oracles import Inner, Table
+from oracles import Inner, Table, with_holes
 
 
 @pytest.fixture(scope="module")
@@ -93,20 +93,13 @@ def test_labels_of_some_variables_go_to_other_libraries(gum):
 def test_tables_of_one_network_may_order_states_differently(pgmpy):
     models, pgm, _ = pgmpy
     network = models.DiscreteBayesianNetwork([("a", "b")])
+    names = {"b": ["u", "v"], "a": ["yes", "no"]}
     network.add_cpds(
         pgm.TabularCPD("a", 2, [[0.1], [0.9]], state_names={"a": ["no", "yes"]}),
-        pgm.TabularCPD(
-            "b",
-            2,
-            [[0.8, 0.3], [0.2, 0.7]],
-            ["a"],
-            [2],
-            state_names={"b": ["u", "v"], "a": ["yes", "no"]},
-        ),
+        pgm.TabularCPD("b", 2, [[0.8, 0.3], [0.2, 0.7]], ["a"], [2], state_names=names),
     )
-    assert_close(
-        ek.as_model(network).marginals()["b"], [0.9 * 0.8 + 0.1 * 0.3, 0.9 * 0.2 + 0.1 * 0.7]
-    )
+    wanted = [0.9 * 0.8 + 0.1 * 0.3, 0.9 * 0.2 + 0.1 * 0.7]
+    assert_close(ek.as_model(network).marginals()["b"], wanted)
     network = models.DiscreteMarkovNetwork([("a", "b")])
     names = {"a": ["no", "yes"], "b": [0, 1]}
     network.add_factors(pgm.DiscreteFactor(["a", "b"], [2, 2], [1, 2, 3, 4], state_names=names))
@@ -287,7 +280,7 @@ def test_libcirkit_gives_the_same_likelihoods_both_ways(cirkit, torch, model, pl
     np.testing.assert_allclose(values(theirs, X, torch), expected, rtol=0, atol=1e-10)
     back = ek.as_model(theirs)
     np.testing.assert_allclose(back.log_likelihood(X), expected, rtol=0, atol=1e-10)
-    X[np.random.default_rng(2).random(X.shape) < 0.3] = np.nan
+    X = with_holes(X, 0.3)
     np.testing.assert_allclose(back.log_likelihood(X), model.log_likelihood(X), rtol=0, atol=1e-10)
 
 
@@ -297,15 +290,10 @@ def test_templates_of_libcirkit_are_read(cirkit, torch, product, optimize):
     modalities = import_module("cirkit.templates.data_modalities")
     parameters = import_module("cirkit.templates.utils").Parameterization
     torch.manual_seed(0)
-    symbolic = modalities.image_data(
-        (1, 2, 3),
-        region_graph="quad-tree-2",
-        input_layer="categorical",
-        num_input_units=3,
-        sum_product_layer=product,
-        num_sum_units=2,
-        sum_weight_param=parameters(activation="softmax", initialization="normal"),
-    )
+    sizes = {"num_input_units": 3, "sum_product_layer": product, "num_sum_units": 2}
+    weights = {"sum_weight_param": parameters(activation="softmax", initialization="normal")}
+    options = {"region_graph": "quad-tree-2", "input_layer": "categorical"}
+    symbolic = modalities.image_data((1, 2, 3), **options, **sizes, **weights)
     context = cirkit.PipelineContext("torch", semiring="lse-sum", fold=True, optimize=optimize)
     theirs = context.compile(symbolic)
     X = np.random.default_rng(0).integers(0, 256, (20, 6))
@@ -317,10 +305,8 @@ def test_templates_of_libcirkit_are_read(cirkit, torch, product, optimize):
 
 
 def test_signed_and_unnormalised_tables_become_embeddings(cirkit, torch):
-    a, b = (
-        ek.factorized([[1.0, 3.0], [2.0, 5.0]], normalized=False),
-        ek.factorized([[0.5, 0.5]] * 2),
-    )
+    a = ek.factorized([[1.0, 3.0], [2.0, 5.0]], normalized=False)
+    b = ek.factorized([[0.5, 0.5]] * 2)
     f = ek.algebra.linear_combination([a, b], [1.0, -0.25])
     context = cirkit.PipelineContext("torch", semiring="sum-product")
     theirs = context.compile(ek.models.to_cirkit(f))
@@ -337,21 +323,17 @@ def test_what_libcirkit_has_and_circuits_have_not_is_refused(cirkit, torch):
     assert_raises(ek.CircuitError, r"compiled form: .* Got Circuit instead", ek.as_model, symbolic)
     modalities = import_module("cirkit.templates.data_modalities")
     sizes = {"num_input_units": 2, "sum_product_layer": "cp", "num_sum_units": 2}
-    graph = modalities.image_data(
-        (1, 2, 3), region_graph="quad-graph", input_layer="categorical", **sizes
-    )
-    with pytest.raises(ek.PropertyError, match="not structured-decomposable"):
-        ek.as_model(cirkit.compile(graph))
-    binomial = modalities.image_data(
-        (1, 2, 3), region_graph="quad-tree-2", input_layer="binomial", **sizes
-    )
-    with pytest.raises(ek.CircuitError, match="libcirkit has a TorchBinomialLayer"):
-        ek.as_model(cirkit.compile(binomial))
+    for graph, layer, error, message in (
+        ("quad-graph", "categorical", ek.PropertyError, "not structured-decomposable"),
+        ("quad-tree-2", "binomial", ek.CircuitError, "libcirkit has a TorchBinomialLayer"),
+    ):
+        options = {"region_graph": graph, "input_layer": layer}
+        theirs = cirkit.compile(modalities.image_data((1, 2, 3), **options, **sizes))
+        assert_raises(error, message, ek.as_model, theirs)
 
 
 def test_spflow_gives_the_same_likelihoods_both_ways(spflow, torch, model):
-    X = model.sample(40, rng=1)
-    X[np.random.default_rng(2).random(X.shape) < 0.3] = np.nan
+    X = with_holes(model.sample(40, rng=1), 0.3)
     assert_same_in_spflow(ek.models.to_spflow(model), X, torch, model)
 
 
@@ -376,8 +358,7 @@ def spflow_modules(spflow):
 
 def test_modules_of_spflow_are_read(spflow, torch):
     torch.manual_seed(0)
-    X = np.random.default_rng(0).integers(0, 2, (20, 8)).astype(float)
-    X[np.random.default_rng(1).random(X.shape) < 0.3] = np.nan
+    X = with_holes(np.random.default_rng(0).integers(0, 2, (20, 8)), 0.3)
     for module in spflow_modules(spflow):
         assert_same_in_spflow(module, X, torch, ek.models.from_spflow(module))
 
@@ -387,11 +368,8 @@ def test_binomial_leaves_and_random_structures_of_spflow_are_read(spflow, torch)
     np.random.seed(0)  # noqa: NPY002  the package shuffles by it
     leaves = spflow["leaves"]
     rng = np.random.default_rng(0)
-    binomial = spflow["products"].Product(
-        leaves.Binomial(
-            [0, 1], total_count=torch.tensor(3.0), probs=torch.tensor([[[0.2]], [[0.7]]])
-        )
-    )
+    shares = {"total_count": torch.tensor(3.0), "probs": torch.tensor([[[0.2]], [[0.7]]])}
+    binomial = spflow["products"].Product(leaves.Binomial([0, 1], **shares))
     assert_same_in_spflow(binomial, rng.integers(0, 4, (20, 2)).astype(float), torch)
     rat = import_module("spflow.zoo.rat").RatSPN
     sizes = {"n_root_nodes": 1, "n_region_nodes": 2, "depth": 2, "outer_product": True}

@@ -143,9 +143,7 @@ def test_the_advice_is_accepted(name):
 
 def test_the_advice_between_circuits_is_accepted():
     p, q = ASIA.compile()[0], ASIA.smoothed().compile(ASIA.vtree)[0]
-    assert_raises(
-        ek.PropertyError, r"kdsd\(q\.sample\(1000\), p, k, zeros='restrict'", ek.kdsd, p, p
-    )
+    assert_raises(ek.PropertyError, r"kdsd\(q\.sample\(1000\), p, k, zeros=", ek.kdsd, p, p)
     ek.kdsd(p.sample(1000, rng=0), p, zeros="restrict")
     assert ek.kdsd(p, q) > 0
     assert_raises(ek.KernelError, r"are shifts.*operator='gibbs'", ek.kdsd, p, q, operator="gibbs")
