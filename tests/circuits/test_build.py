@@ -115,9 +115,7 @@ def test_gaussian_mixtures_have_the_right_density(seed):
     weights, means = rng.dirichlet(np.ones(n)), rng.normal(0, 3, size=(n, d))
     variances = rng.uniform(0.1, 4, size=(n, d))
     X = rng.normal(0, 3, size=(6, d))
-    p = gaussian_mixture(
-        weights, means, variances, vtree=Vtree.random(d, rng=seed), normalized=False
-    )
+    p = gaussian_mixture(weights, means, variances, Vtree.random(d, rng=seed), normalized=False)
     assert p.cardinalities == (None,) * d
     densities = norm.pdf(X[:, None, :], means, np.sqrt(variances)).prod(axis=2) @ weights
     assert_close(np.exp(p.log_likelihood(X)), densities)
@@ -133,9 +131,7 @@ def test_random_circuits_are_distributions(density, seed):
     rng = np.random.default_rng(seed)
     n, units = int(rng.integers(1, 6)), int(rng.integers(1, 7))
     cards = tuple(rng.integers(1, 4, size=n).tolist())
-    p = random_circuit(
-        Vtree.random(n, rng=seed), units, rng=seed, cardinalities=cards, density=density
-    )
+    p = random_circuit(Vtree.random(n, rng=seed), units, seed, cards, density)
     assert p.cardinalities == cards
     assert p.n_roots == 1
     values = joint(p)
@@ -185,16 +181,16 @@ test_errors = refusals(None, [
     (lambda: hmm([1, 0], step2, np.eye(3), length=2), CircuitError, r"Got \(2, 2\) and \[\(3,"),
     (lambda: hmm([1, 0], step2, [emit2] * 3, length=2), CircuitError, "length 2 needs"),
     (lambda: hmm([1, 0], [step2] * 4, emit2, length=3), CircuitError, r"Got \(4, 2, 2\)"),
-    (lambda: gaussian_mixture([1.0], [[0.0]], [[1.0, 1.0]]), CircuitError,
-     r"Got \(1, 1\), \(1, 2\) and \(1,\)"),
-    (lambda: gaussian_mixture([0.5, 0.5], [0.0], [1.0]), CircuitError, r"and \(2,\)"),
-    (lambda: gaussian_mixture(1.0, 0.0, 1.0), CircuitError, "one weight per component"),
-    (lambda: gaussian_mixture([], [], [], normalized=False), CircuitError, "per component"),
+    *((lambda x=x: gaussian_mixture(*x, normalized=False), CircuitError, message)
+      for *x, message in [([1.0], [[0.0]], [[1.0, 1.0]], r"Got \(1, 1\), \(1, 2\) and \(1,\)"),
+                          ([0.5, 0.5], [0.0], [1.0], r"and \(2,\)"),
+                          (1.0, 0.0, 1.0, "one weight per component"),
+                          ([], [], [], "per component")]),
     (lambda: gaussian_mixture([1.0], [[0.0, 0.0]], [[1.0, 1.0]], Vtree.balanced(1)), CircuitError,
      r"means and variances for variables 0 to 1, but a vtree over \[0\]"),
     (lambda: random_circuit(2, 0), CircuitError, r"'units' parameter .* \[1, inf\). Got 0"),
-    (lambda: random_circuit(2, 2, density=0.0), CircuitError, r"range \(0, 1\]. Got 0.0"),
-    (lambda: random_circuit(2, 2, density=1.5), CircuitError, "'density' .* Got 1.5"),
+    *((lambda x=x: random_circuit(2, 2, density=x), CircuitError, rf"'density' .*\(0, 1\]. Got {x}")
+      for x in (0.0, 1.5)),
     (lambda: random_circuit(2, 2, cardinalities=[2, 2, 2]), CircuitError,
      r"'cardinalities' parameter .* \(2 in all\). Got \[2, 2, 2\]"),
     (lambda: random_circuit(2, 2, cardinalities=0), CircuitError, "positive int.* Got 0"),
@@ -240,12 +236,8 @@ def test_sizes():
     block = Inner(3, 2, np.array([0, 0, 1]), np.array([0, 1, 1]), weights)
     tables = Table(np.array([[0.2, 0.8], [0.6, 0.4]]))
     p = two(block, tables, Table(np.array([[0.1, 0.3, 0.6], [0.0, 1.0, 0.0]])))
-    assert p.n_variables == 2
-    assert p.cardinalities == (2, 3)
-    assert p.n_roots == 2
-    assert p.n_units == 2 + 2 + 3 + 1
-    assert p.n_edges == 2 * 3 + 3
-    assert p.n_parameters == 4 + 6 + 3
+    assert (p.n_variables, p.cardinalities, p.n_roots) == (2, (2, 3), 2)
+    assert (p.n_units, p.n_edges, p.n_parameters) == (2 + 2 + 3 + 1, 2 * 3 + 3, 4 + 6 + 3)
     assert repr(p) == "<Circuit of 2 variables: 8 units, 9 edges, 2 roots>"
     assert p.input(1).cardinality == 3
     p = gaussian_mixture([0.5, 0.5], [[0.0, 1.0], [1.0, 1.0]], [[1.0, 2.0], [1.0, 2.0]])

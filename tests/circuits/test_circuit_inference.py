@@ -19,6 +19,7 @@ from strategies import points, seeds
 
 kinds = st.sampled_from(["random", "deterministic", "wild"])
 nan, inf = np.nan, np.inf
+NORMALS = ek.gaussian_mixture([0.3, 0.7], [[0.0, 1.0], [2.0, -1.0]], [[1.0, 0.5], [2.0, 1.5]])
 
 
 def drawn(seed, kind, n_max=5):
@@ -116,10 +117,9 @@ def test_likelihoods_are_the_same_everywhere(xp, n):
         assert type(result) is type(there.blocks[0].table)
         assert_logs_close(result, p.log_likelihood(rows))
         assert_logs_close(there.log_partition(), p.log_partition())
-    normal = ek.gaussian_mixture([0.3, 0.7], [[0.0, 1.0], [2.0, -1.0]], [[1.0, 0.5], [2.0, 1.5]])
     rows = with_holes(rng.normal(0, 2, size=(n, 2)), 0.3)
-    assert_logs_close(normal.to(xp).log_likelihood(rows), normal.log_likelihood(rows))
-
+    assert_logs_close(NORMALS.to(xp).log_likelihood(rows), NORMALS.log_likelihood(rows))
+    # other questions come back to the host
     p = circuits[0]
     there = p.to(xp)
     for a, b in zip(there.marginals({0: 1}), p.marginals({0: 1}), strict=True):
@@ -154,9 +154,8 @@ def test_marginals_given_rows_weights_and_nothing(seed, kind, n):
 
 
 def test_forms_of_evidence_for_marginals():
-    p = ek.mixture(
-        [ek.factorized([[1, 0], [0.5, 0.3, 0.2]]), ek.factorized([[0, 1], [0.1, 0.1, 0.8]])]
-    )
+    tables = ([[1, 0], [0.5, 0.3, 0.2]], [[0, 1], [0.1, 0.1, 0.8]])
+    p = ek.mixture(list(map(ek.factorized, tables)))
     expected = np.array([0.1, 0.1, 0.8])
     for evidence in ({0: 1}, {0: {1}}, {0: [0.0, 3.0]}, [1, nan], np.array([1, nan])):
         assert_close(p.marginals(evidence)[1], expected)
@@ -166,8 +165,7 @@ def test_forms_of_evidence_for_marginals():
 
 
 def test_marginals_of_real_variables():
-    p = ek.gaussian_mixture([0.3, 0.7], [[0.0, 1.0], [2.0, -1.0]], [[1.0, 0.5], [2.0, 1.5]])
-    mean = 0.7 * 2.0
+    p, mean = NORMALS, 0.7 * 2.0
     variance = 0.3 * 1.0 + 0.7 * (2.0 + 4.0) - mean**2
     assert_close(p.marginals()[0], np.array([mean, variance]))
     x = 0.4
@@ -185,15 +183,9 @@ def test_marginals_of_real_variables():
 
 def mixed():
     """A circuit of a discrete and a real variable: p(x0), p(x1 | x0)."""
-    return ek.Circuit.from_units(
-        ek.Sum(
-            [
-                ek.Product([ek.Indicator(0, 0, 2), ek.Gaussian(1, 0.0, 1.0)]),
-                ek.Product([ek.Indicator(0, 1, 2), ek.Gaussian(1, 3.0, 0.5)]),
-            ],
-            [0.4, 0.6],
-        )
-    )
+    normals = (ek.Gaussian(1, 0.0, 1.0), ek.Gaussian(1, 3.0, 0.5))
+    parts = [ek.Product([ek.Indicator(0, i, 2), normal]) for i, normal in enumerate(normals)]
+    return ek.Circuit.from_units(ek.Sum(parts, [0.4, 0.6]))
 
 
 def test_conditioning_a_real_variable_leaves_a_point_mass():
@@ -254,12 +246,8 @@ def test_normalised_circuits_sum_to_one(seed, kind):
 
 
 def test_every_root_is_normalised():
-    p = ek.algebra.stack(
-        [
-            ek.factorized([[1.0, 3.0], [2.0, 2.0]], normalized=False),
-            ek.factorized([[5.0, 5.0], [1.0, 0.0]], normalized=False),
-        ]
-    )
+    tables = ([[1.0, 3.0], [2.0, 2.0]], [[5.0, 5.0], [1.0, 0.0]])
+    p = ek.algebra.stack([ek.factorized(table, normalized=False) for table in tables])
     assert_close(np.exp(p.normalize().log_partition()), np.ones(2))
     expected = np.array([[[0.125, 0.125], [0.375, 0.375]], [[0.5, 0.0], [0.5, 0.0]]])
     assert_close(oracle.joint(p.normalize()), expected)
@@ -267,8 +255,7 @@ def test_every_root_is_normalised():
 
 def subtractive():
     """A distribution with a negative weight, one of whose units sums to zero."""
-    odd = ek.Product([ek.Categorical(0, [1.0, -1.0]), ek.Categorical(1, [1.0, -1.0])])
-    even = ek.Product([ek.Categorical(0, [1.0, 1.0]), ek.Categorical(1, [1.0, 1.0])])
+    odd, even = (ek.Product([ek.Categorical(v, [1.0, x]) for v in range(2)]) for x in (-1.0, 1.0))
     return ek.Circuit.from_units(ek.Sum([odd, even], [-1.0, 2.0]))
 
 
