@@ -111,8 +111,7 @@ def test_splits_keep_structure_and_support(rng, cardinalities):
         assert search.log_likelihoods[0] >= before - 1e-12
         before = search.log_likelihoods[0]
     circuit = search.circuit
-    everywhere = np.ones(len(circuit.sum_of))
-    p = weighted_circuit(circuit, plan(circuit), everywhere)
+    p = weighted_circuit(circuit, plan(circuit), np.ones(len(circuit.sum_of)))
     p = ek.Circuit.from_blocks(tree.vtree, p.blocks)
     np.testing.assert_array_equal(np.exp(p.log_likelihood(points)), 1.0)
     found = ek.properties(p)
@@ -275,15 +274,19 @@ def test_the_callback_hears_of_every_split(clusters):
     assert all(step.valid_log_likelihood < 0 for step in told)
 
 
-def test_validation_rows_choose_the_circuit(clusters):
+@pytest.mark.parametrize("holes", [False, True])
+def test_validation_rows_choose_the_circuit(clusters, holes):
     train, valid, _ = clusters
+    valid = np.where(holes & (np.arange(9) == 2), np.nan, valid)
     p, told = steps(train, valid, 2000, patience=30)
     values = [step.valid_log_likelihood for step in told]
     best = int(np.argmax(values))
     assert len(told) == best + 1 + 30
     assert_close(np.float64(values[best]), p.log_likelihood(valid).mean())
-    same = learn_strudel(train, iterations=best + 1)
-    assert_same_circuit(p, same)
+    again = learn_strudel(train, iterations=best + 1)
+    assert_close(p.log_likelihood(train), again.log_likelihood(train))
+    if not holes:
+        assert_same_circuit(p, again)
 
 
 def test_the_tree_may_be_the_best(clusters):
@@ -295,11 +298,7 @@ def test_the_tree_may_be_the_best(clusters):
     tree = learn_chow_liu(train, 0.01)
     best = max(tree.log_likelihood(noise).mean(), *values)
     assert_close(p.log_likelihood(noise).mean(), np.float64(best))
-
-
-def test_patience_can_be_infinite(clusters):
-    _, told = steps(clusters[0], clusters[0][:1], 150, patience=None)
-    assert len(told) == 150
+    assert len(told) < len(steps(train, noise, 150, patience=None)[1]) == 150
 
 
 @pytest.mark.parametrize("holes", [False, True])
@@ -359,14 +358,3 @@ def test_missing_values(clusters):
     q, told = steps(holes, valid, 25, patience=5)
     assert ek.properties(q).deterministic
     assert len(told) <= 25
-
-
-def test_missing_values_of_validation_rows_only(clusters):
-    train, valid, _ = clusters
-    holes = valid.astype(float)
-    holes[:5, 2] = np.nan
-    p, told = steps(train, holes, 10)
-    values = [step.valid_log_likelihood for step in told]
-    q = learn_strudel(train, iterations=1 + int(np.argmax(values)))
-    assert_close(p.log_likelihood(valid), q.log_likelihood(valid))
-    assert_close(np.float64(max(values)), p.log_likelihood(holes).mean())

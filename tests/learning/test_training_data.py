@@ -250,12 +250,17 @@ def test_states_come_from_categories_booleans_and_both_tables():
 def test_given_structures_read_frames_by_name():
     p = ek.learn_strudel(FRAME, iterations=3, progress=False)
     mixed = FRAME[["code", "sky", "cylinders"]]
-    q = ek.learn_mixture(mixed, 2, structure=p, rng=0, progress=False)
-    assert q.states == p.states
-    fitted = ek.em(p, mixed, 2, progress=False)
-    assert_close(
-        fitted.log_likelihood(mixed), ek.em(p, FRAME, 2, progress=False).log_likelihood(FRAME)
-    )
+    for fit in (
+        partial(ek.em, p, iterations=2, progress=False),
+        partial(ek.fit_mmd, p, steps=5, progress=False),
+        partial(ek.learn_mixture, n_components=2, structure=p, rng=0, progress=False),
+    ):
+        found, wanted = fit(X=mixed), fit(X=FRAME)
+        assert found.schema == p.schema
+        assert_close(found.log_likelihood(mixed), wanted.log_likelihood(FRAME))
+    fit, weighted = partial(ek.fit_mmd, p, steps=5, progress=False), ek.Empirical(CODES).merged()
+    for rows in (weighted, np.tile(CODES, (2, 1))):  # weights are the numbers of equal rows
+        assert_close(fit(X=rows).log_likelihood(CODES), fit(X=CODES).log_likelihood(CODES))
 
 
 def test_codes_that_start_at_one_are_noticed():
