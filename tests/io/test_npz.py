@@ -157,14 +157,9 @@ def arrays(request, changed_arrays):
     return changed_arrays(_example() if request.param == "blocks" else asia().compile()[0])
 
 
-def test_arrays_are_few_and_unchanged_ones_load(changed_arrays):
-    found, reload = changed_arrays(_example())
-    assert len(found) == 20
-    assert_same_circuit(reload(), _example())
-
-
 def test_wrong_arrays(arrays):
     found, reload = arrays
+    assert len(found) in (14, 20)
     for name in set(found) - {"version", "schema"}:
         array = found[name]
         kind = "floats" if array.dtype.kind == "f" else "integers"
