@@ -52,10 +52,9 @@ def patients(n, seed, effect=1.0, holes=0.1):
     return columns
 
 
-def write_csv(path, columns):
-    rows = zip(*columns.values(), strict=True)
-    lines = [",".join(columns), *(",".join(map(str, row)) for row in rows)]
-    path.write_text("\n".join(lines) + "\n")
+def write_csv(path, columns, delimiter=","):
+    rows = [columns, *zip(*columns.values(), strict=True)]
+    Path(path).write_text("".join(delimiter.join(map(str, row)) + "\n" for row in rows))
     return path
 
 

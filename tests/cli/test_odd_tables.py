@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from cli_files import invoke, run
+from cli_files import invoke, run, write_csv
 
 ROWS = 60
+X = np.random.default_rng(0).normal(size=ROWS).round(2)
+Y = (2.0 * X + 80.0).round(2)
 
 
 @pytest.fixture(autouse=True)
@@ -21,41 +23,33 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def numbers():
-    x = np.random.default_rng(0).normal(size=ROWS).round(2)
-    return x, (2.0 * x + 80.0).round(2)
+def column(path, name):
+    """The cells of a column as they are written."""
+    with open(path, newline="") as file:
+        return [row[name] for row in csv.DictReader(file)]
 
 
-def write(path, words, delimiter=";"):
-    """A table of x and y, which is given as words."""
-    x = numbers()[0]
-    lines = [f"{a}{delimiter}{word}" for a, word in zip(x, words, strict=True)]
-    with open(path, "w") as file:
-        file.write("\n".join([f"x{delimiter}y", *lines]) + "\n")
-
-
-def predict(*more):
-    return invoke("predict", "t.csv", "--train", "t.csv", "--target", "y", *more)
+def predict(*more, rows="t.csv", train="t.csv", target="y"):
+    return invoke("predict", rows, "--train", train, "--target", target, *more)
 
 
 @pytest.mark.parametrize(("delimiter", "quote"), [(";", ""), ("\t", ""), (",", '"')])
 def test_decimal_commas_are_numbers_and_are_told(delimiter, quote):
-    y = numbers()[1]
-    write("t.csv", [f"{quote}{v:.2f}{quote}".replace(".", ",") for v in y], delimiter)
+    words = [f"{quote}{v:.2f}{quote}".replace(".", ",") for v in Y]
+    write_csv("t.csv", {"x": X, "y": words}, delimiter)
     found = predict()
     assert found.exit_code == 0
     assert found.stderr.count("t.csv: decimal commas in 'y': ") == 1
-    assert f"is read as {y[0]}" in found.stderr
-    write("t.csv", y)
+    assert f"is read as {Y[0]}" in found.stderr
+    write_csv("t.csv", {"x": X, "y": Y})
     assert predict().stdout == found.stdout
 
 
 def test_values_are_filled_in_with_the_decimal_comma_of_their_column(folder):
-    y = [f"{v:.2f}".replace(".", ",") for v in numbers()[1]]
-    write("t.csv", ["", *y[1:]])
+    y = [f"{v:.2f}".replace(".", ",") for v in Y]
+    write_csv("t.csv", {"x": X, "y": ["", *y[1:]]}, ";")
     run("impute", "t.csv", "-o", "u.csv")
-    with open("u.csv", newline="") as file:
-        filled = [row["y"] for row in csv.DictReader(file)]
+    filled = column("u.csv", "y")
     assert filled[1:] == y[1:]
     assert 70.0 < float(filled[0].replace(",", ".")) < 90.0
 
@@ -66,15 +60,14 @@ def test_values_are_filled_in_with_the_decimal_comma_of_their_column(folder):
     *("~{:.0f}", "({:.0f})", ".{:.0f} g", "US$ {:.0f}"),
 ])  # fmt: skip
 def test_targets_of_numbers_written_as_text_are_refused(form, few):
-    y = numbers()[1]
-    words = [form.format(v, 999.0 - 10.0 * i) for i, v in enumerate(y)]
-    write("t.csv", (words[:3] * ROWS)[:ROWS] if few else words)
+    words = [form.format(v, 999.0 - 10.0 * i) for i, v in enumerate(Y)]
+    write_csv("t.csv", {"x": X, "y": (words[:3] * ROWS)[:ROWS] if few else words}, ";")
     done = predict()
     assert done.exit_code == 1
     assert "Column 'y' of t.csv holds numbers that are written as text, such as " in done.stderr
     assert "Write numbers with a decimal point, without units" in done.stderr
     assert predict("--classify").exit_code == 0
-    beside = invoke("predict", "t.csv", "--train", "t.csv", "--target", "x")
+    beside = predict(target="x")
     assert "'y' (numbers written as text: " in beside.stderr
     assert "Leave them out: --without y; or write numbers with a decimal point" in beside.stderr
 
@@ -86,7 +79,7 @@ def test_targets_of_numbers_written_as_text_are_refused(form, few):
     ("-$5", "$3", "-$2"),
 ])  # fmt: skip
 def test_targets_of_numbers_as_text_beside_missing_marks(words):
-    write("t.csv", [words[i % len(words)] for i in range(ROWS)])
+    write_csv("t.csv", {"x": X, "y": [words[i % len(words)] for i in range(ROWS)]}, ";")
     done = predict()
     assert done.exit_code == 1
     assert "holds numbers that are written as text, such as" in done.stderr
@@ -95,82 +88,59 @@ def test_targets_of_numbers_as_text_beside_missing_marks(words):
 
 
 @pytest.mark.parametrize("mark", ["-", "?", "."])
-def test_marks_among_numbers_are_missing_and_counted(mark, folder):
-    x, y = numbers()
-    cells = [mark if i % 9 == 0 else str(v) for i, v in enumerate(x)]
-    (folder / "t.csv").write_text(
-        "\n".join(["x,y", *(f"{a},{b}" for a, b in zip(cells, y, strict=True))])
-    )
-    (folder / "u.csv").write_text((folder / "t.csv").read_text().replace(f"\n{mark},", "\n,"))
+def test_marks_among_numbers_are_missing_and_counted(mark):
+    for path, missing in (("t.csv", mark), ("u.csv", "")):
+        write_csv(path, {"x": [missing if i % 9 == 0 else v for i, v in enumerate(X)], "y": Y})
     found = predict()
     assert found.exit_code == 0
     line = f"Warning: t.csv: 7 cells are missing values among numbers: 7 of {mark!r} in 'x'.\n"
     assert found.stderr == line
-    plain = invoke("predict", "u.csv", "--train", "u.csv", "--target", "y")
+    plain = predict(rows="u.csv", train="u.csv")
     assert (found.stdout, plain.stderr) == (plain.stdout, "")
-    target = invoke("predict", "t.csv", "--train", "t.csv", "--target", "x")
+    target = predict(target="x")
     assert target.exit_code == 1
     assert f"Column 'x' of t.csv holds {mark!r} among numbers. Where nothing" in target.stderr
-    named = ["--train", "t.csv", "--target", "x", "--missing", mark]
-    allowed = invoke("predict", "t.csv", *named)
+    allowed = predict("--missing", mark, target="x")
     assert (allowed.exit_code, allowed.stderr.count("7 rows have no 'x'")) == (0, 1)
 
 
-def test_words_that_mean_something_are_no_missing_values(folder):
+def test_words_that_mean_something_are_no_missing_values():
     cells = ["gas", "none", "oil", "?", "-", ""] * 10
-    (folder / "t.csv").write_text(
-        "\n".join(["heating,y", *(f"{c},{i}" for i, c in enumerate(cells))])
-    )
-    with open("filled.csv", "w") as file:
-        done = invoke("impute", "t.csv")
-        file.write(done.stdout)
-    assert (done.exit_code, done.stderr) == (0, "")
-    with open("filled.csv", newline="") as file:
-        found = [row["heating"] for row in csv.DictReader(file)]
+    write_csv("t.csv", {"heating": cells, "y": range(ROWS)})
+    done = run("impute", "t.csv", "-o", "filled.csv")
+    assert done.stderr == ""
+    found = column("filled.csv", "heating")
     assert all(new == old for new, old in zip(found, cells, strict=True) if old)
     assert "" not in found
-    classes = invoke("predict", "t.csv", "--train", "t.csv", "--target", "heating", "--json")
+    classes = predict("--json", target="heating")
     assert set(json.loads(classes.stdout)["rows"][0]["probabilities"]) == {*cells} - {""}
     fewer = invoke("impute", "t.csv", "--missing", "?", "--missing", "-")
     assert {row.split(",")[0] for row in fewer.stdout.splitlines()[1:]} == {"gas", "none", "oil"}
     for name, words in (("half.csv", ["none", "gas"]), ("all.csv", ["gas", "gas"])):
-        (folder / name).write_text("\n".join(["heating", *words * 30]))
+        write_csv(name, {"heating": words * 30})
     assert invoke("drift", "half.csv", "all.csv").exit_code == 3
 
 
 def test_many_words_are_classes_with_a_warning():
-    write("t.csv", [f"name {i}" for i in range(ROWS)])
+    write_csv("t.csv", {"x": X, "y": [f"name {i}" for i in range(ROWS)]})
     done = predict()
     assert done.exit_code == 0
     assert "'y' has 60 different words in 60 rows. They are taken for names" in done.stderr
     assert "unique classes" not in done.stderr
     for words in (["1st", "2nd"], ["5th", "6th"], ["1a", "2b"], ["3+", "2"], ["1.0.2", "1.2.0"]):
-        write("t.csv", words * (ROWS // 2))
+        write_csv("t.csv", {"x": X, "y": words * (ROWS // 2)})
         found = predict()
         assert (found.exit_code, found.stderr) == (0, "")
 
 
 def test_columns_without_values_are_not_filled_in():
-    write("t.csv", [""] * ROWS)
+    write_csv("t.csv", {"x": X, "y": [""] * ROWS})
     done = invoke("impute", "t.csv")
     assert done.stderr == "Warning: t.csv: without a value, and left as they are: y.\n"
     assert all(line.endswith(",") for line in done.stdout.splitlines()[1:])
 
 
-VERBATIM = [
-    "007",
-    "12345678901234567891",
-    "1e5",
-    "NA",
-    "1,5",
-    " x ",
-    "",
-    "0.50",
-    "9007199254740993",
-]
-WITH_IDENTIFIERS = "id,x,y\n" + "".join(
-    f'"{word}",{"" if i == 2 else f"0{i}"}, {2 * i}.0\n' for i, word in enumerate(VERBATIM)
-)
+CELLS = ["007", "12345678901234567891", "1e5", "NA", "1,5", " x ", "", "0.50", "9007199254740993"]
 
 
 @pytest.mark.parametrize("command", [
@@ -179,12 +149,12 @@ WITH_IDENTIFIERS = "id,x,y\n" + "".join(
     ["predict", "t.csv", "--without", "id", "--train", "t.csv", "--target", "y"],
     ["convert", "t.csv", "out.csv"],
 ], ids=lambda command: f"{command[0]} {len(command)}")  # fmt: skip
-def test_columns_that_are_copied_stay_as_they_are_written(command, folder):
-    (folder / "t.csv").write_text(WITH_IDENTIFIERS)
+def test_columns_that_are_copied_stay_as_they_are_written(command):
+    ids, y = [f'"{cell}"' for cell in CELLS], [f" {2 * i}.0" for i in range(9)]
+    write_csv("t.csv", {"id": ids, "x": ["" if i == 2 else f"0{i}" for i in range(9)], "y": y})
     found = invoke(*command, *([] if command[0] == "convert" else ["-o", "out.csv"]))
     assert (found.exit_code, found.stderr) == (0, "")
-    with open("out.csv", newline="") as file:
-        assert [row["id"] for row in csv.DictReader(file)] == VERBATIM
+    assert column("out.csv", "id") == CELLS
 
 
 def test_numbers_in_text_are_typed_in_parquet_if_nothing_is_lost(folder):
@@ -192,10 +162,8 @@ def test_numbers_in_text_are_typed_in_parquet_if_nothing_is_lost(folder):
     lines = ["code,big,huge,n,x,word,gap", "002,9007199254740993,12345678901234567891,1,0.50, a,-"]
     (folder / "t.csv").write_text("\n".join([*lines, "010,2,3,2,,NA,1.5", "1,-4,,3,2,none,2"]))
     found = invoke("convert", "t.csv", "t.parquet")
-    assert (found.exit_code, found.stderr.count("1 cell is a missing value among numbers")) == (
-        0,
-        1,
-    )
+    assert found.exit_code == 0
+    assert found.stderr.count("1 cell is a missing value among numbers") == 1
     assert parquet.read_table("t.parquet").to_pydict() == {
         "code": ["002", "010", "1"],
         "big": [9007199254740993, 2, -4],
@@ -216,18 +184,18 @@ def test_parquet_files_keep_their_types(folder):
     days = [date(2024, 1, 1 + int(i) // 5) for i in n]
     gap = [i % 7 == 0 for i in range(ROWS)]
 
-    def column(values, kind):
+    def with_gaps(values, kind):
         return pa.array([None if g else v for g, v in zip(gap, values, strict=True)], kind)
 
     table = pa.table(
         {
             "id": pa.array([2**60 + i for i in range(ROWS)], pa.int64()),
-            "n": column(n.tolist(), pa.int16()),
-            "x": column((n + 0.25).tolist(), pa.float32()),
-            "cost": column([Decimal(f"{i}.50") for i in n], pa.decimal128(9, 2)),
-            "up": column((n > 4).tolist(), pa.bool_()),
-            "word": column([f"w{i // 4}" for i in n], pa.dictionary(pa.int8(), pa.string())),
-            "day": column(days, pa.date32()),
+            "n": with_gaps(n.tolist(), pa.int16()),
+            "x": with_gaps((n + 0.25).tolist(), pa.float32()),
+            "cost": with_gaps([Decimal(f"{i}.50") for i in n], pa.decimal128(9, 2)),
+            "up": with_gaps((n > 4).tolist(), pa.bool_()),
+            "word": with_gaps([f"w{i // 4}" for i in n], pa.dictionary(pa.int8(), pa.string())),
+            "day": with_gaps(days, pa.date32()),
             "whole": pa.array(n),
         }
     )
@@ -244,15 +212,14 @@ def test_parquet_files_keep_their_types(folder):
 
 
 @pytest.mark.parametrize("command", ["drift", "predict", "learn", "mmd"])
-def test_a_column_has_one_type_in_all_files(command, folder):
-    codes, y = [f"00{1 + i % 5}" for i in range(ROWS)], numbers()[1]
-    for name, first in (("t.csv", "A01"), ("u.csv", "001")):
-        pairs = zip([first, *codes[1:]], y, strict=True)
-        (folder / name).write_text("\n".join(["code,y", *(f"{a},{b}" for a, b in pairs)]))
+def test_a_column_has_one_type_in_all_files(command):
+    codes = [f"00{1 + i % 5}" for i in range(ROWS)]
+    for path, first in (("t.csv", "A01"), ("u.csv", "001")):
+        write_csv(path, {"code": [first, *codes[1:]], "y": Y})
     if command == "drift":
         done = invoke("drift", "u.csv", "t.csv")
     elif command == "predict":
-        done = invoke("predict", "u.csv", "--train", "t.csv", "--target", "y")
+        done = predict(rows="u.csv")
     elif command == "mmd":
         done = invoke("mmd", "t.csv", "u.csv")
         assert float(done.stdout) < 0.02
@@ -264,12 +231,12 @@ def test_a_column_has_one_type_in_all_files(command, folder):
 
 
 def test_text_columns_that_are_no_categories_are_named_in_one_warning(folder):
-    lines = ["id,day,seen,rate,cost,x,city,y"]
-    for i in range(ROWS):
-        x = "unknown" if i == 3 else "-" if i == 4 else i
-        word = ["Bonn", "Ulm"][i % 2]
-        lines.append(f"p{i},2024-03-{1 + i % 20},Jan {1 + i % 9} 2001,{i % 9}%,${i},{x},{word},{i}")
-    (folder / "t.csv").write_text("\n".join(lines))
+    forms = {"id": "p{0}", "day": "2024-03-{1}", "seen": "Jan {1} 2001"}
+    forms |= {"rate": "{2}%", "cost": "${0}"}
+    values = [(i, 1 + i % 20, i % 9) for i in range(ROWS)]
+    table = {name: [form.format(*own) for own in values] for name, form in forms.items()}
+    table["x"] = [0, 1, 2, "unknown", "-", *range(5, ROWS)]
+    write_csv("t.csv", table | {"city": ["Bonn", "Ulm"] * (ROWS // 2), "y": range(ROWS)})
     done = predict()
     assert done.exit_code == 0
     assert done.stderr == (
@@ -314,33 +281,30 @@ def test_other_encodings_are_read(encoding, told, folder):
 
 
 def test_truth_values_are_the_same_in_csv_and_parquet(folder):
-    words = ("True", "false")
     pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    x, y = numbers()
-    up = [None if i % 7 == 0 else bool(v > 0) for i, v in enumerate(x)]
-    parquet.write_table(pa.table({"up": up, "y": y}), "t.parquet")
-    spelt = {True: words[0], False: words[1], None: ""}
-    lines = [f"{spelt[a]},{b}" for a, b in zip(up, y, strict=True)]
-    (folder / "t.csv").write_text("\n".join(["up,y", *lines]))
-    (folder / "full.csv").write_text("\n".join(["up,y", *(s for s in lines if s[0] != ",")]))
+    up = [None if i % 7 == 0 else bool(v > 0) for i, v in enumerate(X)]
+    parquet.write_table(pa.table({"up": up, "y": Y}), "t.parquet")
+    words = np.array([{True: "True", False: "false", None: ""}[x] for x in up])
+    write_csv("t.csv", {"up": words, "y": Y})
+    write_csv("full.csv", {"up": words[words != ""], "y": Y[words != ""]})
     same = invoke("drift", "t.csv", "t.parquet", "--json")
     assert (same.exit_code, same.stderr) == (0, "")
     assert json.loads(same.stdout)["mmd"] == 0.0
     for rows, train in (("t.csv", "t.parquet"), ("t.parquet", "t.csv")):
-        found = invoke("predict", rows, "--train", train, "--target", "y")
+        found = predict(rows=rows, train=train)
         assert (found.exit_code, found.stderr) == (0, "")
         assert found.stdout == predict().stdout
     for source in ("t.csv", "t.parquet"):
         run("learn", source, "-o", "c.npz")
         run("test", "c.npz", "full.csv", "--simulations", "19")
-        run("sample", "c.npz", "-n", "3", "--given", f"up={words[0]}")
+        run("sample", "c.npz", "-n", "3", "--given", "up=True")
         run("audit", source, "--by", "up")
 
 
-def test_tables_of_many_rows_are_fitted_with_landmarks(monkeypatch, folder):
+def test_tables_of_many_rows_are_fitted_with_landmarks(monkeypatch):
     monkeypatch.setattr("expectedkernels.estimators.landmarks.MANY_ROWS", 5)
     monkeypatch.setattr("expectedkernels.estimators.landmarks.LANDMARKS", 2)
-    (folder / "t.csv").write_text("x,y\n" + "1,2\n2,3\n4,1\n" * 3)
-    found = invoke("predict", "t.csv", "--train", "t.csv", "--target", "y")
+    write_csv("t.csv", {"x": [1, 2, 4] * 3, "y": [2, 3, 1] * 3})
+    found = predict()
     assert (found.exit_code, found.stderr) == (0, "")
     assert len(found.stdout.splitlines()) == 10
