@@ -198,28 +198,25 @@ def drawn_distribution(seed, **options):
         seed += 1
 
 
+def with_arrays(circuit, weights, table=lambda table: table):
+    """The circuit with functions of all sparse matrices of weights, and of all tables."""
+
+    def changed(block):
+        if isinstance(block, Inner) and block.weights is not None:
+            return replace(block, weights=weights(block.csr))
+        return replace(block, table=table(block.table)) if isinstance(block, Table) else block
+
+    return Circuit(circuit.vtree, tuple(map(changed, circuit.blocks)))
+
+
 def sparsified(circuit):
     """The circuit with all weights stored sparsely, as those of large circuits are."""
-    blocks = []
-    for block in circuit.blocks:
-        if isinstance(block, Inner) and block.weights is not None:
-            weights = block.csr
-            block = Inner(block.n_products, block.n_units, block.left, block.right, weights)
-        blocks.append(block)
-    return Circuit(circuit.vtree, tuple(blocks))
+    return with_arrays(circuit, lambda weights: weights)
 
 
 def absolute(circuit):
     """The circuit of the absolute values of all weights and tables of a discrete circuit."""
-    blocks = []
-    for block in circuit.blocks:
-        if isinstance(block, Table):
-            block = Table(np.abs(block.table))
-        elif block.weights is not None:
-            weights = abs(block.csr)
-            block = Inner(block.n_products, block.n_units, block.left, block.right, weights)
-        blocks.append(block)
-    return Circuit(circuit.vtree, tuple(blocks))
+    return with_arrays(circuit, abs, np.abs)
 
 
 def rows_of(p, n, seed=0, missing=0.4):

@@ -104,7 +104,7 @@ def test_all_forms_are_the_same_rows(form):
 OF_SAMPLES = {
     "rows": rows_of,
     "bbis": lambda p, X: ek.bbis(p, X).weights,
-    "collapsed_bbis": lambda p, X: ek.collapsed_bbis(p, X, ["b"]).weights,
+    "collapsed_bbis": lambda p, X: ek.collapsed_bbis(p, X, ["a"]).weights,
     "kdsd": lambda p, X: ek.kdsd(X, p),
     "kdsd_test": lambda p, X: np.array([*vars(ek.kdsd_test(X, p, rng=0)).values()][:2]),
     "SteinKernel": lambda p, X: ek.SteinKernel(p)(X),
@@ -198,34 +198,27 @@ def test_columns_may_have_any_name(names):
         np.testing.assert_array_equal(rows_of(target, xr.Dataset(columns)), X)
 
 
-CALLS = [
-    lambda x: ek.bbis(NAMED, x),
-    lambda x: ek.collapsed_bbis(NAMED, x, [0]),
-    lambda x: ek.kdsd(x, NAMED),
-    lambda x: ek.kdsd_test(x, NAMED),
-    lambda x: ek.WeightedSamples(NAMED, x),
-]
-KERNEL_CALLS = [
-    lambda x: ek.SteinKernel(NAMED)(x),
-    lambda x: ek.CollapsedSteinKernel(NAMED.compile()[0])(x),
+COLLAPSED = ek.CollapsedSteinKernel(CIRCUIT)
+MISTAKES = [
+    ([0, 1, 1], r"X\.reshape\(-1, 1\).*X\.reshape\(1, -1\)"),
+    ([[0, 1], [1, 1]], r"shape \(samples, 3\).*Got shape \(2, 2\)"),
+    ([[0, 3, 0], [0, 1, 1]], r"integers in 0\.\.2"),
+    (ek.Delta(), "object of type Delta|A kernel is in the place of the"),
 ]
 
 
-@pytest.mark.parametrize("call", [*CALLS, *KERNEL_CALLS])
-def test_mistakes_that_all_functions_see(call):
-    assert_raises(ek.DataError, r"X\.reshape\(-1, 1\).*X\.reshape\(1, -1\)", call, [0, 1, 1])
-    assert_raises(ek.DataError, r"shape \(samples, 3\).*Got shape \(2, 2\)", call, [[0, 1], [1, 1]])
-    assert_raises(ek.DataError, r"integers in 0\.\.2", call, [[0, 3, 0], [0, 1, 1]])
-    assert_raises(
-        ek.DataError, r"object of type Delta|A kernel is in the place of the", call, ek.Delta()
-    )
+@pytest.mark.parametrize("call", [*OF_SAMPLES.values(), lambda p, X: COLLAPSED(X)])
+@pytest.mark.parametrize(("samples", "message"), MISTAKES)
+def test_mistakes_that_all_functions_see(call, samples, message):
+    assert_raises(ek.DataError, message, call, NAMED, samples)
 
 
-@pytest.mark.parametrize("call", CALLS)
-def test_states_counted_from_one(call):
-    assert_raises(ek.DataError, r"counted from 0; if yours are counted from 1,", call, X + 1)
-    assert_raises(ek.DataError, r"Got \d\.0 in row 0\.$", call, X + 3)
-    call(X)
+@pytest.mark.parametrize("name", [name for name in OF_SAMPLES if name != "SteinKernel"])
+def test_states_counted_from_one(name):
+    call, one = OF_SAMPLES[name], r"counted from 0; if yours are counted from 1,"
+    assert_raises(ek.DataError, one, call, NAMED, X + 1)
+    assert_raises(ek.DataError, r"Got \d\.0 in row 0\.$", call, NAMED, X + 3)
+    call(NAMED, X)
 
 
 SQUARE = xr.DataArray(np.zeros((2, 5, 2, 2)), dims=["chain", "draw", "row", "column"])
