@@ -153,6 +153,8 @@ SPELLINGS = {
     "polars text": lambda x: pl.DataFrame({"grade": x.astype(str)}),
     "polars integers": lambda x: pl.DataFrame({"grade": x}),
     "polars categories": lambda x: pl.DataFrame({"grade": x.astype(str)}).cast(pl.Categorical),
+    "arrow text": lambda x: pl.DataFrame({"grade": x.astype(str)}).to_arrow(),
+    "arrow integers": lambda x: pl.DataFrame({"grade": x}).to_arrow(),
 }
 LABELS = SPELLINGS["text"]
 
@@ -240,5 +242,11 @@ def test_estimators_know_categories_by_what_they_say():
     x, _ = GRADES
     frame, y = LABELS(x), x * 1.5
     model = ek.ExpectedKernelRidge(density="chow_liu").fit(frame, y)
-    for spelling in ("integers", "floats", "categories of numbers", "polars integers"):
+    for spelling in (
+        "integers",
+        "floats",
+        "categories of numbers",
+        "polars integers",
+        "arrow text",
+    ):
         assert_close(model.predict(SPELLINGS[spelling](x)), model.predict(frame))

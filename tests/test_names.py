@@ -66,6 +66,7 @@ LABELS = {
     "pandas, labels": FRAME,
     "pandas, categories": FRAME.astype("category"),
     "polars, labels": pl.DataFrame(TEXT),
+    "arrow, labels": pl.DataFrame(TEXT).to_arrow(),
     "rows in a dataset, labels": xr.Dataset({name: ("draw", TEXT[name]) for name in TEXT}),
 }
 BY_NAME = CODES | LABELS

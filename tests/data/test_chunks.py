@@ -2,6 +2,7 @@
 
 import math
 import sys
+from importlib import import_module
 
 import joblib
 import numpy as np
@@ -38,29 +39,73 @@ def path(tmp_path):
     return tmp_path / "rows.parquet"
 
 
+def table():
+    """Rows with labels and missing values."""
+    frame = pd.DataFrame(rows(), columns=NAMES)
+    return frame.assign(c=frame["c"].map({0: "low", 1: "mid", 2: "high"}))
+
+
 CHUNKS = {
-    "array": rows,
-    "pandas": lambda: pd.DataFrame(rows(), columns=NAMES),
-    "polars": lambda: pl.DataFrame(rows(), schema=NAMES),
-    "iterator": lambda: iter(np.array_split(rows(), 4)),
-    "list": lambda: np.array_split(rows(), 4),
-    "function": lambda: lambda: iter(np.array_split(rows(), 4)),
+    "iterator": lambda path: lambda: iter([table()[:30], table()[30:]]),
+    "list": lambda path: [table()[:30], table()[30:]],
+    "polars": lambda path: pl.from_pandas(table()),
+    "lazy": pl.scan_parquet,
+    "path": lambda path: path,
+    "dataset": lambda path: import_module("pyarrow.dataset").dataset(path),
+    "file": lambda path: import_module("pyarrow.parquet").ParquetFile(path),
+    "table": lambda path: import_module("pyarrow.parquet").read_table(path),
+    "batches": lambda path: lambda: pl.read_parquet(path).to_arrow().to_batches(max_chunksize=33),
 }
 
 
-@pytest.mark.parametrize("chunks", CHUNKS.values(), ids=CHUNKS)
-def test_chunks_may_be_many_things(chunks):
-    found = joined(ek.over_chunks(model().log_likelihood, chunks(), chunk_rows=7))
+@pytest.fixture
+def labelled(tmp_path):
+    """A file of rows with labels."""
+    pytest.importorskip("pyarrow")
+    table().to_parquet(tmp_path / "labels.parquet", row_group_size=20, index=False)
+    return tmp_path / "labels.parquet"
+
+
+@pytest.mark.parametrize("name", CHUNKS)
+def test_chunks_may_be_many_things(name, labelled):
+    whole, data = ek.learn_chow_liu(table()), CHUNKS[name](labelled)
+    wanted, found = whole.log_likelihood(table()), ek.learn_chow_liu(data)
+    assert found.schema == whole.schema
+    np.testing.assert_allclose(found.log_likelihood(table()), wanted, rtol=1e-10)
+    logs = joined(ek.over_chunks(whole.log_likelihood, data, chunk_rows=7))
+    np.testing.assert_array_equal(logs, wanted)
+
+
+def test_batches_that_a_generator_gives_once(labelled):
+    whole = ek.learn_chow_liu(table())
+    batches = import_module("pyarrow.parquet").ParquetFile(labelled).iter_batches(33)
+    found = joined(ek.over_chunks(whole.log_likelihood, batches))
+    np.testing.assert_array_equal(found, whole.log_likelihood(table()))
+    found = joined(ek.over_chunks(model().log_likelihood, rows(), chunk_rows=7))
     np.testing.assert_array_equal(found, model().log_likelihood(rows()))
 
 
+@pytest.mark.parametrize("name", ["dataset", "file", "lazy"])
+def test_columns_of_sources_are_chosen(name, labelled):
+    data = CHUNKS[name](labelled)
+    parts = list(ek.over_chunks(lambda part: part.shape, data, columns=["c", "a"]))
+    assert [width for _, width in parts] == [2] * len(parts)
+    assert sum(height for height, _ in parts) == len(table())
+    numbers = table()[["a", "b"]]
+    fitted = ek.ExpectedKernelRidge(density="gaussian").fit(numbers, numbers.sum(axis=1))
+    found = joined(fitted.predict_chunks(data, chunk_rows=40))
+    np.testing.assert_allclose(found, fitted.predict(numbers), rtol=1e-9, atol=1e-9)
+
+
 def test_files_are_read_some_rows_at_a_time(path):
-    sizes = list(ek.over_chunks(len, path, chunk_rows=8))
-    assert sizes == [8, 8, 4, 8, 8, 4, 8, 2]
+    assert list(ek.over_chunks(len, path, chunk_rows=8)) == [8, 8, 4, 8, 8, 4, 8, 2]
     wanted = model().log_likelihood(rows())
     for data in (path, [path], str(path), path.parent):
         found = joined(ek.over_chunks(model().log_likelihood, data, columns=NAMES, chunk_rows=8))
         np.testing.assert_array_equal(found, wanted)
+    np.save(path.with_name("rows.npy"), rows())
+    mapped = np.load(path.with_name("rows.npy"), mmap_mode="r")
+    assert list(ek.over_chunks(len, mapped, chunk_rows=20)) == [20, 20, 10]
 
 
 @pytest.mark.parametrize("backend", ["threading", "loky", "multiprocessing"])
@@ -69,12 +114,6 @@ def test_results_come_in_order_whoever_works(backend, path):
     with joblib.parallel_config(backend=backend):
         found = ek.over_chunks(model().log_likelihood, path, columns=NAMES, chunk_rows=8, n_jobs=2)
         np.testing.assert_array_equal(joined(found), wanted)
-
-
-def test_memory_mapped_arrays_are_read_in_slices(tmp_path):
-    np.save(tmp_path / "rows.npy", rows())
-    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
-    assert list(ek.over_chunks(len, mapped, chunk_rows=20)) == [20, 20, 10]
 
 
 def test_chunks_are_read_when_they_are_due():
@@ -111,6 +150,11 @@ def test_dask_collections_stay_lazy():
     np.testing.assert_array_equal(total.compute(), X.sum(axis=1))
     np.testing.assert_array_equal(twice.compute(), 2.0 * X)
     assert_raises(ek.DataError, "Got 1 axes", ek.over_chunks, len, array.ones(3))
+    numbers = table()[["a", "b"]]
+    imputer = ek.CircuitImputer("mean", n_bins=3).set_output(transform="pandas").fit(numbers)
+    found = ek.over_chunks(imputer.transform, dataframe.from_pandas(numbers, npartitions=3))
+    assert list(found.columns) == ["a", "b"]
+    pd.testing.assert_frame_equal(found.compute(), imputer.transform(numbers), rtol=1e-9)
 
 
 def test_errors_say_which_chunk(path):
