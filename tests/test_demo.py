@@ -1,15 +1,9 @@
 import numpy as np
-import pytest
 from sklearn.datasets import load_diabetes
 from sklearn.svm import SVR
 
 from assertions import assert_raises
 from expectedkernels import demo
-
-
-@pytest.fixture(scope="module")
-def result():
-    return demo.run(seed=0, n_splits=1)
 
 
 def small_result(errors):
@@ -44,31 +38,21 @@ def test_all_methods_agree_with_the_same_regressor_on_complete_rows():
         np.testing.assert_allclose(predict(split.X_test), complete, rtol=1e-9)
 
 
-def test_errors_grow_with_what_is_missing(result):
+def test_a_run_shows_predictions_intervals_and_what_explains_them():
+    result = demo.run(seed=0, n_splits=1)
     for errors in result.errors.values():
         assert errors.shape == (1, len(demo.RATES))
         assert result.complete[0] < errors[0, 2] < errors[0, -1]
-
-
-def test_what_is_shown_are_the_predictions_whose_errors_are_counted(result):
-    found = result.shown
-    np.testing.assert_allclose(
-        demo.rmse(found.expected, found.measured),
-        result.errors[demo.EXPECTED][0, demo.RATES.index(0.5)],
-    )
+    found, rate = result.shown, demo.RATES.index(0.5)
+    error = demo.rmse(found.expected, found.measured)
+    np.testing.assert_allclose(error, result.errors[demo.EXPECTED][0, rate])
     np.testing.assert_allclose(found.base + found.contributions.sum(), found.expected[0])
-
-
-def test_intervals_hold_about_the_share_of_targets_that_they_promise(result):
-    assert 0.8 < result.shown.coverage < 1.0
-    assert (result.shown.low < result.shown.high).all()
-
-
-def test_the_explained_entries_are_those_of_the_table(result):
+    assert 0.8 < found.coverage < 1.0
+    assert (found.low < found.high).all()
     X = load_diabetes(scaled=False).data
-    places = [demo.COLUMNS.index(name) for name in result.shown.names]
+    places = [demo.COLUMNS.index(name) for name in found.names]
     assert 0 < len(places) < 10
-    assert np.isclose(X[:, places], result.shown.entries).all(axis=1).any()
+    assert np.isclose(X[:, places], found.entries).all(axis=1).any()
 
 
 def test_table_marks_the_lowest_errors_whoever_has_them():

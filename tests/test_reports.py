@@ -247,29 +247,14 @@ def test_what_is_shown_is_small_and_has_known_tags_only(what):
     assert "http" not in html.replace("http://www.w3.org/2000/svg", "")
 
 
-def test_circuits_show_names_and_sizes_and_few_units():
-    page = read(NAMED._repr_html_())
-    assert "2: <a>, b&b" in page.words
-    assert page.tags.count("circle") == NAMED.n_units
-    assert page.tags.count("line") == NAMED.n_edges
-    assert "svg" not in read(SHOWN["large circuit"]._repr_html_()).tags
-
-
-def test_vtrees_show_all_nodes_if_they_are_few():
-    page = read(SHOWN["vtree"]._repr_html_())
-    assert page.tags.count("circle") == 9
-    assert page.tags.count("line") == 8
-    assert set("01234") <= set(page.words)
-    page = read(SHOWN["long vtree"]._repr_html_())
-    assert {"400", "399"} <= set(page.words)
-    assert "svg" not in page.tags
-
-
-def test_networks_show_all_variables():
-    page = read(SHOWN["network"]._repr_html_())
-    assert {f"<{i}>" for i in range(8)} <= set(page.words)
-
-
-def test_explanations_show_what_they_print():
-    found = SHOWN["explanation"]
-    assert str(found) in read(found._repr_html_()).words
+def test_names_and_sizes_and_few_units_are_shown():
+    page = {name: read(what._repr_html_()) for name, what in SHOWN.items()}
+    tags = {name: [own.tags.count(tag) for tag in ("circle", "line")] for name, own in page.items()}
+    assert tags["circuit"] == [NAMED.n_units, NAMED.n_edges]
+    assert tags["vtree"] == [9, 8]
+    assert "svg" not in page["large circuit"].tags + page["long vtree"].tags
+    assert "2: <a>, b&b" in page["circuit"].words
+    assert set("01234") <= set(page["vtree"].words)
+    assert {"400", "399"} <= set(page["long vtree"].words)
+    assert {f"<{i}>" for i in range(8)} <= set(page["network"].words)
+    assert str(SHOWN["explanation"]) in page["explanation"].words

@@ -15,10 +15,10 @@ from expectedkernels.kernels.gram import (
     gram,
     is_parallel,
     on_atoms,
-    parallel_operand,
     pieces,
 )
-from oracles import distribution, worlds
+from oracles import distribution, with_holes, worlds
+from strategies import points
 
 
 def intervals(low, high):
@@ -76,14 +76,14 @@ def test_wide_intervals():
 def test_remote_rows_keep_the_digits_of_small_distances(away):
     # around zero, and around a place where squares have no digits left for small distances
     rng = np.random.default_rng(0)
-    points = rng.normal(size=(12, 2))
-    points[6:] += away
-    Z = np.vstack([points[::2] + rng.normal(size=(6, 2)), points[::3]])
+    X = rng.normal(size=(12, 2))
+    X[6:] += away
+    Z = np.vstack([X[::2] + rng.normal(size=(6, 2)), X[::3]])
     Z[::4, 1] = np.nan
     rates = np.array([0.5, 0.8])
-    got = at_known(rates, Z, ~np.isnan(Z), points)
+    got = at_known(rates, Z, ~np.isnan(Z), X)
     with np.errstate(over="ignore"):
-        squares = np.nan_to_num(rates * (Z[:, None] - points[None]) ** 2, posinf=np.inf)
+        squares = np.nan_to_num(rates * (Z[:, None] - X[None]) ** 2, posinf=np.inf)
     expected = np.exp(-squares.sum(axis=2))
     assert (expected[Z[:, 0] >= away - 9] > 1e-6).any()
     np.testing.assert_allclose(got, expected, rtol=1e-8, atol=1e-100)
@@ -169,9 +169,7 @@ def test_rows_points_and_a_circuit(monkeypatch, chunk, rows_first):
     p, q, _ = circuits(5)
     k = KERNELS["RBF"]
     rng = np.random.default_rng(0)
-    E = np.array([rng.integers(CARDS) for _ in range(40)], dtype=float)
-    E[rng.random(E.shape) < 0.5] = np.nan
-    S = np.array([rng.integers(CARDS) for _ in range(7)], dtype=float)
+    E, S = with_holes(points(rng, CARDS, 40), 0.5), points(rng, CARDS, 7)
     side = CircuitOperand(p, as_evidence(E, p.cardinalities))
     axes = (side, PointOperand(S, p.vtree, p.cardinalities), CircuitOperand(q))
     values = np.full((40, 7, 1), np.nan)
@@ -213,23 +211,8 @@ FORMS = [
 
 
 @pytest.mark.parametrize(("kernel", "parallel"), FORMS, ids=range(len(FORMS)))
-def test_what_is_kept_does_not_change_what_kernels_are(kernel, parallel):
-    blocks = kernel.blocks(VTREE, [2, 2])
-    assert is_parallel(blocks) == parallel
-    parallel_operand.cache_clear()
-    assert is_parallel(blocks) == parallel
-    for terms in range(1, 40):
-        parallel_operand(VTREE, terms)
-    assert is_parallel(blocks) == parallel
+def test_sums_of_products_are_parallel(kernel, parallel):
     assert is_parallel(kernel.blocks(VTREE, [2, 2])) == parallel
-
-
-K = ek.RBF(0.3)
-
-
-def rows_with_gaps(rng, n, m):
-    X = rng.integers(2, size=(n, m)).astype(float)
-    return np.where(rng.random(X.shape) < 0.4, np.nan, X)
 
 
 @pytest.mark.parametrize("n_variables", [3, 300])
@@ -243,12 +226,12 @@ def test_sums_over_weighted_points_in_pieces_keep_their_scales(n_variables):
 def test_results_are_not_copied():
     rng = np.random.default_rng(0)
     p = ek.random_circuit(ek.Vtree.balanced(10), 2, rng=0)
-    E, X = rows_with_gaps(rng, 1500, 10), rng.integers(2, size=(800, 10))
-    ek.expected_kernel(p, X[:2], K, evidence_p=E[:2])
+    E, X = with_holes(rng.integers(2, size=(1500, 10)), 0.4), rng.integers(2, size=(800, 10))
+    ek.expected_kernel(p, X[:2], ek.RBF(0.3), evidence_p=E[:2])
     size, budget = 8 * len(E) * len(X), 2_000_000
     for log in (False, True):
         tracemalloc.start()
-        ek.expected_kernel(p, X, K, evidence_p=E, log=log, max_bytes=budget)
+        ek.expected_kernel(p, X, ek.RBF(0.3), evidence_p=E, log=log, max_bytes=budget)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < size + 2 * budget

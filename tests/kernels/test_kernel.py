@@ -110,20 +110,6 @@ def test_projections_know_the_variables_of_their_kernel():
     assert ek.RBF(1.0).left_projection([0, 1]).cardinalities == (2, 2)
 
 
-def test_a_kernel_is_used_on_many_circuits():
-    k = ek.RBF([0.1, 0.2, 0.3]) + ek.Delta()
-    for vtree in (
-        ek.Vtree.right_linear(3),
-        ek.Vtree.left_linear(3),
-        ek.Vtree.from_nested((1, (0, 2))),
-    ):
-        for cards in ((2, 2, 2), (2, 3, 4)):
-            p = ek.random_circuit(vtree, 2, rng=0, cardinalities=cards)
-            X = worlds(cards)
-            P = values_at(p, X)[:, 0]
-            assert_close(ek.expected_kernel(p, p, k), P @ k(X) @ P)
-
-
 def test_products_multiply_tables_of_one_shape():
     table = np.array([[1.0, -2.0], [0.0, 3.0]])
     assert_close((Factor(table=table) * Factor(table=table)).table, table**2)

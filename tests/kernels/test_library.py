@@ -174,18 +174,3 @@ def test_sums_over_all_pairs_of_one_set_take_half_of_them(log):
     for k in (ek.RBF(0.4), ek.TableKernel([table, table])):
         found = ek.expected_kernel(q, q, k, log=log)
         assert_close(np.exp(found) if log else found, weights @ k(X) @ weights)
-
-
-def test_a_product_of_kernels_is_one_product_of_factors():
-    rng = np.random.default_rng(6)
-    X = rng.integers(0, 3, (12, 3)).astype(float)
-    tables = [rng.normal(size=(3, 3)) for _ in range(3)]
-    parts = [ek.RBF(0.2), ek.ExpHamming([0.1, 0.0, 2.0]), ek.Laplacian(0.3), ek.TableKernel(tables)]
-    k = parts[0] * parts[1] * parts[2] * parts[3]
-    assert len(k.factors(3)) == 3
-    values = np.prod([part(X) for part in parts], axis=0)
-    np.testing.assert_allclose(k(X), values, rtol=1e-12, atol=0)
-    twice = ek.TableKernel(tables) * ek.TableKernel(tables)
-    assert twice.factors(3) is None
-    assert (k + k).factors(3) is None
-    np.testing.assert_allclose(twice(X), ek.TableKernel(tables)(X) ** 2, rtol=1e-12, atol=0)
