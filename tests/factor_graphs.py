@@ -11,7 +11,7 @@ from strategies import rngs
 def scores(model, tables=None):
     """The product of all factors at all worlds, the last variable varying fastest."""
     points = worlds(model.cardinalities).astype(int)
-    values = np.ones(len(points))
+    values = np.ones(len(points), dtype=int)
     tables = tables or [factor.table for factor in model.factors]
     for factor, table in zip(model.factors, tables, strict=True):
         values = values * table[tuple(points[:, v] for v in factor.scope)]

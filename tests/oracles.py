@@ -1,8 +1,9 @@
 """Naive definitions to compare with: enumeration of all worlds, and Algorithm 1 unit by unit."""
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import product
-from math import exp, log1p
+from math import exp, log, log1p
 from pathlib import Path
 
 import numpy as np
@@ -43,14 +44,23 @@ def worlds(cardinalities):
     return np.array(list(product(*map(range, cardinalities))), dtype=float)
 
 
-def values_at(circuit, X):
+EXACT = np.vectorize(Fraction, otypes=[object])
+"""Arrays of numbers as fractions, with which sums and products are exact."""
+
+
+def log_of(fraction):
+    """The log of a fraction of any size."""
+    return log(fraction.numerator) - log(fraction.denominator) if fraction else -np.inf
+
+
+def values_at(circuit, X, number=np.asarray):
     """The values of a circuit's roots at complete points, (rows, roots), by definition."""
     circuit = circuit.to("numpy")
     values = []
     for node, block in enumerate(circuit.blocks):
         column = X[:, circuit.vtree.variable[node]]
         if isinstance(block, Table):
-            values.append(block.table[:, column.astype(int)].T)
+            values.append(number(block.table)[:, column.astype(int)].T)
         elif isinstance(block, Real):
             square = (column[:, None] - block.mean) ** 2 / block.variance
             densities = np.exp(-0.5 * square) / np.sqrt(2 * np.pi * block.variance)
@@ -58,21 +68,22 @@ def values_at(circuit, X):
         else:
             left = values[circuit.vtree.left[node]][:, block.index("left")]
             right = values[circuit.vtree.right[node]][:, block.index("right")]
-            values.append(left * right @ block.csr.toarray().T)
+            values.append(left * right @ number(block.csr.toarray()).T)
     return values[-1]
 
 
-def unit_values_at(root, X):
+def unit_values_at(root, X, number=np.asarray):
     """The values of a unit graph over discrete variables at complete points, by definition."""
     values = {}
     for unit in topological(root):
         if isinstance(unit, Sum):
-            terms = [w * values[u] for w, u in zip(unit.weights, unit.inputs, strict=True)]
+            weights = number(unit.weights)
+            terms = [w * values[u] for w, u in zip(weights, unit.inputs, strict=True)]
             values[unit] = np.sum(terms, axis=0)
         elif isinstance(unit, Product):
             values[unit] = np.prod([values[u] for u in unit.inputs], axis=0)
         else:
-            values[unit] = unit.probs[X[:, unit.variable].astype(int)]
+            values[unit] = number(unit.probs)[X[:, unit.variable].astype(int)]
     return values[root]
 
 

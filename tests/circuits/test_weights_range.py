@@ -5,7 +5,6 @@ loses only terms that are no doubles beside the others of their unit.
 """
 
 from fractions import Fraction
-from itertools import product
 from math import log
 
 import numpy as np
@@ -14,44 +13,20 @@ from hypothesis import example, given, strategies as st
 
 import expectedkernels as ek
 from assertions import assert_raises
-from oracles import Inner, Table, worlds
+from oracles import EXACT, Inner, Table, log_of, unit_values_at, values_at, worlds
 from strategies import seeds
 
-TINY, EXACT = np.finfo(np.float64).tiny, np.vectorize(Fraction, otypes=[object])
+TINY = np.finfo(np.float64).tiny
 
 
-def log_of(number):
-    """The log of a fraction of any size."""
-    if number == 0:
-        return -np.inf
-    shift = number.numerator.bit_length() - number.denominator.bit_length()
-    return log(number / Fraction(2) ** shift) + shift * log(2)
-
-
-def graph_value(unit, point):
-    """The exact value of a unit graph at a point."""
-    if isinstance(unit, ek.Sum):
-        terms = zip(unit.weights.tolist(), unit.inputs, strict=True)
-        return sum(Fraction(w) * graph_value(u, point) for w, u in terms)
-    if isinstance(unit, ek.Product):
-        total = Fraction(1)
-        for part in unit.inputs:
-            total *= graph_value(part, point)
-        return total
-    return Fraction(float(unit.probs[point[unit.variable]]))
+def graph_values(root, n):
+    """The exact values of a unit graph of binary variables at all points."""
+    return unit_values_at(root, worlds([2] * n), EXACT)
 
 
 def circuit_values(circuit):
     """The exact values of a circuit at all points."""
-    X, values = worlds(circuit.cardinalities).astype(int), []
-    for node, block in enumerate(circuit.blocks):
-        if isinstance(block, Table):
-            values.append(EXACT(block.table)[:, X[:, circuit.vtree.variable[node]]])
-        else:
-            left, right = values[circuit.vtree.left[node]], values[circuit.vtree.right[node]]
-            products = left[block.index("left")] * right[block.index("right")]
-            values.append(EXACT(block.csr.toarray()) @ products)
-    return values[-1][0]
+    return values_at(circuit, worlds(circuit.cardinalities), EXACT)[:, 0]
 
 
 def assert_values(circuit, expected):
@@ -112,8 +87,8 @@ def nested_units(rng, variables, depth, reach):
 def test_nested_sums(seed, n, reach):
     rng = np.random.default_rng(seed)
     root = nested_units(rng, tuple(range(n)), int(rng.integers(0, 4)), reach)
-    expected = [graph_value(root, x) for x in product((0, 1), repeat=n)]
-    assert check(lambda: ek.Circuit.from_units(root), expected) is not None or reach > 50
+    made = check(lambda: ek.Circuit.from_units(root), graph_values(root, n))
+    assert made is not None or reach > 50
 
 
 @pytest.mark.parametrize("depth", [2, 3, 5])
@@ -124,8 +99,7 @@ def test_sums_within_sums_whose_weights_multiply_to_no_double_are_refused(depth,
         root = ek.Sum([root], [weight])
     np.testing.assert_allclose(root.log_partition(), depth * np.log(weight), rtol=1e-12)
     if abs(depth * np.log10(weight)) < 307:
-        circuit = ek.Circuit.from_units(root)
-        assert_values(circuit, [graph_value(root, x) for x in product((0, 1), repeat=6)])
+        assert_values(ek.Circuit.from_units(root), graph_values(root, 6))
         return
     assert_raises(ek.CircuitError, r"The circuit has weights beyond", ek.Circuit.from_units, root)
 
