@@ -10,67 +10,60 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import expectedkernels as ek
+from benchmarks.timing import incomplete
 
-ROOT = Path(__file__).parents[1]
-PACKAGE = ROOT / "src" / "expectedkernels"
+PACKAGE = Path(__file__).parents[1] / "src" / "expectedkernels"
 
 
-def _circuit() -> Any:
-    return ek.random_circuit(ek.Vtree.balanced(8), 3, rng=0, cardinalities=[2] * 8)
+def circuit(units: int = 3, seed: int = 0) -> Any:
+    return ek.random_circuit(ek.Vtree.balanced(8), units, rng=seed, cardinalities=[2] * 8)
 
 
 def expected_kernel() -> Callable[[], Any]:
-    p, q = _circuit(), ek.random_circuit(ek.Vtree.balanced(8), 2, rng=1, cardinalities=[2] * 8)
+    p, q = circuit(), circuit(2, 1)
     return lambda: ek.expected_kernel(p, q, ek.RBF(0.1))
 
 
 def evidence_and_points() -> Callable[[], Any]:
-    p = _circuit()
-    X = p.sample(5, rng=0)
-    E = np.where(np.random.default_rng(0).random((4, 8)) < 0.5, np.nan, X[:4])
+    p, X = circuit(), circuit().sample(5, rng=0)
+    E = incomplete(X[:4], 0.5, 0)
     return lambda: ek.expected_kernel(p, X, ek.RBF(0.1), evidence_p=E)
 
 
 def marginals() -> Callable[[], Any]:
-    p = _circuit()
-    row = np.where(np.arange(8) % 2, np.nan, 1.0)
-    return lambda: p.marginals(row)
+    return partial(circuit().marginals, np.where(np.arange(8) % 2, np.nan, 1.0))
 
 
 def _rows() -> tuple[Any, Any, Any]:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 4))
-    return X, X.sum(axis=1), np.where(rng.random(X.shape) < 0.4, np.nan, X)
+    return X, X.sum(axis=1), incomplete(X, 0.4, rng)
 
 
 def fit() -> Callable[[], Any]:
-    _, y, incomplete = _rows()
-    return lambda: ek.ExpectedSVR().fit(incomplete, y)
+    _, y, rows = _rows()
+    return lambda: ek.ExpectedSVR().fit(rows, y)
 
 
 def predict() -> Callable[[], Any]:
-    X, y, incomplete = _rows()
-    model = ek.ExpectedSVR().fit(X, y)
-    return lambda: model.predict(incomplete)
+    X, y, rows = _rows()
+    return partial(ek.ExpectedSVR().fit(X, y).predict, rows)
 
 
 def collapsed_bbis() -> Callable[[], Any]:
-    model = ek.ising_grid(3, 3, rng=0)
     rng = np.random.default_rng(0)
     X, masks = rng.integers(2, size=(20, 9)), rng.random((20, 9)) < 0.5
-    return lambda: ek.collapsed_bbis(model, X, masks)
+    return partial(ek.collapsed_bbis, ek.ising_grid(3, 3, rng=0), X, masks)
 
 
-CALLS = {
-    f.__name__: f
-    for f in (expected_kernel, evidence_and_points, marginals, fit, predict, collapsed_bbis)
-}
+CALLS = (expected_kernel, evidence_and_points, marginals, fit, predict, collapsed_bbis)
 
 
 def visited(call: Callable[[], Any]) -> Counter[tuple[str, str]]:
@@ -100,15 +93,15 @@ def visited(call: Callable[[], Any]) -> Counter[tuple[str, str]]:
 
 
 def main(names: list[str]) -> None:
-    unknown = sorted(set(names) - set(CALLS))
-    if unknown:
-        raise SystemExit(f"no call {unknown}; there are {', '.join(CALLS)}")
+    calls = {f.__name__: f for f in CALLS}
+    if unknown := sorted(set(names) - set(calls)):
+        raise SystemExit(f"no call {unknown}; there are {', '.join(calls)}")
     for name in names:
-        for (module, function), n in visited(CALLS[name]()).items():
+        for (module, function), n in visited(calls[name]()).items():
             print(f"{module:32}{function}  {n}")
     if not names:
         print(f"{'':20}{'files':>8}{'functions':>11}{'calls':>8}")
-        for name, make in CALLS.items():
+        for name, make in calls.items():
             found = visited(make())
             files = len({module for module, _ in found})
             print(f"{name:20}{files:8}{len(found):11}{found.total():8}")

@@ -1,24 +1,17 @@
-"""Learned circuits: their expected kernels, likelihoods of hidden trees, fits by gradients."""
+"""Learned circuits: likelihoods of hidden trees, and fits by gradients."""
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from itertools import product
 from time import process_time
 from typing import Any
 
-import numpy as np
 from joblib import Parallel, delayed
 
 import expectedkernels as ek
-from benchmarks.timing import ROOT, best_of, data_file, data_sets, seconds, show, timed
+from benchmarks.timing import best_of, data_sets, seconds, show, timed
 
-sys.path.insert(0, str(ROOT / "tests"))
-import oracles
-
-KERNEL = ek.RBF(0.1)
-BINARY = [[1.0, float(np.exp(-0.1))], [float(np.exp(-0.1)), 1.0]]
 SETTINGS: dict[str, tuple[list[int], list[int], list[float], dict[str, Any]]] = {
     "nltcs": ([32, 64], [1000, 4000], [0.1, 1.0], {"epochs": 80, "patience": 20}),
     "dna": ([8, 16, 32], [50, 100, 200], [0.5, 1.0], {"epochs": 50, "patience": 15}),
@@ -96,33 +89,4 @@ def _distances(source: Any, *sets: Any) -> list[str]:
     return [f"{ek.mmd2(source, X, k):.4g} ({name})" for name, X in zip(names, sets, strict=True)]
 
 
-def learned_circuits() -> None:
-    """One sweep over blocks against the memoised recursion over the file's own units."""
-    p = ek.random_circuit(ek.Vtree.balanced(64), 12, rng=0, density=0.25)
-    rows = _recursion("random sparse, 64 variables", p, *oracles.units_of(p))
-    for name in ("abalone", "elevators"):
-        if (path := data_file(f"psdd/{name}.psdd")) is None:
-            continue
-        p = ek.read_psdd(path)
-        rows += _recursion(f"{name}, {p.n_variables} variables", p, oracles.read_psdd_units(path))
-        new = [ek.read_psdd(path) for _ in range(5)]
-        first = min(timed(ek.expected_kernel, c, c, KERNEL)[0] for c in new)
-        read = best_of(partial(ek.read_psdd, path), 3)
-        rows.append(("  first call", seconds(first), "", ""))
-        rows.append(("  reading the file", seconds(read), "", ""))
-    show("E[k(x, x')] for x, x' from one circuit, RBF(0.1)", rows)
-
-
-def _recursion(what: str, p: ek.Circuit, root: Any) -> list[tuple[str, str, str, str]]:
-    """Our time beside that of the recursion, which must find the same."""
-    tables = [BINARY] * p.n_variables
-    textbook = oracles.expected_kernel_by_units(root, root, tables)
-    exact = ek.expected_kernel(p, p, KERNEL)
-    if abs(exact - textbook) > 1e-10 * abs(textbook):
-        raise SystemExit(f"{what}: {exact} differs from {textbook}")
-    slow = best_of(partial(oracles.expected_kernel_by_units, root, root, tables), 2)
-    fast = best_of(partial(ek.expected_kernel, p, p, KERNEL), 200)
-    return [(what, seconds(fast), f"{seconds(slow)} recursion", f"{slow / fast:.0f} x")]
-
-
-ALL = [learned_circuits, hidden_trees, fit_mmd]
+ALL = [hidden_trees, fit_mmd]

@@ -59,7 +59,7 @@ def test_a_file_of_other_columns_is_not_touched(tmp_path):
 
 def test_benchmarks_are_listed_and_found(capsys):
     for arguments, code, message in (
-        (["--help"], 0, "learned_circuits"),
+        (["--help"], 0, "hidden_trees"),
         (["nothing"], 2, "nothing"),
     ):
         with pytest.raises(SystemExit) as raised:
