@@ -1,14 +1,7 @@
-"""How often intervals of discrepancies hold the truth: `python -m benchmarks coverage`.
-
-A line is one kernel, and a source of n samples some standard errors of a mean away from the model,
-in one of its variables or in all of them: the share of intervals that hold the true discrepancy, of
-lower ends that are not above it, of upper ends that are not below it, and the median length of the
-intervals on the scale of the discrepancy, in terms of its error.
-"""
+"""How often intervals of discrepancies hold the truth: `python -m benchmarks coverage`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -17,62 +10,39 @@ from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 import expectedkernels as ek
+from benchmarks.timing import show
 
-SHARE = 0.3
+BIT = 0.3
 """The probability that a bit of the model is one."""
-
-KERNELS = [("bits", k) for k in ("ExpHamming()", "ExpHamming(0.02)", "ExpHamming(2.0)", "Delta()")]
-KERNELS += [("numbers", k) for k in ("RBF(0.5)", "RBF(4.0)")]
+KERNELS = (ek.ExpHamming(), ek.ExpHamming(0.02), ek.ExpHamming(2.0), ek.Delta())
 SIZES, DIMENSIONS, DISTANCES = [30, 100, 1000], [1, 5, 12], [0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0]
+HEADS = ("kernel", "bits", "n", "errors away", "bits moved", "%", "low", "high", "length")
+N_NULL = 19
 
 
-@dataclass(frozen=True)
-class Case:
-    kind: str
-    kernel: str
-    dimension: int
-    n: int
-    distance: float
-    moved: str
+@threadpool_limits.wrap(limits=1)
+def shares(
+    k: Any, bits: int, n: int, distance: float, moved: int, repeats: int, share: float
+) -> tuple[float, ...]:
+    """Percent of intervals, lower and upper ends that are right, and the median length.
 
-    def models(self) -> tuple[Any, Any]:
-        """The model, and the source of the samples."""
-        many = self.dimension if self.moved == "all" else 1
-        step = self.distance / np.sqrt(self.n * many)
-        if self.kind == "numbers":
-            means = np.zeros((2, 1, self.dimension))
-            means[1, :, :many] = step
-            p, q = (ek.gaussian_mixture([1.0], m, np.ones((1, self.dimension))) for m in means)
-            return p, q
-        share = min(0.97, SHARE + step * np.sqrt(SHARE * (1 - SHARE)))
-        bits = [[1 - share, share]] * many + [[1 - SHARE, SHARE]] * (self.dimension - many)
-        return ek.factorized([[1 - SHARE, SHARE]] * self.dimension), ek.factorized(bits)
-
-    def __str__(self) -> str:
-        text = f"{self.kind:7} {self.kernel:16} {self.dimension:2} variables, {self.moved:3} moved"
-        return f"{text}, n = {self.n:4}, {self.distance:4g} errors away"
-
-
-def shares(case: Case, repeats: int, share: float, n_null: int = 19) -> tuple[float, ...]:
-    """Percent of intervals, lower and upper ends that are right, and the median length."""
-    p, q = case.models()
-    name, _, inner = case.kernel.rstrip(")").partition("(")
-    k = getattr(ek, name)(*map(float, inner.split()))
+    Samples come from bits of which some have another probability, so many standard errors away. The
+    length is that on the scale of the discrepancy, in terms of its error.
+    """
+    other = min(0.97, BIT + distance / np.sqrt(n * moved) * np.sqrt(BIT * (1 - BIT)))
+    p, q = (
+        ek.factorized([[1 - x, x]] * moved + [[1 - BIT, BIT]] * (bits - moved))
+        for x in (BIT, other)
+    )
     rng, found, scale, rounding = np.random.default_rng(0), [], 0.0, 1e-12
     for _ in range(repeats):
-        test = ek.mmd_test(q.sample(case.n, rng), p, k, n_null=n_null, rng=rng)
+        test = ek.mmd_test(q.sample(n, rng), p, k, n_null=N_NULL, rng=rng)
         found.append(test.interval(share))
         scale += test.sampling_error.variance**0.25 / repeats
     truth, ends = float(ek.mmd2(p, q, k)), np.array(found)
     low, high = ends[:, 0] <= truth + rounding, ends[:, 1] >= truth - rounding
     length = float(np.median(np.diff(np.sqrt(ends), axis=1))) / scale
     return 100 * np.mean(low & high), 100 * np.mean(low), 100 * np.mean(high), length
-
-
-def line(case: Case, repeats: int, share: float) -> str:
-    with threadpool_limits(1):
-        both, low, high, length = shares(case, repeats, share)
-    return f"{case} {both:5.1f} % (low {low:5.1f}, high {high:5.1f}), length {length:.2f}"
 
 
 def coverage(
@@ -84,15 +54,17 @@ def coverage(
     jobs: int = 1,
 ) -> None:
     """How often intervals of discrepancies, of which this share should, hold the truth."""
-    print(f"Intervals of {100 * share:g} %, {repeats} repetitions")
-    cells = product(KERNELS, dimensions, n, distances, ("one", "all"))
-    work = (
-        delayed(line)(Case(kind, kernel, d, size, distance, moved), repeats, share)
-        for (kind, kernel), d, size, distance, moved in cells
-        if moved == "one" or (d > 1 and distance > 0)
-    )
-    for text in Parallel(jobs, return_as="generator")(work):
-        print(text, flush=True)
+    cases = [
+        (k, bits, size, distance, moved)
+        for k, bits, size, distance in product(KERNELS, dimensions, n, distances)
+        for moved in sorted({1, bits} if distance > 0 else {1})
+    ]
+    found = Parallel(jobs)(delayed(shares)(*case, repeats, share) for case in cases)
+    lines = [
+        (*case, *(f"{x:.1f}" for x in right), f"{length:.2f}")
+        for case, (*right, length) in zip(cases, found, strict=True)
+    ]
+    show(f"Intervals of {100 * share:g} %, {repeats} repetitions", lines, HEADS)
 
 
 ALL = [coverage]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -38,7 +37,6 @@ def on_a_gpu() -> None:
         return
     dense_products(torch)
     evidence_and_points(torch)
-    questions("cuda")
     training("cuda")
     totals("cuda")
 
@@ -90,31 +88,6 @@ def evidence_and_points(torch: Any) -> None:
     show("Expected kernels of 64 variables on the GPU", rows)
 
 
-def questions(where: str, n_variables: int = 256, units: int = 32, n_rows: int = 1000) -> None:
-    """Queries of one circuit, on its device and on the CPU."""
-    p = ek.random_circuit(ek.Vtree.balanced(n_variables), units, rng=0)
-    X = incomplete(p.sample(n_rows, rng=1), 0.5, 2)
-    tree = ek.learn_chow_liu(X[:500], pseudocount=1.0)
-    asked = {
-        "likelihoods": lambda c: np.asarray(c.log_likelihood(X).sum().item()),
-        "marginals": lambda c: c.marginals(X),
-        "all sites": lambda c: c.all_site_logs(X[:100])[0].sum().item(),
-        "samples given rows": lambda c: c.sample(1, rng=0, evidence=X),
-        "most probable rows": lambda c: c.map(X),
-    }
-    rows = []
-    for name, ask in asked.items():
-        circuit = tree if name == "most probable rows" else p
-        on_cpu = best_of(partial(ask, circuit), 5)
-        for dtype in ("float64", "float32"):
-            there = circuit.to(where, dtype=dtype)
-            ask(there)  # kernels are compiled once
-            mine = best_of(partial(ask, there), 10)
-            cells = seconds(mine), f"{seconds(on_cpu)} on the CPU", f"{on_cpu / mine:.1f}"
-            rows.append((f"{name}, {dtype}", *cells))
-    show(f"{n_rows} rows, {n_variables} variables, K = {units}, on {where}", rows)
-
-
 def training(
     where: str,
     n_variables: int = 784,
@@ -123,21 +96,32 @@ def training(
     sizes: Sequence[tuple[int, int]] = ((32, 512), (64, 2048), (128, 2048), (512, 512)),
 ) -> None:
     """Passes of EM in batches over a hidden tree, in rows per second, beside PyJuice."""
-    import torch
 
     X = near_neighbours(n_variables, states, n_rows)
     title = f"EM, {n_variables} variables of {states} states, on {where}: rows/s"
     for units, size in sizes:
         row = [f"K = {units}, batches of {size}"]
-        for precision in ("highest", "high"):
-            torch.set_float32_matmul_precision(precision)
-            passes = passes_over(X, states, units, size, where)
-            speed = n_rows / min(timed(next, passes)[0] for _ in range(PASSES))
-            row.append(f"{speed:.0f} {'float32' if precision == 'highest' else 'TF32'}")
-        torch.set_float32_matmul_precision("highest")
-        theirs = juice_speed(X, states, units, size) if where == "cuda" else None
-        row.append("no PyJuice here" if theirs is None else f"{theirs:.0f} PyJuice")
+        for name in precisions():
+            row.append(f"{speed(passes_over(X, states, units, size, where), n_rows):.0f} {name}")
+        pc = juice_circuit(X, states, units) if where == "cuda" else None
+        passes = juice_passes(pc, X, size, 0.1 * size / n_rows)
+        row.append(f"{speed(passes, n_rows):.0f} PyJuice" if pc else "no PyJuice here")
         show(title, [tuple(row)])
+
+
+def precisions() -> Iterator[str]:
+    """Set the precision of torch's products of matrices."""
+    import torch
+
+    for name, products in (("float32", "highest"), ("TF32", "high")):
+        torch.set_float32_matmul_precision(products)
+        yield name
+    torch.set_float32_matmul_precision("highest")
+
+
+def speed(passes: Iterator[Any], n_rows: int) -> float:
+    """Rows per second of the fastest pass."""
+    return n_rows / min(timed(next, passes)[0] for _ in range(PASSES))
 
 
 def totals(where: str, n: int = 16, units: int = 64) -> None:
@@ -146,25 +130,19 @@ def totals(where: str, n: int = 16, units: int = 64) -> None:
 
     rng = np.random.default_rng(0)
     X = (rng.random((4000, n)) < rng.random((4000, 1))).astype(np.intp)
-    every = all_states(n)
     options = {"epochs": 10, "batch_size": 500, "device": where, "dtype": "float32"}
-    rows = []
-    for precision, name in (("highest", "float32"), ("high", "TF32")):
-        torch.set_float32_matmul_precision(precision)
+    found = {}
+    for name in precisions():
         p = ek.learn_hclt(X, units, rng=0, progress=False, **options).to(where, dtype="float32")
-        total = float(p.log_likelihood(every).double().exp().sum())
-        rows.append((name, f"{abs(total - 1):.1e}", "", ""))
-    torch.set_float32_matmul_precision("highest")
-    pc = juice_circuit(X, 2, units) if where == "cuda" else None
-    if pc is not None:
-        data = torch.as_tensor(X, device=where)
-        for _ in range(10):
-            for chosen in torch.randperm(len(X), device=where).split(500):
-                juice_step(pc, data[chosen], 0.5, 0.01)
+        found[name] = p.log_likelihood(all_states(n))
+    if pc := juice_circuit(X, 2, units) if where == "cuda" else None:
+        for _ in zip(range(10), juice_passes(pc, X, 500, 0.01), strict=False):
+            pass
         with torch.no_grad():
-            parts = torch.as_tensor(every, dtype=data.dtype, device=where).split(1024)
-            total = float(torch.cat([pc(part)[:, 0] for part in parts]).double().exp().sum())
-        rows.append(("PyJuice", f"{abs(total - 1):.1e}", "", ""))
+            parts = torch.as_tensor(all_states(n), dtype=torch.int64, device=where).split(1024)
+            found["PyJuice"] = torch.cat([pc(part)[:, 0] for part in parts])
+    errors = {name: abs(float(logs.double().exp().sum()) - 1) for name, logs in found.items()}
+    rows = [(name, f"{error:.1e}", "", "") for name, error in errors.items()]
     show(f"The sum of all probabilities less one, {n} bits, K = {units}, on {where}", rows)
 
 
@@ -185,24 +163,6 @@ def passes_over(X: Any, states: int, units: int, size: int, where: str) -> Any:
     return epochs(start, data, phases, 0.1, place, np.random.default_rng(0))
 
 
-def juice_speed(X: Any, states: int, units: int, size: int) -> float | None:
-    """Rows per second of the same steps in PyJuice, on the same tree; None where it is not."""
-    pc = juice_circuit(X, states, units)
-    if pc is None:
-        return None
-    import torch
-
-    data, best = torch.as_tensor(X, device="cuda"), np.inf
-    for _ in range(PASSES):
-        torch.cuda.synchronize()
-        begin = perf_counter()
-        for rows in torch.randperm(len(X), device="cuda").split(size):
-            juice_step(pc, data[rows], 0.5, 0.1 * size / len(X))
-        torch.cuda.synchronize()
-        best = min(best, perf_counter() - begin)
-    return len(X) / best
-
-
 def juice_circuit(X: Any, states: int, units: int) -> Any:
     """The hidden tree of `learn_hclt` as a circuit of PyJuice, None where that is not installed."""
     try:
@@ -219,14 +179,19 @@ def juice_circuit(X: Any, states: int, units: int) -> Any:
     return pyjuice.compile(BayesianTreeToHiddenRegionGraph(tree, root, units, *inputs)).to("cuda")
 
 
-def juice_step(pc: Any, rows: Any, step: float, pseudocount: float) -> None:
-    """One step of EM there, by the graphs that it captures."""
-    pc(rows, propagation_alg="LL", record_cudagraph=True)
-    pc.backward(
-        rows, flows_memory=0.0, allow_modify_flows=False, propagation_alg="LL",
-        logspace_flows=True, record_cudagraph=True,
-    )  # fmt: skip
-    pc.mini_batch_em(step_size=step, pseudocount=pseudocount)
+def juice_passes(pc: Any, X: Any, size: int, pseudocount: float) -> Iterator[None]:
+    """Passes of EM there, in batches, by the graphs that it captures."""
+    import torch
+
+    data, options = torch.as_tensor(X, device="cuda"), {"propagation_alg": "LL"}
+    flows = {"flows_memory": 0.0, "allow_modify_flows": False, "logspace_flows": True}
+    while True:
+        for chosen in torch.randperm(len(X), device="cuda").split(size):
+            pc(data[chosen], record_cudagraph=True, **options)
+            pc.backward(data[chosen], record_cudagraph=True, **options, **flows)
+            pc.mini_batch_em(step_size=0.5, pseudocount=pseudocount)
+        torch.cuda.synchronize()
+        yield
 
 
 def precision() -> None:
@@ -235,29 +200,22 @@ def precision() -> None:
 
     if (sets := data_sets("nltcs")) is None:
         return
-    gpu = [("cuda", "highest"), ("cuda", "high")] if torch.cuda.is_available() else []
-    for place, products in [("torch", "highest"), *gpu]:
-        torch.set_float32_matmul_precision(products)
-        kind = "TF32" if products == "high" else "float32"
-        show(f"Largest errors of {kind} on {place}, hidden tree of NLTCS", _errors(sets[0], place))
-    torch.set_float32_matmul_precision("highest")
+    title = "Largest errors of {} on {}, hidden tree of NLTCS"
+    show(title.format("float32", "torch"), _errors(sets[0], "torch"))
+    for name in precisions() if torch.cuda.is_available() else ():
+        show(title.format(name, "cuda"), _errors(sets[0], "cuda"))
 
 
 def _errors(X: Any, place: str) -> list[tuple[str, ...]]:
     options: Any = {"batch_size": 512, "epochs": EPOCHS, "rng": 0, "progress": False}
-    single, double = (
-        ek.learn_hclt(X, UNITS, device=place, dtype=dtype, **options)
-        for dtype in ("float32", "float64")
-    )
+    learn = partial(ek.learn_hclt, X, UNITS, device=place, **options)
+    single, double = (learn(dtype=dtype) for dtype in ("float32", "float64"))
     rows = incomplete(X[:ASKED], 0.3, 0)
     tree, other = ek.learn_chow_liu(X), ek.random_circuit(double.vtree, 4, rng=0)
     k = ek.ExpHamming()
-    total = np.exp(
-        _array(single.to(place, dtype="float32").log_likelihood(all_states(X.shape[1])))
-    ).sum()
-    lines = [
-        (f"total of {2 ** X.shape[1]} states after EM", f"{abs(total - 1.0):.1e}", "absolute", "")
-    ]
+    every = all_states(X.shape[1])
+    total = np.exp(_array(single.to(place, dtype="float32").log_likelihood(every))).sum()
+    lines = [(f"total of {len(every)} states after EM", f"{abs(total - 1.0):.1e}", "absolute", "")]
 
     def add(what: str, circuit: Any, ask: Callable[[Any], Any], relative: bool = False) -> None:
         exact, found = (_array(ask(circuit.to(place, dtype=d))) for d in ("float64", "float32"))
@@ -273,14 +231,15 @@ def _errors(X: Any, place: str) -> list[tuple[str, ...]]:
     add("given rows", double, lambda p: ek.expected_kernel(p, p, k, evidence_p=rows[:50]), True)
     add("squared MMD to data", double, lambda p: ek.mmd2(p, X[:ASKED], k), True)
     means = [float(np.mean(p.log_likelihood(X))) for p in (single, double)]
-    what = f"mean log-likelihood after {EPOCHS} epochs of EM"
-    lines.append((what, f"{abs(means[0] - means[1]):.1e}", "absolute", ""))
     y = X[:ASKED, -1] + 0.1 * X[:ASKED, :-1].sum(axis=1)
     densities = (double.to("numpy", dtype=dtype) for dtype in ("float64", "float32"))
     models = (ek.ExpectedKernelRidge(density=p).fit(X[:ASKED], y) for p in densities)
     exact, found = (model.predict(rows) for model in models)
-    what = "predictions of a kernel model"
-    lines.append((what, f"{np.abs(exact - found).max():.1e}", "absolute", ""))
+    for what, error in (
+        (f"mean log-likelihood after {EPOCHS} epochs of EM", abs(means[0] - means[1])),
+        ("predictions of a kernel model", np.abs(exact - found).max()),
+    ):
+        lines.append((what, f"{error:.1e}", "absolute", ""))
     return lines
 
 

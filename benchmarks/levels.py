@@ -2,9 +2,8 @@
 
 Every cell is one test of one model with n samples, and the share of repetitions whose p-value is at
 most 5 %. Samples and simulated samples are fresh in every repetition. Cells are done in batches of
-repetitions, each with seeds of its own, over some processes (`--jobs`); with `--results FOLDER`,
-batches are kept in a folder, and those in it are not done again. SACHS and EARTHQUAKE come with
-pgmpy.
+repetitions, each with seeds of its own, over some processes (`--jobs`). SACHS and EARTHQUAKE come
+with pgmpy.
 """
 
 from __future__ import annotations
@@ -13,21 +12,23 @@ import time
 from collections.abc import Callable
 from functools import lru_cache, partial
 from itertools import product
-from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
+import pandas as pd
+from joblib import Parallel, delayed
+from threadpoolctl import threadpool_limits
 
 import expectedkernels as ek
 from benchmarks.timing import literature, neighbours, show
-from studies.base import Results, collect, markdown
+from studies.base import markdown
 
 N_NULL = 19
 """With 19 simulated samples a p-value of at most 5 % means the largest statistic of twenty."""
 
 BATCH = 25
-"""How many repetitions are one piece of work."""
+"""How many repetitions have one generator of random numbers."""
 
 STAY, CHANGE = 0.5, 0.05
 """How often a chain stays where it is, and how often the signs of its samples change."""
@@ -167,51 +168,29 @@ TESTS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
 }
 
 
-class Batch(NamedTuple):
-    """Some repetitions of a test of a form of a model with n samples of it, or of another one."""
-
-    model: str
-    test: str
-    form: str
-    n: int
-    power: bool
-    number: int
-    size: int
+CELL = ["model", "test", "form", "n", "power"]
+COLUMNS = [*CELL, "rejected", "refused", "seconds", "drawn"]
 
 
-CELL = list(Batch._fields[:5])
-KEYS = get_type_hints(Batch)
-VALUES = {"rejected": int, "refused": int, "seconds": float, "drawn": str}
-
-
-def done(batch: Batch) -> list[tuple[Any, ...]]:
+@threadpool_limits.wrap(limits=1)
+def rejections(cell: tuple[Any, ...], repeats: int) -> tuple[str, ...]:
     """How often a test rejected at 5 %, and how often it did not judge, in how many seconds."""
-    ground, test = ground_of(batch.model), TESTS[batch.test][0]
-    rng = np.random.default_rng([crc32(repr(batch[:5]).encode()), batch.number])
-    rejected, refused, drawn, start = 0, 0, "", time.perf_counter()
-    for _ in range(batch.size):
+    model, name, *rest = cell
+    ground, test, found, drawn, refused = ground_of(model), TESTS[name][0], [], "", 0
+    rng, began = None, time.perf_counter()
+    for i in range(repeats):
+        if i % BATCH == 0:
+            rng = np.random.default_rng([crc32(repr(cell).encode()), i // BATCH])
         try:
-            found = test(ground, batch.form, batch.n, batch.power, rng)
-            rejected += int(found.p_value <= 0.05)
-            drawn = getattr(found, "drawn", "")
+            result = test(ground, *rest, rng)
         except ek.DataError:  # signs that cannot tell, and differences without an error
             refused += 1
-    return [(*batch, rejected, refused, time.perf_counter() - start, drawn)]
-
-
-def batches(models: Any, tests: Any, forms: Any, n: Any, repeats: int, power: bool) -> list[Batch]:
-    """The batches of cells, without those that make no sense."""
-    found = []
-    for model, test, size in product(models, tests, n):
-        if power and "refit" in test and model in TREES:
-            continue  # trees fit
-        for form in (f for f in TESTS[test][1] if f in forms):
-            if test == "mmd" and form == "function" and model in LARGE:
-                continue  # no embedding
-            for i, start in enumerate(range(0, repeats, BATCH)):
-                part = min(BATCH, repeats - start)
-                found.append(Batch(model, test, form, size, power, i, part))
-    return found
+            continue
+        found.append(result.p_value <= 0.05)
+        drawn = getattr(result, "drawn", "")
+    shares = [f"{100 * x / repeats:.1f} %" for x in (sum(found), refused)]
+    ms = 1e3 * (time.perf_counter() - began) / repeats
+    return *map(str, cell), *shares, f"{ms:.0f} ms", drawn
 
 
 def levels(
@@ -222,30 +201,21 @@ def levels(
     models: list[str] = (),
     power: bool = False,
     jobs: int = 1,
-    results: str = "",
-    estimate: bool = False,
 ) -> None:
-    """How often tests reject what is true, or (--power) what is not; --estimate says how long."""
-    wanted = batches(models or MODELS, tests or TESTS, forms or FORMS, n, repeats, power)
-    if estimate:
-        first = [batch._replace(size=2) for batch in wanted if batch.number == 0]
-        cost = sum(done(batch)[0][-2] for batch in first) * repeats / 2
-        print(f"about {cost:.0f} s, {cost / jobs:.0f} s with {jobs} processes")
-        return
-    with TemporaryDirectory() as folder:
-        kept = Results(results or folder, KEYS, VALUES, {})
-        todo = [(batch,) for batch in wanted if tuple(batch) not in kept]
-        frame = collect(kept, done, todo, jobs, progress=True).frame
-    frame = frame[frame[CELL].apply(tuple, axis=1).isin({batch[:5] for batch in wanted})]
-    sums = dict.fromkeys(("size", "rejected", "refused", "seconds"), "sum")
-    found = frame.groupby(CELL, sort=False).agg({**sums, "drawn": "first"})
-    for name in ("rejected", "refused"):
-        found[name] = (100 * found[name] / found["size"]).map("{:.1f} %".format)
-    found["seconds"] = (1e3 * found["seconds"] / found["size"]).map("{:.0f} ms".format)
-    found = found.drop(columns="size").reset_index()
+    """How often tests reject what is true, or (--power) what is not."""
+    cells = [
+        (model, test, form, size, power)
+        for model, test, size in product(models or MODELS, tests or TESTS, n)
+        for form in TESTS[test][1]
+        if form in (forms or FORMS)
+        and not (power and "refit" in test and model in TREES)  # trees fit
+        and not (test == "mmd" and form == "function" and model in LARGE)  # no embedding
+    ]
+    lines = Parallel(jobs)(delayed(rejections)(cell, repeats) for cell in cells)
     title = f"{'rejected' if power else 'level'} at 5 %, {repeats} repetitions"
-    show(title, found.astype(str).values.tolist(), tuple(found))
-    table = found.pivot_table("rejected", ["test", "form"], "model", ", ".join, sort=False)
+    show(title, lines, tuple(COLUMNS))
+    frame = pd.DataFrame(lines, columns=COLUMNS)
+    table = frame.pivot_table("rejected", ["test", "form"], "model", ", ".join, sort=False)
     print(markdown(table.fillna("-")))
 
 

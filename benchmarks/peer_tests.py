@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
@@ -32,94 +32,89 @@ def cell(repeats: int, form: str, unit: float, work: Callable[[int], Any]) -> st
     return f"{np.mean(found):{form}} ({np.median(taken) / unit:.3g})"
 
 
+class Source(NamedTuple):
+    """What is compressed: samples of a model; kernels are exp(-gamma d^2)."""
+
+    model: Any
+    k: Any
+    gamma: float
+    gradient: Any = None
+
+
+def herd(rule: str, source: Source, X: Any, seed: int) -> Any:
+    return ek.herd(source.model, POINTS, source.k, weights=rule, rng=seed)
+
+
+def stein_thin(source: Source, X: Any, seed: int) -> Any:
+    target = source.model
+    if source.gradient:
+        target = ek.Target(target.log_likelihood, n_variables=2, score=source.gradient)
+    return X[ek.stein_thin(target, X, POINTS)]
+
+
+def compress(g: int, source: Source, X: Any, seed: int) -> Any:
+    thin, rates = import_module("goodpoints.compress").compresspp_kt, np.array([1 / source.gamma])
+    return X[thin(X, b"gaussian", rates, g=g, seed=seed)]
+
+
+def kernel_thinning(source: Source, X: Any, seed: int) -> Any:
+    def kernel(y: Any, X: Any) -> Any:
+        return np.exp(-source.gamma * ((X - y) ** 2).sum(axis=1))
+
+    thin, rounds = import_module("goodpoints.kt").thin, int(np.log2(DRAWS // POINTS))
+    return X[thin(X, rounds, kernel, kernel, seed=seed, store_K=True)]
+
+
+def coreax(source: Source, X: Any, seed: int) -> Any:
+    import_module("jax").config.update("jax_enable_x64", True)
+    kernels, solvers = import_module("coreax.kernels"), import_module("coreax.solvers")
+    kernel = kernels.SquaredExponentialKernel(length_scale=(2.0 * source.gamma) ** -0.5)
+    data = import_module("coreax").Data(X)
+    return np.asarray(solvers.KernelHerding(POINTS, kernel=kernel).reduce(data)[0].points.data)
+
+
+def stein_thinning(source: Source, X: Any, seed: int) -> Any:
+    if source.gradient is None:
+        raise NotImplementedError
+    thin = import_module("stein_thinning.thinning").thin
+    return X[thin(X, source.gradient(X), POINTS)]
+
+
+METHODS: dict[str, Callable[[Source, Any, int], Any]] = {
+    f"{POINTS} draws": lambda source, X, seed: X[:POINTS],
+    f"all {DRAWS} draws": lambda source, X, seed: X,
+    "herd, equal weights": partial(herd, "equal"),
+    "herd, weights on the simplex": partial(herd, "simplex"),
+    "herd, quadrature weights": partial(herd, "quadrature"),
+    "goodpoints Compress++, g = 0": partial(compress, 0),
+    "goodpoints Compress++, g = 4": partial(compress, 4),
+    "goodpoints kernel thinning": kernel_thinning,
+    "coreax kernel herding": coreax,
+    "stein-thinning": stein_thinning,
+    "stein_thin": stein_thin,
+}
+
+
 def points_beside_peers() -> None:
     """4096 samples compressed to 64 points: their discrepancy from the model, and seconds."""
-    mixture, asia = normals(), NETWORK.circuit()
-    cases = ((mixture, ek.RBF(0.2), 0.2, score), (asia, K, 0.5, None))
-    columns = []
-    for model, k, gamma, gradient in cases:
 
-        def work(method: Any, seed: int, model: Any = model, k: Any = k) -> tuple[float, float]:
-            X = model.sample(DRAWS, rng=seed)
-            taken, points = timed(method, X, seed)
-            points = ek.Empirical(points) if isinstance(points, np.ndarray) else points
-            return ek.mmd(points, model, k), taken
+    def work(source: Source, method: Any, seed: int) -> tuple[float, float]:
+        X = source.model.sample(DRAWS, rng=seed)
+        taken, points = timed(method, source, X, seed)
+        points = ek.Empirical(points) if isinstance(points, np.ndarray) else points
+        return ek.mmd(points, source.model, source.k), taken
 
-        methods = _methods(model, k, gamma, gradient)
-        columns.append([cell(TRIES, ".4f", 1.0, partial(work, f)) for f in methods.values()])
+    sources = (Source(normals(), ek.RBF(0.2), 0.2, score), Source(NETWORK.circuit(), K, 0.5))
+    lines = []
+    for name, method in METHODS.items():
+        cells = [cell(TRIES, ".4f", 1.0, partial(work, source, method)) for source in sources]
+        lines.append((name, *cells))
     title = f"{DRAWS} samples compressed to {POINTS} points: MMD to the model, mean of {TRIES} (s)"
-    lines = list(zip(methods, *columns, strict=True))
     show(title, lines, ("", "2-D mixture, RBF(0.2)", "ASIA, ExpHamming(0.5)"))
-
-
-def _methods(
-    model: Any, k: Any, gamma: float, gradient: Any
-) -> dict[str, Callable[[Any, int], Any]]:
-    target = ek.Target(model.log_likelihood, n_variables=2, score=score) if gradient else model
-
-    def herd(rule: str) -> Callable[[Any, int], Any]:
-        return lambda X, seed: ek.herd(model, POINTS, k, weights=rule, rng=seed)
-
-    return {
-        f"{POINTS} draws": lambda X, seed: X[:POINTS],
-        f"all {DRAWS} draws": lambda X, seed: X,
-        "herd, equal weights": herd("equal"),
-        "herd, weights on the simplex": herd("simplex"),
-        "herd, quadrature weights": herd("quadrature"),
-        "goodpoints Compress++, g = 0": _compress(gamma, 0),
-        "goodpoints Compress++, g = 4": _compress(gamma, 4),
-        "goodpoints kernel thinning": _kernel_thinning(gamma),
-        "coreax kernel herding": _coreax(gamma),
-        "stein-thinning": _stein_thinning(gradient),
-        "stein_thin": lambda X, seed: X[ek.stein_thin(target, X, POINTS)],
-    }
-
-
-def _compress(gamma: float, g: int) -> Callable[[Any, int], Any]:
-    def method(X: Any, seed: int) -> Any:
-        compress = import_module("goodpoints.compress")
-        rates = np.array([1.0 / gamma])
-        return X[compress.compresspp_kt(X, b"gaussian", rates, g=g, seed=seed)]
-
-    return method
-
-
-def _kernel_thinning(gamma: float) -> Callable[[Any, int], Any]:
-    def kernel(y: Any, X: Any) -> Any:
-        return np.exp(-gamma * ((X - y) ** 2).sum(axis=1))
-
-    def method(X: Any, seed: int) -> Any:
-        thin, rounds = import_module("goodpoints.kt").thin, int(np.log2(DRAWS // POINTS))
-        return X[thin(X, rounds, kernel, kernel, seed=seed, store_K=True)]
-
-    return method
-
-
-def _coreax(gamma: float) -> Callable[[Any, int], Any]:
-    def method(X: Any, seed: int) -> Any:
-        import_module("jax").config.update("jax_enable_x64", True)
-        kernels, solvers = import_module("coreax.kernels"), import_module("coreax.solvers")
-        kernel = kernels.SquaredExponentialKernel(length_scale=(2.0 * gamma) ** -0.5)
-        data = import_module("coreax").Data(X)
-        coreset, _ = solvers.KernelHerding(POINTS, kernel=kernel).reduce(data)
-        return np.asarray(coreset.points.data)
-
-    return method
-
-
-def _stein_thinning(gradient: Any) -> Callable[[Any, int], Any]:
-    def method(X: Any, seed: int) -> Any:
-        if gradient is None:
-            raise NotImplementedError
-        thin = import_module("stein_thinning.thinning").thin
-        return X[thin(X, gradient(X), POINTS)]
-
-    return method
 
 
 def tests_beside_peers() -> None:
     """Two samples of 100 rows, tested at 5 %: shares of rejections, and milliseconds."""
-    other = tilted(0.156)
 
     def normal(shift: float, scale: float) -> Callable[[Any], Any]:
         return lambda rng: scale * rng.normal(size=(ROWS, 5)) + shift * np.eye(5)[0]
@@ -132,59 +127,55 @@ def tests_beside_peers() -> None:
         "5-D normal, scale 1.25": (normal(0.0, 1.0), normal(0.0, 1.25)),
         "5-D normal, shift 0.6": (normal(0.0, 1.0), normal(0.6, 1.0)),
         "ASIA, the same": (rows(ASIA), rows(ASIA)),
-        "ASIA, mmd 0.156": (rows(ASIA), rows(other)),
-    }
-    tests = {
-        "mmd_two_sample_test": _ours,
-        "aggregate": _aggregate,
-        "hyppo MMD": _hyppo_mmd,
-        "hyppo Energy": _hyppo_energy,
-        "goodpoints CTT": _ctt,
-        "mmd_test, model": _model,
+        "ASIA, mmd 0.156": (rows(ASIA), rows(tilted(0.156))),
     }
 
     def work(test: Any, sources: Any, seed: int) -> tuple[bool, float]:
         rng = np.random.default_rng(seed)
-        taken, found = timed(test, *[draw(rng) for draw in sources], seed)
-        return found, taken
+        taken, p_value = timed(test, *[draw(rng) for draw in sources], seed)
+        return p_value <= 0.05, taken
 
     lines = []
     for name, sources in cases.items():
-        cells = [cell(REPEATS, ".2f", 1e-3, partial(work, f, sources)) for f in tests.values()]
+        cells = [cell(REPEATS, ".2f", 1e-3, partial(work, f, sources)) for f in TESTS.values()]
         lines.append((name, *cells))
     title = f"{ROWS} and {ROWS} rows, rejected at 5 %, {REPEATS} repetitions (ms)"
-    show(title, lines, ("", *tests))
+    show(title, lines, ("", *TESTS))
 
 
-def _ours(X: Any, Y: Any, seed: int) -> bool:
-    return ek.mmd_two_sample_test(X, Y, n_null=N_NULL, rng=seed).p_value <= 0.05
+def two_samples(k: Any, X: Any, Y: Any, seed: int) -> float:
+    return ek.mmd_two_sample_test(X, Y, k, n_null=N_NULL, rng=seed).p_value
 
 
-def _aggregate(X: Any, Y: Any, seed: int) -> bool:
-    return ek.mmd_two_sample_test(X, Y, "aggregate", n_null=N_NULL, rng=seed).p_value <= 0.05
-
-
-def _hyppo_mmd(X: Any, Y: Any, seed: int) -> bool:
+def hyppo_mmd(X: Any, Y: Any, seed: int) -> float:
     mmd = import_module("hyppo.ksample").MMD(gamma=ek.median_gamma(np.concatenate([X, Y])))
     with catch_warnings():
         simplefilter("ignore", RuntimeWarning)  # of fewer than 1000 permutations
-        return mmd.test(X, Y, reps=N_NULL, auto=False, random_state=seed)[1] <= 0.05
+        return mmd.test(X, Y, reps=N_NULL, auto=False, random_state=seed)[1]
 
 
-def _hyppo_energy(X: Any, Y: Any, seed: int) -> bool:
-    return import_module("hyppo.ksample").Energy().test(X, Y, auto=True)[1] <= 0.05
+def hyppo_energy(X: Any, Y: Any, seed: int) -> float:
+    return import_module("hyppo.ksample").Energy().test(X, Y, auto=True)[1]
 
 
-def _ctt(X: Any, Y: Any, seed: int) -> bool:
+def compress_then_test(X: Any, Y: Any, seed: int) -> float:
     lam = ek.median_gamma(np.concatenate([X, Y])) ** -0.5
     seeds = {"null_seed": seed, "statistic_seed": seed}
-    return bool(import_module("goodpoints.ctt").ctt(X, Y, 2, lam=lam, **seeds).rejects)
+    return 1.0 - import_module("goodpoints.ctt").ctt(X, Y, 2, lam=lam, **seeds).rejects
 
 
-def _model(X: Any, Y: Any, seed: int) -> bool:
+def model_test(X: Any, Y: Any, seed: int) -> float:
     if Y.shape[1] != 8:
         raise NotImplementedError
-    return ek.mmd_test(Y, NETWORK, n_null=N_NULL, rng=seed).p_value <= 0.05
+    return ek.mmd_test(Y, NETWORK, n_null=N_NULL, rng=seed).p_value
 
 
+TESTS = {
+    "mmd_two_sample_test": partial(two_samples, None),
+    "aggregate": partial(two_samples, "aggregate"),
+    "hyppo MMD": hyppo_mmd,
+    "hyppo Energy": hyppo_energy,
+    "goodpoints CTT": compress_then_test,
+    "mmd_test, model": model_test,
+}
 ALL = [tests_beside_peers, points_beside_peers]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
+from itertools import product
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 import expectedkernels as ek
-from benchmarks.timing import show
+from benchmarks.timing import incomplete, show
 
 LEVELS, POWERS, N_NULL = 1000, 200, 19
 MEANS = np.array([[-1.5, 0.0], [1.5, 1.0], [0.5, -2.0]])
@@ -33,8 +36,7 @@ def normals(weights: Any = WEIGHTS, variance: float = VARIANCE) -> Any:
 def score(X: Any) -> Any:
     """The gradient of its log-density."""
     logs = np.log(WEIGHTS) - 0.5 * ((X[:, None] - MEANS) ** 2).sum(axis=2) / VARIANCE
-    shares = np.exp(logs - logs.max(axis=1, keepdims=True))
-    return ((shares / shares.sum(axis=1, keepdims=True)) @ MEANS - X) / VARIANCE
+    return (softmax(logs, axis=1) @ MEANS - X) / VARIANCE
 
 
 def langevin() -> None:
@@ -53,35 +55,31 @@ def langevin() -> None:
         "variances times 1.5": lambda n, rng: normals(variance=1.5 * VARIANCE).sample(n, rng),
     }
     lines = []
-    for source, draw in sources.items():
-        for n in (30, 100):
-            cells = []
-            for name, test in tests.items():
-                repeats = LEVELS if source == "true" and name == "chains" else POWERS
-                share, ms = rejected(lambda rng: test(draw(n, rng), rng).p_value, repeats, n)  # noqa: B023
-                cells.append(f"{share:.3f} ({ms:.0f} ms)")
-            lines.append((f"{source}, n = {n}", *cells))
+    for (source, draw), n in product(sources.items(), (30, 100)):
+        cells = []
+        for name, test in tests.items():
+            repeats = LEVELS if source == "true" and name == "chains" else POWERS
+            share, ms = rejected(lambda rng: test(draw(n, rng), rng).p_value, repeats, n)  # noqa: B023
+            cells.append(f"{share:.3f} ({ms:.0f} ms)")
+        lines.append((f"{source}, n = {n}", *cells))
     title = f"Rejected at 5 %, {POWERS} repetitions ({LEVELS} of the level of chains)"
     show(title, lines, ("", *tests))
 
 
-def tables(rng: Any, effect: float) -> tuple[Any, Any, Any]:
-    """p(z), p(x | z) and p(y | x, z) of ternary variables, three in z; a logit of y = x."""
-    z = rng.dirichlet(np.full(27, 3.0))
-    x, y = rng.normal(size=(27, 3)), rng.normal(size=(27, 1, 3)) + effect * np.eye(3)
-    x, y = np.exp(x), np.exp(y)
-    return z, x / x.sum(axis=1, keepdims=True), y / y.sum(axis=2, keepdims=True)
-
-
 def rows(n: int, effect: float, rng: Any) -> tuple[Any, Any, Any, Any]:
-    """x, y, z, and the distributions of x and y given z."""
-    p_z, p_x, p_y = tables(rng, effect)
+    """Ternary x, y and z (three columns), and the distributions of z, and of x and y given z.
+
+    The effect is a logit of y = x.
+    """
+    p_z = rng.dirichlet(np.full(27, 3.0))
+    x, y = rng.normal(size=(27, 3)), rng.normal(size=(27, 1, 3)) + effect * np.eye(3)
+    p_x, p_y = softmax(x, axis=1), softmax(y, axis=2)
     z = rng.choice(27, size=n, p=p_z)
     x = (rng.random((n, 1)) > np.cumsum(p_x[z], axis=1)).sum(axis=1)
     y = (rng.random((n, 1)) > np.cumsum(p_y[z, x], axis=1)).sum(axis=1)
     Z = np.stack([z // 9, z // 3 % 3, z % 3], axis=1)
-    marginal = (p_x[:, :, None] * p_y).sum(axis=1)
-    return np.minimum(x, 2), np.minimum(y, 2), Z, (p_z, p_x, marginal)
+    known = p_z, p_x, (p_x[:, :, None] * p_y).sum(axis=1)
+    return np.minimum(x, 2), np.minimum(y, 2), Z, known
 
 
 def truth(known: Any) -> Callable[[Any, Any], Any]:
@@ -95,8 +93,8 @@ def truth(known: Any) -> Callable[[Any, Any], Any]:
     return density
 
 
-def p_value(method: str, X: Any, rng: Any) -> float:
-    x, y, Z, known = X
+def p_value(method: str, n: int, effect: float, rng: Any) -> float:
+    x, y, Z, known = rows(n, effect, rng)
     if method == "causal-learn KCI":
         kci = import_module("causallearn.utils.cit").CIT
         return float(kci(np.column_stack([x, y, Z]).astype(float), "kci")(0, 1, [2, 3, 4]))
@@ -105,8 +103,7 @@ def p_value(method: str, X: Any, rng: Any) -> float:
         "mixture of 8": ("mixture", 8),
         "single tree": lambda X, cards: ek.learn_chow_liu(X, cardinalities=cards),
     }[method.removesuffix(", 20 % missing")]
-    if method.endswith("missing"):
-        Z = np.where(rng.random(Z.shape) < 0.2, np.nan, Z)
+    Z = incomplete(Z, 0.2, rng) if method.endswith("missing") else Z
     return ek.independence_test(x, y, Z, density=density, n_null=99, rng=rng).p_value
 
 
@@ -122,21 +119,17 @@ def independence() -> None:
         ("causal-learn KCI", 300, 100),
     ]
     for method, n, repeats in cases:
-
-        def share(effect: float, repeats: int, method: str = method, n: int = n) -> Any:
-            def once(rng: Any) -> float:
-                return p_value(method, rows(n, effect, rng), rng)
-
-            return rejected(once, repeats, [n, int(10 * effect)])
-
+        times = {0.0: repeats, 0.5: min(POWERS, repeats), 1.0: min(POWERS, repeats)}
         try:
-            level, ms = share(0.0, repeats)
-            powers = [share(effect, min(POWERS, repeats))[0] for effect in (0.5, 1.0)]
+            (level, ms), *powers = [
+                rejected(partial(p_value, method, n, effect), times[effect], [n, int(10 * effect)])
+                for effect in times
+            ]
         except ImportError:
-            lines.append((method, str(n), *["not installed"] * 4))
+            lines.append((method, n, *["not installed"] * 4))
             continue
-        cells = (f"{level:.3f} ({repeats})", *(f"{power:.2f}" for power in powers))
-        lines.append((method, str(n), *cells, f"{ms:.0f}"))
+        cells = (f"{level:.3f} ({repeats})", *(f"{power:.2f}" for power, _ in powers))
+        lines.append((method, n, *cells, f"{ms:.0f}"))
     title = "Rejected at 5 %: x and y given three ternary columns, with all interactions"
     show(title, lines, ("", "n", "independent", "logit 0.5", "logit 1", "ms"))
 
