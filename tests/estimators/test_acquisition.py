@@ -189,6 +189,10 @@ def test_questions_follow_gains_until_the_budget_is_spent():
     every = ek.acquire(model, {}, lambda name: truth[name], budget=np.inf)
     np.testing.assert_allclose(every.predictions[-1], model.predict(X.iloc[[5]])[0])
     assert sorted(every.asked) == sorted(X.columns)
+    history = ek.acquire(model, {"noise": 0.0}, X.iloc[5].get, 1)
+    widths = [bar.get_width() for bar in history.plot().patches]
+    np.testing.assert_allclose(widths, np.sort(history.gains[0][:2]))
+    assert_raises(ek.DataError, r"There were 1 queries. Got number 1", history.plot, 1)
 
 
 def test_what_is_too_dear_is_not_asked_for_and_what_cannot_be_had_not_again():
@@ -220,15 +224,6 @@ def test_groups_are_asked_for_as_a_whole():
     assert len(silent.asked) == 2
     message = r"columns \[0, 1, 2\] must be a value for each"
     assert_raises(ek.DataError, message, ek.acquire, model, [NAN] * 4, lambda c: 1.0, 5)
-
-
-def test_the_picture_shows_gains_of_what_is_missing():
-    X, y = frame()
-    model = ek.ExpectedSVR(density="chow_liu").fit(X, y)
-    history = ek.acquire(model, {"noise": 0.0}, X.iloc[5].get, 1)
-    widths = [bar.get_width() for bar in history.plot().patches]
-    np.testing.assert_allclose(widths, np.sort(history.gains[0][:2]))
-    assert_raises(ek.DataError, r"There were 1 queries. Got number 1", history.plot, 1)
 
 
 ASKED = {"model": fitted(0)[2], "row": {}, "ask": lambda column: 0, "budget": 1}

@@ -122,6 +122,9 @@ def test_blocks_of_incomplete_rows_do_not_change_answers(monkeypatch, make, real
     model = make(density=products_of_normals(X) if real else "chow_liu", n_bins=4)
     whole = model.fit(X, y).predict(new, return_std=True)
     grams = [model.density_.gram(rates, *rows) for rows in ((X,), (new, X))]
+    np.testing.assert_array_equal(grams[0], grams[0].T)
+    assert np.linalg.eigvalsh(grams[0]).min() > -1e-10
+    np.testing.assert_allclose(grams[1][:9], grams[0][:9], rtol=1e-8, atol=1e-12)
     monkeypatch.setattr(circuit_density, "CHUNK_ROWS", 7)
     monkeypatch.setattr(circuit_density, "FEW_ROWS", 7)
     for rows, wanted in zip(((X,), (new, X)), grams, strict=True):

@@ -1,10 +1,9 @@
 """Landmark (Nyström) models: equal to models of all rows, to refits, and to data in memory."""
 
-import contextlib
 import copy
 import pickle
 import tracemalloc
-from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import joblib
 import numpy as np
@@ -153,24 +152,18 @@ def frame(n=900):
     return found.assign(y=y + (kind == "v"), label=np.where(kind == "rare", "odd", y > 0))
 
 
-def sources(path):
-    """The same rows as files, collections of Dask, and what functions return."""
-    dataframe, polars = pytest.importorskip("dask.dataframe"), pytest.importorskip("polars")
-    whole = frame()
-    whole.to_parquet(path, row_group_size=200)
-    return {
-        "parquet": path,
-        "dask": dataframe.from_pandas(whole, npartitions=5),
-        "polars": polars.scan_parquet(path),
-        "function": lambda: (whole[i : i + 170] for i in range(0, len(whole), 170)),
-    }
-
-
 @pytest.mark.parametrize("kind", ["parquet", "dask", "polars", "function"])
 @pytest.mark.parametrize("name", ["ridge", "classifier", "svc"])
 def test_data_in_chunks(kind, name, tmp_path, monkeypatch):
     monkeypatch.setattr(f"{MODULE}.DRAWN", 400)
-    source, whole, classes = sources(tmp_path / "rows.parquet")[kind], frame(), name != "ridge"
+    whole, path, classes = frame(), tmp_path / "rows.parquet", name != "ridge"
+    whole.to_parquet(path, row_group_size=200)
+    source = {
+        "parquet": lambda: path,
+        "dask": lambda: pytest.importorskip("dask.dataframe").from_pandas(whole, npartitions=5),
+        "polars": lambda: pl.scan_parquet(path),
+        "function": lambda: lambda: (whole[i : i + 170] for i in range(0, len(whole), 170)),
+    }[kind]()
     model = clone(MACHINES[name]).set_params(n_landmarks=60)
     target = "label" if classes else "y"
     given = whole.drop(columns=[target, "w"])
@@ -241,16 +234,13 @@ def test_rows_that_are_not_drawn_are_checked(at, value, message, monkeypatch):
 
 
 def test_fits_show_their_progress(monkeypatch):
-    seen = []
-
-    @contextlib.contextmanager
-    def progress_bar(total, *_, **__):
-        yield SimpleNamespace(update=lambda n: seen.append((n, total)))
-
+    bar = MagicMock()
     monkeypatch.setattr(f"{MODULE}.CHUNK_ROWS", 100)
-    monkeypatch.setattr(f"{MODULE}.progress_bar", progress_bar)
+    monkeypatch.setattr(f"{MODULE}.progress_bar", bar)
     ek.ExpectedKernelRidge(n_landmarks=20).fit(*table(250))
-    assert seen == [(100, 250), (100, 250), (50, 250)]
+    assert bar.call_args.args[0] == 250
+    updates = bar.return_value.__enter__.return_value.update.call_args_list
+    assert [call.args[0] for call in updates] == [100, 100, 50]
 
 
 def test_explanations_acquisition_and_copies(tmp_path):
@@ -263,12 +253,12 @@ def test_explanations_acquisition_and_copies(tmp_path):
     np.testing.assert_allclose(total, model.predict(rows), rtol=1e-9)
     gain = ek.acquisition_gain(model, rows[:1])[0]
     assert np.isnan(gain).tolist() == [False, True, False, True] or (gain[[1, 3]] > 0).all()
-    low, high = model.predict_interval(rows)
+    ends = model.predict_interval(rows)
     ek.save(model, tmp_path / "model.skops")
     for again in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
-        np.testing.assert_array_equal(again.predict_interval(rows), (low, high))
+        np.testing.assert_array_equal(again.predict_interval(rows), ends)
     again = ek.load(tmp_path / "model.skops")
-    np.testing.assert_allclose(again.predict_interval(rows), (low, high), rtol=1e-12)
+    np.testing.assert_allclose(again.predict_interval(rows), ends, rtol=1e-12)
 
 
 def test_landmarks_of_expected_kernels_and_of_circuits():

@@ -16,7 +16,6 @@ import expectedkernels as ek
 from assertions import assert_raises, refusals
 from completions import completions
 from expectedkernels.estimators.kernel_models import log_marginal_likelihood, most_likely_kernel
-from machines import products_of_normals
 from oracles import with_holes
 
 
@@ -72,20 +71,6 @@ def test_a_process_adds_up_its_own_and_the_missing_variance():
     np.testing.assert_allclose(mean[0], share @ centre, rtol=1e-9)
     total = share @ own**2 + share @ (centre - mean[0]) ** 2
     np.testing.assert_allclose(std[0] ** 2, total, rtol=1e-8)
-
-
-@pytest.mark.parametrize("real", [False, True])
-def test_expected_gram_matrices_are_positive_semidefinite(real):
-    X, y, rng = data(60)
-    X[rng.random(X.shape) < 0.4] = np.nan
-    density = products_of_normals(X) if real else "chow_liu"
-    model = ek.ExpectedKernelRidge(n_bins=5, density=density).fit(X, y)
-    X = model._read(X)
-    gram = model.density_.gram(np.full(3, 0.7), X)
-    np.testing.assert_array_equal(gram, gram.T)
-    assert np.linalg.eigvalsh(gram).min() > -1e-10
-    halves = model.density_.gram(np.full(3, 0.7), X[:25], X[25:])
-    np.testing.assert_allclose(halves, gram[:25, 25:], rtol=1e-8, atol=1e-12)
 
 
 def test_dropping_and_refusing_incomplete_rows():
