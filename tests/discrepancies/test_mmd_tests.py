@@ -105,11 +105,8 @@ def test_zeros_and_parts_of_the_support_are_seen():
 
 
 MODEL, OTHER = pair()
-TEN, COIN, TOSSES = (
-    MODEL.sample(10, rng=0),
-    ek.factorized([[0.5, 0.5]]),
-    np.arange(10.0)[:, None] % 2,
-)
+TEN, TOSSES = MODEL.sample(10, rng=0), np.arange(10.0)[:, None] % 2
+COIN = ek.factorized([[0.5, 0.5]])
 
 
 test_mistakes = refusals(ek.DataError, [

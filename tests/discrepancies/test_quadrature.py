@@ -25,10 +25,8 @@ def test_points_are_chosen_as_the_definitions_say(seed):
     gram = K(X) * np.outer(np.sqrt(1 + chances), np.sqrt(1 + chances))  # no constant diagonal
     greedy, best = [], []
     for _ in range(8):
-        sizes = [
-            gram[np.ix_(s, s)].mean() - 2 * mu[s].mean()
-            for s in ([*greedy, j] for j in range(len(X)))
-        ]
+        more = ([*greedy, j] for j in range(len(X)))
+        sizes = [gram[np.ix_(s, s)].mean() - 2 * mu[s].mean() for s in more]
         greedy.append(int(np.argmin(sizes)))
         drops = [
             -1.0 if j in best else mu[s] @ np.linalg.solve(gram[np.ix_(s, s)], mu[s])
@@ -138,9 +136,8 @@ def test_the_discrepancy_is_that_of_enumeration(weights, refine, evidence):
 
 def test_better_rules_have_smaller_discrepancies():
     p = ek.random_circuit(ek.Vtree.balanced(12), 4, 0, cardinalities=2)
-    equal, simplex, best = (
-        ek.herd(p, 30, weights=rule, rng=0) for rule in ("equal", "simplex", "quadrature")
-    )
+    rules = "equal", "simplex", "quadrature"
+    equal, simplex, best = (ek.herd(p, 30, weights=rule, rng=0) for rule in rules)
     drawn = np.mean([ek.mmd(p, p.sample(30, rng)) for rng in range(5)])
     assert best.mmd - 1e-10 < simplex.mmd < equal.mmd < drawn / 2
     assert (simplex.weights > 0).all()

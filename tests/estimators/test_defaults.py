@@ -18,11 +18,8 @@ from oracles import with_holes
 
 NAN = np.nan
 UNITS = np.array([1e-3, 1.0, 5e4])
-MACHINES = [
-    ek.ExpectedSVR(tol=1e-9),
-    ek.ExpectedKernelRidge(),
-    ek.ExpectedGaussianProcessRegressor(),
-]
+PROCESS = ek.ExpectedGaussianProcessRegressor()
+MACHINES = [ek.ExpectedSVR(tol=1e-9), ek.ExpectedKernelRidge(), PROCESS]
 
 
 def in_units(n=70, seed=0):
@@ -92,9 +89,8 @@ def test_weights_count_for_means_and_deviations():
 
 def test_a_process_at_the_bounds_of_the_default_kernel_does_not_warn():
     X, _, rng = in_units(40)
-    ek.ExpectedGaussianProcessRegressor().fit(X, X[:, 0])  # no noise at all
-    ek.ExpectedGaussianProcessRegressor().fit(X, rng.normal(size=40))
-    ek.ExpectedGaussianProcessRegressor().fit(X, np.ones(40))
+    for y in (X[:, 0], rng.normal(size=40), np.ones(40)):  # no noise at all, or nothing else
+        clone(PROCESS).fit(X, y)
 
 
 def test_imputing_means_beats_modes_and_column_means():

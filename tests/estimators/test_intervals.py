@@ -200,9 +200,8 @@ def test_copies_of_rows_count_as_one_row():
     assert quantiles(few, [0.9], n_rows=8).tolist() == [np.inf]
     assert np.isfinite(quantiles(few, [0.9]))
     many = np.repeat(numbers, 3)
-    np.testing.assert_allclose(
-        quantiles(many, [0.2, 0.6], n_rows=40), quantiles(numbers, [0.2, 0.6]), atol=0.2
-    )
+    pair = quantiles(many, [0.2, 0.6], n_rows=40), quantiles(numbers, [0.2, 0.6])
+    np.testing.assert_allclose(*pair, atol=0.2)
 
 
 def test_weights_of_scores_are_shares_of_a_distribution():
@@ -263,9 +262,8 @@ def test_intervals_are_scores_times_scales():
     pool = model._training.pool(model, 2)
     assert (np.isnan(pool.Z).sum(axis=1) == 2).all()
     _, spread = moments(model, model._read(rows), model._training.generator())
-    scores = np.sort(
-        np.abs(pool.target - pool.mean[:, 0]) / np.hypot(pool.spread, scale.noise)[:, 0]
-    )
+    sizes = np.hypot(pool.spread, scale.noise)[:, 0]
+    scores = np.sort(np.abs(pool.target - pool.mean[:, 0]) / sizes)
     wanted = scores[int(np.ceil(0.8 * 81)) - 1] * np.hypot(spread, scale.noise)[0, 0]
     low, high = model.predict_interval(rows, coverage=0.8)
     np.testing.assert_allclose(high - low, 2.0 * wanted)
@@ -358,9 +356,8 @@ def test_intervals_for_rows_that_have_moved():
     model = ek.ExpectedSVR(density="gaussian").fit(*heteroscedastic(400, missing=0.1))
     rows, wanted = heteroscedastic(1000, 1, 0.1, away=1.2)
     reference = heteroscedastic(300, 2, 0.1, away=1.2)[0]
-    plain, weighted = (
-        covered(model.predict_interval(rows, reference=x), wanted) for x in (None, reference)
-    )
+    ask = model.predict_interval
+    plain, weighted = (covered(ask(rows, reference=x), wanted) for x in (None, reference))
     assert plain + 0.02 < weighted < 0.97
     levels = model.predict_quantiles(rows, [0.05, 0.95], reference=reference)
     assert (np.diff(levels) > 0).all()

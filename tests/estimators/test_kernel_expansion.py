@@ -323,8 +323,7 @@ def test_rows_of_probability_zero_are_refused(model):
 
 def test_rows_that_are_surely_equal_need_noise():
     X = np.array([[0.0, 1.0], [NAN, 1.0], [NAN, 1.0], [0.0, 0.0], [NAN, 0.0]])
-    model = ek.ExpectedGaussianProcessRegressor(
-        RBF(1.0), alpha=1e-20, optimizer=None, density=FIRST_IS_ZERO
-    )
+    options = {"alpha": 1e-20, "optimizer": None, "density": FIRST_IS_ZERO}
+    model = ek.ExpectedGaussianProcessRegressor(RBF(1.0), **options)
     message = r"not positive definite to working precision. Increase 'alpha' .*\(it is 1e-20\)"
     assert_raises(ek.KernelError, message, model.fit, X, np.arange(5.0))

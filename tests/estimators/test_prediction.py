@@ -92,9 +92,8 @@ def test_complete_rows_get_the_models_own_prediction(name):
     rng = np.random.default_rng(1)
     X = rng.integers(3, size=(50, 4)).astype(float)
     model = fitted(name, X, rng)
-    mean, std = expected_prediction(
-        model, ek.random_circuit(4, 2, rng, cardinalities=3), X, return_std=True
-    )
+    circuit = ek.random_circuit(4, 2, rng, cardinalities=3)
+    mean, std = expected_prediction(model, circuit, X, return_std=True)
     values, own = answers(model, X)
     # the last bits of products of matrices depend on where these lie in memory
     np.testing.assert_allclose(mean, values, rtol=1e-12, atol=1e-13)

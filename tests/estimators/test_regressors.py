@@ -60,11 +60,9 @@ def test_complete_data_gives_the_wrapped_model(standardize):
 def test_a_process_adds_up_its_own_and_the_missing_variance():
     X, y, _ = data(40)
     X = np.round(X)
-    model = ek.ExpectedGaussianProcessRegressor(
-        RBF(2.0), alpha=0.1, optimizer=None, density="chow_liu"
-    ).fit(X, y)
-    row = X[:1].copy()
-    row[0, 0] = np.nan
+    options = {"alpha": 0.1, "optimizer": None, "density": "chow_liu"}
+    model = ek.ExpectedGaussianProcessRegressor(RBF(2.0), **options).fit(X, y)
+    row = np.array([[np.nan, *X[0, 1:]]])
     mean, std = model.predict(row, return_std=True)
     rows, share = completions(model, row[0])
     centre, own = model.predict(rows, return_std=True)
@@ -210,9 +208,8 @@ def test_complete_rows_have_scikit_learns_covariances_and_kernel():
 
 def test_covariances_of_incomplete_rows_are_those_of_samples():
     X, y = smooth(30, rate=0.3)
-    model = ek.ExpectedGaussianProcessRegressor(
-        RBF(1.0, "fixed"), alpha=0.2, n_bins=4, density="chow_liu", standardize=False
-    ).fit(X, y)
+    options = {"alpha": 0.2, "n_bins": 4, "density": "chow_liu", "standardize": False}
+    model = ek.ExpectedGaussianProcessRegressor(RBF(1.0, "fixed"), **options).fit(X, y)
     got = model._covariances(model._read(X))(model.kernel_)
     np.testing.assert_array_equal(np.diag(got), np.full(30, 1.2))
     imputer = ek.CircuitImputer("sample", n_bins=4, random_state=0).fit(X)

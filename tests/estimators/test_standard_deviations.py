@@ -120,9 +120,7 @@ def rough(n=80, seed=0, real=False):
 def enumerated(model, row):
     """The deviation over all completions, with more digits than doubles have."""
     f = model._machine.expansion
-    rates, points, coef = (
-        np.asarray(x, dtype=np.longdouble) for x in (f.rates, f.points, f.coef[:, 0])
-    )
+    rates, points, coef = (x.astype(np.longdouble) for x in (f.rates, f.points, f.coef[:, 0]))
 
     def function(rows):
         rows = np.asarray(model.columns_.standardise(rows), dtype=np.longdouble)
@@ -170,9 +168,8 @@ def test_processes_do_not_miss_digits_below_their_own_variance():
 def test_random_circuits(rng, tolerance, real, units):
     n = int(rng.integers(2, 6))
     if real:
-        circuit = ek.gaussian_mixture(
-            [0.3, 0.5, 0.2], rng.normal(size=(3, n)), rng.uniform(0.1, 2.0, (3, n))
-        )
+        means, variances = rng.normal(size=(3, n)), rng.uniform(0.1, 2.0, (3, n))
+        circuit = ek.gaussian_mixture([0.3, 0.5, 0.2], means, variances)
         train, X = rng.normal(size=(40, n)), rng.normal(size=(6, n))
     else:
         cards = rng.integers(2, 5, size=n).tolist()

@@ -136,9 +136,7 @@ def test_steps_as_they_are_made_on_a_gpu(monkeypatch):
     ran = []
     monkeypatch.setattr(TensorLayers, "is_remote", True)
     monkeypatch.setattr(epochs, "fits", lambda *given: True)
-    monkeypatch.setattr(
-        epochs, "replayed", lambda kept, key, run, inputs: ran.append(key[0]) or run(*inputs)
-    )
+    monkeypatch.setattr(epochs, "replayed", lambda _, key, run, x: ran.append(key[0]) or run(*x))
     monkeypatch.setattr(sys.modules[ek.em.__module__], "CAPTURED", 1)
     found = ek.em(start, lambda: pieces(GAPS, 100), 2, **options)
     assert ran == [20] * 24
@@ -186,10 +184,8 @@ def test_one_batch_moves_weights_by_its_step():
     assert_close(q.input(0).table, [[0.5 + 0.5 * (5 / 8 - 0.5), 0.5 - 0.5 * (5 / 8 - 0.5)]])
 
 
-SURE, REAL = (
-    ek.factorized([[1.0, 0.0], [0.5, 0.5]]),
-    ek.gaussian_mixture([0.3, 0.7], [0.0, 2.0], [1.0, 2.0]),
-)
+SURE = ek.factorized([[1.0, 0.0], [0.5, 0.5]])
+REAL = ek.gaussian_mixture([0.3, 0.7], [0.0, 2.0], [1.0, 2.0])
 
 
 test_what_is_wrong_is_said = refusals(None, [

@@ -27,9 +27,7 @@ def learned(X, k, **options):
 def rows(n=200, seed=0):
     """Rows of five binary variables from three groups."""
     rng = np.random.default_rng(seed)
-    centres = np.array(
-        [[0.9, 0.9, 0.1, 0.1, 0.5], [0.1, 0.8, 0.9, 0.9, 0.1], [0.3, 0.1, 0.2, 0.9, 0.9]]
-    )
+    centres = np.array([[9, 9, 1, 1, 5], [1, 8, 9, 9, 1], [3, 1, 2, 9, 9]]) / 10
     return (rng.random((n, 5)) < centres[rng.integers(3, size=n)]).astype(float)
 
 
@@ -102,9 +100,8 @@ def test_validation_data_choose_the_iteration():
     X, X_valid = rows(40, seed=0), rows(400, seed=1)
     p = structure_of(X, splits=8)
     options = {"structure": p, "pseudocount": 0.05}
-    means = [
-        learned(X, 4, iterations=i, **options).log_likelihood(X_valid).mean() for i in range(25)
-    ]
+    every = (learned(X, 4, iterations=i, **options) for i in range(25))
+    means = [p.log_likelihood(X_valid).mean() for p in every]
     best = learned(X, 4, iterations=24, X_valid=X_valid, **options)
     assert best.log_likelihood(X_valid).mean() == pytest.approx(max(means), abs=1e-10)
     assert max(means) > means[-1] + 1e-4

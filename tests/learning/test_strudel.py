@@ -215,9 +215,8 @@ def test_expected_flows_by_enumeration(rng, cardinalities):
 def flows_at(circuit, points):
     """For every edge which points use it, by definition."""
     variables = np.repeat(np.arange(len(circuit.cardinalities)), circuit.cardinalities)
-    value = {
-        unit: points[:, v] == unit - circuit.first[v] for unit, v in enumerate(variables.tolist())
-    }
+    states = enumerate(variables.tolist())
+    value = {unit: points[:, v] == unit - circuit.first[v] for unit, v in states}
     by_depth = sorted(circuit.sums(), key=lambda unit: -circuit.vtree.depth[circuit.node[unit]])
     for unit in by_depth:
         inputs = [circuit.input_of[edge] for edge in circuit.edges[unit]]

@@ -74,9 +74,8 @@ def test_counts_and_mutual_information_by_definition(rng, cardinalities, alpha, 
         if not weights[both].any():
             np.testing.assert_allclose(found[i, j], 0.0, atol=1e-13)
             continue
-        expected = learning_oracles.mutual_information(
-            X[both], cardinalities, weights[both], alpha, i, j
-        )
+        given_rows = X[both], cardinalities, weights[both], alpha
+        expected = learning_oracles.mutual_information(*given_rows, i, j)
         np.testing.assert_allclose(found[i, j], expected, atol=1e-13)
         table = np.zeros((cardinalities[i], cardinalities[j]))
         np.add.at(table, (X[both, i], X[both, j]), weights[both])
@@ -177,9 +176,8 @@ CODES = RNG.integers(3, size=(200, 3))
 CODES[:, 1] = np.where(RNG.random(200) < 0.8, CODES[:, 0], CODES[:, 1])
 SHIFT = np.array([0, 1, 0])
 SKIES, CYLINDERS = np.array(["blue", "grey", "red"]), np.array([4, 6, 8])
-FRAME = pd.DataFrame(
-    {"sky": SKIES[CODES[:, 0]], "cylinders": CYLINDERS[CODES[:, 1]], "code": CODES[:, 2]}
-)
+FRAME = pd.DataFrame({"sky": SKIES[CODES[:, 0]], "cylinders": CYLINDERS[CODES[:, 1]]})
+FRAME["code"] = CODES[:, 2]
 LEARNERS = {
     "chow_liu": ek.learn_chow_liu,
     "strudel": partial(ek.learn_strudel, iterations=5, progress=False),
