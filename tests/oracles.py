@@ -118,6 +118,13 @@ def evidence_as_weights(rows, cardinalities):
     return tables
 
 
+def completions(circuit, rows):
+    """All points, and their probabilities given rows with NaN, (rows, points)."""
+    points = worlds(circuit.cardinalities)
+    evidence = evidence_as_weights(rows, circuit.cardinalities)
+    return points, conditionals(distribution(circuit), evidence, points)
+
+
 @dataclass(eq=False, slots=True)
 class Input:
     """An input unit: a value for every state of a variable."""

@@ -177,13 +177,6 @@ def test_a_sample_takes_the_place_of_a_model():
     assert abs(test.tolerance / np.sqrt(np.quantile(squared, 0.975)) - 1) < 0.15
 
 
-def test_samples_of_equal_rows_and_windows_in_numpy():
-    test = ek.monitoring.SequentialTest(np.ones((50, 2)), windows=np.array([5]), tolerance="auto")
-    assert test.tolerance == 0.0
-    assert test.update(np.ones((3, 2))).round(12).tolist() == [0.0, 0.0, 0.0]
-    assert "windows of 5 rows" in str(test)
-
-
 def test_samples_with_labels_take_the_place_of_models():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"c": rng.choice(["a", "b"], 60), "x": rng.normal(size=60)})
@@ -249,6 +242,11 @@ def test_mistakes_in_rows_leave_the_test_as_it_was(model, k, rows, error, messag
 
 
 def test_larger_kernels_and_samples_need_settings():
+    equal = {"windows": np.array([5]), "tolerance": "auto"}
+    test = ek.monitoring.SequentialTest(np.ones((50, 2)), **equal)
+    assert test.tolerance == 0.0
+    assert test.update(np.ones((3, 2))).round(12).tolist() == [0.0, 0.0, 0.0]
+    assert "windows of 5 rows" in str(test)
     test = ek.monitoring.SequentialTest(pair()[0], 3.2 * K, largest=3.2)
     assert len(test.update(stream(4))) == 4
     message = "with tolerance 0 long streams alarm"

@@ -9,7 +9,7 @@ import expectedkernels as ek
 from assertions import assert_raises, refusals
 from expectedkernels.estimators import circuit_density as nodes
 from machines import products_of_normals
-from oracles import values_at, worlds
+from oracles import completions
 from strategies import points
 
 NAN = np.nan
@@ -27,16 +27,14 @@ def fitted(seed, outputs=1):
 
 def by_definition(circuit, f, row, j):
     """Var(f | row) - E[Var(f | row, x_j) | row], over all worlds; variances summed over outputs."""
-    every = worlds(CARDS)
-    share = values_at(circuit, every)[:, 0] * ((every == row) | np.isnan(row)).all(axis=1)
+    every, [share] = completions(circuit, row)
 
     def variance(share):
         mean = share @ f(every) / share.sum()
         return (share @ (f(every) - mean) ** 2).sum() / share.sum()
 
     parts = [share * (every[:, j] == state) for state in range(CARDS[j])]
-    left = sum(part.sum() * variance(part) for part in parts if part.any())
-    return variance(share) - left / share.sum()
+    return variance(share) - sum(part.sum() * variance(part) for part in parts if part.any())
 
 
 @pytest.mark.parametrize(("seed", "outputs"), [(0, 1), (1, 1), (2, 2)])

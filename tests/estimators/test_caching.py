@@ -60,14 +60,22 @@ def test_other_processes_share_what_is_kept(tmp_path):
     assert len(entries(tmp_path)) == before
 
 
-def test_densities_are_learned_once(tmp_path):
+def test_densities_are_learned_once_and_learners_are_asked_every_time(tmp_path):
+    class Learner:
+        def fit(self, X):
+            self.circuit_ = ek.learn_chow_liu(X)
+
     X, y = table()
+    ek.ExpectedSVR(density=Learner(), memory=tmp_path).fit(X, y)
+    assert not entries(tmp_path)
     for C in (0.1, 1.0, 10.0):
         ek.ExpectedSVR(C=C, density="chow_liu", memory=tmp_path).fit(X, y)
         assert len(entries(tmp_path)) == 2  # a density and a Gram matrix
     ek.ExpectedSVR(density="chow_liu", n_bins=4, memory=tmp_path).fit(X, y)
     ek.ExpectedSVR(density="chow_liu", memory=tmp_path).fit(X[1:], y[1:])
     assert len(entries(tmp_path)) == 6  # other bins, other rows
+    message = "'memory' parameter of ExpectedSVR"
+    assert_raises(ValueError, message, ek.ExpectedSVR(memory=3).fit, X, y)
 
 
 def test_deviations_masks_and_intervals(tmp_path):
@@ -79,18 +87,6 @@ def test_deviations_masks_and_intervals(tmp_path):
             for kept in (clone(model).set_params(memory=tmp_path).fit(X, y), model.fit(X, y))
         )
         np.testing.assert_allclose(found, wanted, rtol=1e-7, atol=1e-9)
-
-
-def test_learners_are_asked_every_time(tmp_path):
-    class Learner:
-        def fit(self, X):
-            self.circuit_ = ek.learn_chow_liu(X)
-
-    X, y = table()
-    ek.ExpectedSVR(density=Learner(), memory=tmp_path).fit(X, y)
-    assert not entries(tmp_path)
-    message = "'memory' parameter of ExpectedSVR"
-    assert_raises(ValueError, message, ek.ExpectedSVR(memory=3).fit, X, y)
 
 
 ONE = (

@@ -22,6 +22,7 @@ from expectedkernels.estimators.kernel_expansion import Resources
 from expectedkernels.estimators.prediction import coded_density
 from expectedkernels.kernels.gram import at_known, expected
 from machines import products_of_normals
+from oracles import completions
 
 CARDS = [3, 2, 4]
 RATES = np.array([0.3, 0.7, 0.2])
@@ -64,19 +65,13 @@ def test_rows_with_a_single_hole_are_those_of_sweeps(monkeypatch):
 
 def moments(density, S):
     """First and second moments by enumeration."""
-    X = np.stack(np.meshgrid(*map(np.arange, CARDS), indexing="ij"), axis=-1).reshape(-1, 3)
-    joint = np.exp(density.circuit.log_likelihood(X))
+    X, share = completions(density.circuit, Z)
     kernels = np.exp(-((X[:, None] - S) ** 2 @ RATES))
-    first, second = [], []
-    for z in Z:
-        share = joint * ((z == X) | np.isnan(z)).all(axis=1)
-        first.append(share @ kernels / share.sum())
-        second.append(kernels.T @ (share[:, None] * kernels) / share.sum())
-    return np.array(first), np.array(second)
+    return share @ kernels, np.einsum("rx,xi,xj->rij", share, kernels, kernels)
 
 
 @pytest.mark.parametrize("form", ["rows", "patterns", "conditionals"])
-def test_observed_columns_taken_out_change_nothing(density, form):
+def test_observed_columns_and_equal_points_taken_out_change_nothing(density, form):
     S, rows = points(7), Rows(density, Z)
     axis, kernels = density.point_axis(S), [density.kernel(RATES, x) for x in (False, True)]
     whole = expected((CircuitOperand(density.real, rows.by_value, form), axis), kernels[0], 2**27)
@@ -84,17 +79,12 @@ def test_observed_columns_taken_out_change_nothing(density, form):
     part = part * at_known(RATES, Z, rows.known_columns, S)
     np.testing.assert_allclose(part, whole, rtol=1e-12)
     np.testing.assert_allclose(whole, moments(density, S)[0], rtol=1e-12)
-
-
-@pytest.mark.parametrize("form", ["rows", "patterns", "conditionals"])
-def test_points_that_agree_in_what_counts_are_one(density, form):
-    S, given = points(50), np.array([[NAN, 1.0, NAN], [NAN, 0.0, NAN]])
-    rows, kernel = Rows(density, given), density.kernel(RATES, True)
+    S, rows = points(50), Rows(density, np.array([[NAN, 1.0, NAN], [NAN, 0.0, NAN]]))
     axis = density.point_axis(S, active=np.array([True, False, True]))
     assert axis.batch.count[-1] == len(np.unique(S[:, [0, 2]], axis=0))
-    side = CircuitOperand(density.real, rows.by_state, form)
-    merged = expected((side, axis), kernel, 2**27)
-    full = expected((side, density.point_axis(S)), kernel, 2**27)
+    operand = CircuitOperand(density.real, rows.by_state, form)
+    merged = expected((operand, axis), kernels[1], 2**27)
+    full = expected((operand, density.point_axis(S)), kernels[1], 2**27)
     np.testing.assert_allclose(merged, full, rtol=1e-12)
 
 

@@ -20,7 +20,12 @@ from sklearn.svm import SVC, SVR, NuSVC, NuSVR
 import expectedkernels as ek
 from assertions import assert_close, refusals
 from expectedkernels import expected_prediction
-from oracles import conditionals, distribution, evidence_as_weights, values_at, with_holes, worlds
+from oracles import (
+    completions,
+    values_at,
+    with_holes,
+    worlds,
+)
 from strategies import rngs
 
 MODELS = {
@@ -165,7 +170,7 @@ test_bad_arguments = refusals(None, [
 
 D = 8
 P = ek.random_circuit(ek.Vtree.balanced(D), 4, 0, cardinalities=2)
-EVERY, CHANCES = worlds([2] * D), distribution(P)
+EVERY = worlds([2] * D)
 X = P.sample(300, rng=1)
 Y = X[:, 0] + X[:, 1] * X[:, 2] - X[:, 3]
 HOLES = with_holes(X[:12], 0.6)
@@ -173,7 +178,7 @@ HOLES = with_holes(X[:12], 0.6)
 
 def exact(f, rows):
     """Means over all completions of rows, by enumeration."""
-    return conditionals(CHANCES, evidence_as_weights(rows, P.cardinalities), EVERY) @ f(EVERY)
+    return completions(P, rows)[1] @ f(EVERY)
 
 
 FOREST = RandomForestRegressor(10, random_state=0).fit(X, Y)

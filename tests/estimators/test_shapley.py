@@ -12,7 +12,7 @@ import expectedkernels as ek
 from assertions import assert_raises, refusals
 from machines import products_of_normals
 from network_oracles import shapley
-from oracles import values_at, worlds
+from oracles import completions
 from strategies import points
 
 NAN = np.nan
@@ -32,14 +32,12 @@ def dependent(seed, units=3):
 
 def worth_of(circuit, f, row, players, known=()):
     """E[f | what a set of players and the columns known from the start show], over all worlds."""
-    points = worlds(CARDS)
-    share, values = values_at(circuit, points)[:, 0], f(points)
 
     def worth(shown):
         columns = [*known, *(c for i in sorted(shown) for c in players[i])]
-        columns = [c for c in columns if not np.isnan(row[c])]
-        possible = share * (points[:, columns] == row[columns]).all(axis=1)
-        return possible @ values / possible.sum()
+        visible = np.where(np.isin(range(4), columns), row, NAN)
+        points, share = completions(circuit, visible)
+        return share[0] @ f(points)
 
     return worth
 

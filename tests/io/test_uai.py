@@ -14,7 +14,7 @@ def same(a, b):
         np.testing.assert_array_equal(one.table, other.table)
 
 
-def test_small_file(write):
+def test_small_files(write):
     lines = ["MARKOV", "3", "2 3 2", "2", "2 1 0", "1 2", "", "6", " 0.5 1 2", "3 4e0 .5", "2 1 0"]
     model = ek.read_uai(write("a.uai", lines))
     assert model.cardinalities == (2, 3, 2)
@@ -22,6 +22,11 @@ def test_small_file(write):
     assert model.factors[0].table.tolist() == [[0.5, 1.0], [2.0, 3.0], [4.0, 0.5]]
     assert model.names is None
     assert not isinstance(model, ek.BayesianNetwork)
+    lines = ["BAYES", "2", "2 3", "2", "2 1 0", "1 1", "6", "0.1 0.9 0.2 0.8 0.3 0.7", "3 .2 .2 .6"]
+    network = ek.read_uai(write("a.uai", lines))
+    assert isinstance(network, ek.BayesianNetwork)
+    assert network.parents == ((1,), ())
+    assert network.cpts[0].tolist() == [[0.1, 0.9], [0.2, 0.8], [0.3, 0.7]]
 
 
 def test_white_space_is_free(write):
@@ -29,14 +34,6 @@ def test_white_space_is_free(write):
     wide = ek.read_uai(write("a.uai", ["", *text.split(), ""]))
     same(wide, ek.read_uai(write("b.uai", [text])))
     same(wide, ek.read_uai(write("c.uai", [text.replace("2 0 1", "2 0 1 # an edge\n")])))
-
-
-def test_networks(write):
-    lines = ["BAYES", "2", "2 3", "2", "2 1 0", "1 1", "6", "0.1 0.9 0.2 0.8 0.3 0.7", "3 .2 .2 .6"]
-    network = ek.read_uai(write("a.uai", lines))
-    assert isinstance(network, ek.BayesianNetwork)
-    assert network.parents == ((1,), ())
-    assert network.cpts[0].tolist() == [[0.1, 0.9], [0.2, 0.8], [0.3, 0.7]]
 
 
 def test_public_grid(data_dir):

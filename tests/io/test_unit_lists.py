@@ -235,17 +235,14 @@ def test_depth_is_no_limit(tmp_path):
     np.testing.assert_allclose(again.log_partition(), 0.0, atol=1e-9)
 
 
-def test_small_probabilities_keep_their_precision(tmp_path):
-    ek.write_psdd(_coin([1e-200, 1.0]), tmp_path / "a.psdd")
-    table = ek.read_psdd(tmp_path / "a.psdd").input(0).table
-    np.testing.assert_allclose(table, [[1e-200, 1.0]], rtol=1e-12)
-
-
-def test_records_of_a_written_circuit(tmp_path):
+def test_records_and_the_precision_of_written_circuits(tmp_path):
     inputs = [ek.Categorical(0, [0.0, 1.0]), ek.Categorical(1, [1.0, 0.0, 0.0])]
     ek.write_jpc(Circuit.from_units(ek.Product(inputs)), tmp_path / "a.jpc")
     lines = (tmp_path / "a.jpc").read_text().splitlines()
     assert lines[-4:] == ["jpc 3", "L 0 0 1", "C 1 2 2 0.0 -inf -inf", "P 2 1 2 0 1"]
+    ek.write_psdd(_coin([1e-200, 1.0]), tmp_path / "a.psdd")
+    table = ek.read_psdd(tmp_path / "a.psdd").input(0).table
+    np.testing.assert_allclose(table, [[1e-200, 1.0]], rtol=1e-12)
 
 
 def test_ids_are_labels(write):

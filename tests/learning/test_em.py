@@ -128,15 +128,11 @@ def test_the_structure_stays_unit_for_unit():
     assert q.blocks[-1].is_sparse > q.blocks[2].is_sparse
 
 
-def test_unnormalised_circuits_are_normalised_first():
+def test_unnormalised_circuits_are_normalised_first_and_evidence_counts_as_it_weighs():
     p = ek.factorized([[2.0, 6.0], [1.0, 1.0]], normalized=False)
     assert_close(fit(p, [[0, 1]], 0).input(0).table, np.array([[0.25, 0.75]]))
     same_parameters(fit(p, [[0, NAN]], 1), fit(p.normalize(), [[0, NAN]], 1))
-
-
-def test_soft_evidence_counts_as_it_weighs():
-    p = ek.factorized([[0.5, 0.5]])
-    q = fit(p, [np.array([[3e-200, 1e-200], [1.0, 0.0]])])
+    q = fit(ek.factorized([[0.5, 0.5]]), [np.array([[3e-200, 1e-200], [1.0, 0.0]])])
     assert_close(q.input(0).table, np.array([[0.875, 0.125]]))
 
 
