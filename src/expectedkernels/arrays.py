@@ -281,6 +281,8 @@ def as_like(array: Any, like: Array) -> Array:
 
 def _sent(array: Any, xp: Any, device: Any) -> Array:
     """A NumPy array in another namespace; one that must not change is copied on the way."""
+    if array.size == 1 and array.dtype == np.float64:  # on a GPU a launch, where copies wait
+        return xp.full(array.shape, array.item(), dtype=xp.float64, device=device)
     return xp.asarray(array if array.flags.writeable else array.copy(), device=device)
 
 

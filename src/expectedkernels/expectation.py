@@ -115,7 +115,7 @@ def expected_kernel(
     [0.4, 0.1]
     """
     found = prepared(p, q, k, evidence_p, evidence_q, max_bytes)
-    like = np.empty(0) if found.circuit is None else found.circuit.blocks[0].numbers
+    like = np.empty(0) if found.circuit is None else found.circuit.like
     if out is not None:
         kernel.refuse_gradients("The 'out' parameter", k)
         if not isinstance(like, np.ndarray):
@@ -275,7 +275,7 @@ def prepared(
         require_compatible(first, other)
         pair[1] = other.aligned_to(first.vtree)
     # what is in NumPy goes where the other circuit is, or the parameters of the kernel
-    given = [*(x.blocks[0].numbers for x in circuits), *k.tensors]
+    given = [*(x.like for x in circuits), *k.tensors]
     if len({*map(device_of, given)}) > 1:
         place = next(device_of(array) for array in given if not isinstance(array, np.ndarray))
         one, two = (x.to(place) if isinstance(x, Circuit) else x for x in pair)
@@ -738,8 +738,7 @@ def _described(operand: operands.AxisOperand, form: str | None) -> str:
         present = " and ".join(f"{n} {kind}" for kind, n in kinds.items() if n)
         text += f" ({present} matrices of weights)"
     if not circuit.is_on_cpu:
-        numbers: Any = circuit.blocks[0].numbers
-        text += f", in {circuit.xp.__name__.rpartition('.')[2]} on {numbers.device}"
+        text += f", in {circuit.xp.__name__.rpartition('.')[2]} on {circuit.like.device}"
     if operand.n_rows is not None:
         text += f", given {_counted(operand.n_rows, 'row')} of evidence"
     return f"{text}: {FORMS[form]}"

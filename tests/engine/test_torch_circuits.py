@@ -1,5 +1,6 @@
 """Circuits in torch give the same results as in NumPy, and as sums over all states."""
 
+import pickle
 import re
 
 import numpy as np
@@ -123,6 +124,22 @@ def test_arrays_that_are_written_to_are_read_again():
     assert_close(p.marginals(X)[0], again.to("numpy").marginals(X)[0])
     assert_close(to_numpy(p.log_likelihood(X)), again.to("numpy").log_likelihood(X))
     assert not np.allclose(before[0], p.marginals(X)[0])
+
+
+def test_tensors_are_made_when_they_are_asked_for():
+    p, q = (ek.random_circuit(3, 2, rng=i).with_names(["a", "b", "c"]) for i in range(2))
+    there, k = ek.algebra.stack([p, q]).to("torch"), ek.RBF(0.5)
+    assert (there.n_roots, there.names) == (2, ("a", "b", "c"))
+    wanted = [ek.expected_kernel(x, q, k) for x in (p, q)]
+    assert_close(to_numpy(ek.expected_kernel(there, q, k)), wanted)
+    assert "blocks" not in vars(there)
+    twin = pickle.loads(pickle.dumps(there))
+    assert_close(to_numpy(ek.expected_kernel(twin, q, k)), wanted)
+    for block in there.blocks:
+        block.numbers.requires_grad_()
+    ek.expected_kernel(there, q, k).sum().backward()
+    table = there.blocks[0].table
+    assert_close(to_numpy((table.grad * table).sum()), sum(wanted))
 
 
 def test_types_of_numbers():

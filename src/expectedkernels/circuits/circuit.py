@@ -83,15 +83,18 @@ class Circuit:
 
     @classmethod
     def deferred(
-        cls, vtree: Vtree, schema: Schema, cut: Callable[[], object], clique_tree: object = None
+        cls, vtree: Vtree, schema: Schema, cut: Callable[[], object], **known: Any
     ) -> Self:
-        """The circuit on the CPU with one root, whose blocks `cut` makes at their first use.
+        """The circuit with one root, whose blocks `cut` makes at their first use.
 
-        `clique_tree` may compute some queries in their place, before and after.
+        It is on the CPU unless what is `known` says otherwise, and `clique_tree` there may compute
+        some queries in their place, before and after.
         """
         circuit = object.__new__(cls)
         named = {field.name: getattr(schema, field.name) for field in fields(schema)}
-        vars(circuit).update(named, vtree=vtree, _cut=cut, is_on_cpu=True, clique_tree=clique_tree)
+        vars(circuit).update(
+            named | {"is_on_cpu": True, "n_roots": 1} | known, vtree=vtree, _cut=cut
+        )
         return circuit
 
     if not TYPE_CHECKING:
@@ -110,11 +113,10 @@ class Circuit:
         """The number of variables."""
         return self.vtree.n_variables
 
-    @property
+    @cached_property
     def n_roots(self) -> int:
         """The number of functions the circuit computes at once, one per root unit."""
-        blocks = vars(self).get("blocks")
-        return 1 if blocks is None else blocks[-1].n_units
+        return self.blocks[-1].n_units
 
     def require_single_root(self, why: str) -> None:
         """Raise unless the circuit has one root."""
@@ -169,8 +171,9 @@ class Circuit:
         """The circuit with the names and states of a schema."""
         if (schema.names, schema.states) == (self.names, self.states):
             return self
-        if "blocks" not in vars(self) or self.clique_tree is not None:
-            return self.deferred(self.vtree, schema, lambda: self.blocks, self.clique_tree)
+        if self.is_on_cpu and ("blocks" not in vars(self) or self.clique_tree is not None):
+            known = {"clique_tree": self.clique_tree}
+            return self.deferred(self.vtree, schema, lambda: self.blocks, **known)
         return replace(self, names=schema.names, states=schema.states)
 
     def matched(self, matching: Matching) -> Self:
@@ -219,7 +222,12 @@ class Circuit:
     @property
     def xp(self) -> ModuleType:
         """The array-API namespace of the circuit's arrays."""
-        return arrays.namespace(self.blocks[0].numbers)
+        return arrays.namespace(self.like)
+
+    @cached_property
+    def like(self) -> Any:
+        """An array of the type and at the place of all numbers."""
+        return self.blocks[0].numbers
 
     @property
     def operand(self) -> Operand:
@@ -265,9 +273,13 @@ class Circuit:
         """Whether all arrays of numbers are tensors of torch."""
         return all(map(is_torch_array, self._arrays))
 
-    @cached_property
+    @property
     def _arrays(self) -> list[Any]:
-        """The arrays of numbers of all blocks."""
+        """The arrays of numbers of all blocks; until these are made, one that is like them."""
+        return self._made_arrays if "blocks" in vars(self) else [self.like]
+
+    @cached_property
+    def _made_arrays(self) -> list[Any]:
         return [x for block in self.blocks for x in block.arrays if x is not None]
 
     @cached_property
@@ -326,14 +338,22 @@ class Circuit:
         1
         """
         target = arrays.Place(where, dtype)
-        known = dtype is None and target.xp is np
-        if self.is_on_cpu if known else all(target.move(x) is x for x in self._arrays):
+        to_cpu = dtype is None and target.xp is np
+        if self.is_on_cpu if to_cpu else all(target.move(x) is x for x in self._arrays):
             return self
-        blocks = tuple(map(methodcaller("moved", target.move), self.blocks))
-        moved = replace(self, blocks=blocks, nonnegative=self.is_known_nonnegative)
-        if dtype is None and self.is_on_cpu:  # what it has cached serves queries there, too
-            vars(moved)["_kept_on_cpu"] = (moved._n_writes, self)
-        return moved
+
+        def cut() -> tuple[Block, ...]:
+            return tuple(map(methodcaller("moved", target.move), self.blocks))
+
+        if dtype is not None or not self.is_on_cpu:
+            return replace(self, blocks=cut(), nonnegative=self.is_known_nonnegative)
+        if None in self.cardinalities:
+            cut()  # raises if inputs cannot be moved
+        # tensors are made when they are asked for: until then nobody can write to them, and what
+        # is cached here serves queries there, too
+        known = {"is_on_cpu": False, "like": target.move(self.like[:0]), "n_roots": self.n_roots}
+        known |= {"_kept_on_cpu": (0, self), "nonnegative": self.nonnegative}
+        return self.deferred(self.vtree, self.schema, cut, **known)
 
     def aligned_to(self, vtree: Vtree) -> Self | None:
         """The circuit on a vtree equal to its own up to swaps, or None if it is not."""
@@ -888,7 +908,8 @@ def _merge_columns(weights: Any, alive: Any, column: Any, n: int) -> Any:
 
 def of_tables(kind: type[AnyCircuit], vtree: Vtree, schema: Schema, tables: Any) -> AnyCircuit:
     """The circuit that tables are the whole value of."""
-    return kind.deferred(vtree, schema, partial(tables.blocks, vtree), tables)
+    cut = partial(tables.blocks, vtree)
+    return kind.deferred(vtree, schema, cut, clique_tree=tables)
 
 
 def cpu_circuit(circuit: AnyCircuit, what: str) -> AnyCircuit:

@@ -37,7 +37,7 @@ def layers_of(circuit: Circuit) -> Layers | None:
     if circuit.is_on_cpu:
         layers = circuit.layers
         return None if layers.signed or layers.margin < LEAST_MARGIN else layers
-    like: Any = circuit.blocks[0].numbers
+    like: Any = circuit.like
     kind = str(like.dtype).rpartition(".")[2]
     usable = is_torch_array(like) and kind in LEAST_TENSOR_MARGIN and not circuit.has_gradients
     if not usable or (on_cpu := circuit.on_cpu).layers.signed:

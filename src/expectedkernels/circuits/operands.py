@@ -20,7 +20,7 @@ from expectedkernels.circuits import conditioning
 from expectedkernels.circuits.inputs import log_sizes
 from expectedkernels.data.evidence import FEW_ROWS, Evidence, Patterns, patterns, uniform
 from expectedkernels.engine.joint import Group, Operand, joint_layers, joint_layout
-from expectedkernels.engine.layers import LEAST_MARGIN, Layers, log_headroom
+from expectedkernels.engine.layers import EXPONENTS, LEAST_MARGIN, Layers, log_headroom
 from expectedkernels.engine.nodes import CACHED_BYTES, NodePass
 from expectedkernels.engine.operations import differentiable
 from expectedkernels.engine.passes import LeafValues, chunk_rows, forward
@@ -556,7 +556,7 @@ class JointPass:
         rows = [i for i, operand in enumerate(axes) if operand not in circuits or operand.evidence]
         self.batched = sorted(rows, key=lambda i: axes[i] in circuits)
         self.shape = tuple(axes[i].n_rows for i in self.batched)
-        self.array = like = circuits[0].circuit.blocks[0].numbers
+        self.array = like = circuits[0].circuit.like
         self.like: Any = np.empty(0)
         if is_torch_array(like):
             self.like = like.detach().new_empty(0, dtype=namespace(like).float64)
@@ -582,6 +582,8 @@ class JointPass:
     @cached_property
     def margin(self) -> float:
         """How far from zero the logs of plain numbers may be."""
+        if is_torch_array(self.like):
+            return float(self.layers.margin)  # known from the last pass
         bounds: Any = sum(op.bounds for op in self.operands)
         return log_headroom(*bounds[:2])
 
@@ -794,8 +796,6 @@ class JointPass:
         """The places of variables with the same values of the kernel, together."""
         domains = next(x.circuit for x in self.axes if isinstance(x, CircuitOperand)).cardinalities
         several = sum(isinstance(operand, PointOperand) for operand in self.axes) < 2
-        if several and self.kernel.is_uniform and None not in domains and len({*domains}) == 1:
-            return [list(range(len(variables)))]
         found: dict[Any, list[int]] = {}
         for i, v in enumerate(variables):
             alone = domains[v] is None or not several
@@ -823,7 +823,10 @@ class JointPass:
         else:
             found = run(atoms)
         if alone:
-            *roots, scale, mark = to_numpy(found[0])
+            *roots, scale, mark = to_numpy(found[0]).tolist()
+            plain = [x * exp(scale) for x in roots] if abs(scale) < EXPONENTS else [inf]
+            if all(1e-290 < abs(x) < inf or x == 0 == y for x, y in zip(plain, roots, strict=True)):
+                return np.array(plain), None, bool(mark)
             return np.array(roots), np.array([scale]), bool(mark)
         roots, scale, mark = found
         return roots, scale, bool(mark)

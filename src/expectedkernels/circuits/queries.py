@@ -201,8 +201,7 @@ def _swept_logs(circuit: Circuit, evidence: Any) -> tuple[Any, Any]:
     rows = None if joint.by_layers else side.row_index
     if rows is not None:
         logs, sign = (x[as_like(rows, x)] for x in (logs, sign))
-    like: Any = circuit.blocks[0].numbers
-    return as_like(logs, like), as_like(sign, like)
+    return as_like(logs, circuit.like), as_like(sign, circuit.like)
 
 
 def log_likelihood(circuit: Circuit, X: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
-from math import inf, log, prod
+from math import log, prod
 from operator import itemgetter
 from typing import Any
 
@@ -46,11 +46,6 @@ class KernelBlocks:
     weights: Any
     known: dict[Any, Any] = field(default_factory=dict)
 
-    @property
-    def vtree(self) -> Vtree:
-        """The vtree."""
-        return self.operand.vtree
-
     @cached_property
     def operands(self) -> tuple[Operand, ...]:
         """What it adds to a pass: nothing, if it is a single product."""
@@ -65,11 +60,6 @@ class KernelBlocks:
     def is_signed(self) -> bool:
         """Whether some value is negative."""
         return any(f.table is not None and (f.table < 0).any() for f in self._distinct)
-
-    @property
-    def is_uniform(self) -> bool:
-        """Whether all variables have the same values."""
-        return self.factors.count(self.factors[0]) == len(self.factors)
 
     def key(self, variable: int) -> Any:
         """What is equal for variables with the same values."""
@@ -144,7 +134,7 @@ def is_parallel(blocks: KernelBlocks) -> bool:
 
 def direct_sum(parts: Sequence[KernelBlocks], scales: Sequence[Any]) -> KernelBlocks:
     """The sum of kernels, each times a scale, which may be a tensor."""
-    vtree = parts[0].vtree
+    vtree = parts[0].operand.vtree
     pairs = zip(scales, (part.weights for part in parts), strict=True)
     every = _together(*(_multiplied(scale, own) for scale, own in pairs))
     weights = namespace(every[0]).concat(every)
@@ -166,7 +156,7 @@ def direct_sum(parts: Sequence[KernelBlocks], scales: Sequence[Any]) -> KernelBl
 
 def kronecker(a: KernelBlocks, b: KernelBlocks) -> KernelBlocks:
     """The product of two kernels: units are pairs of units."""
-    vtree = a.vtree
+    vtree = a.operand.vtree
     weights = _multiplied(a.weights[:, None], b.weights[None, :]).reshape(-1)
     factors = [
         tuple(f * g for f in a.factors[v] for g in b.factors[v]) for v in range(vtree.n_variables)
@@ -369,7 +359,7 @@ def gram(
         found.data[at] = piece.data
         if piece.scale is not None:
             found.scale[at] = piece.scale
-    like = next(x.circuit.blocks[0].numbers for x in axes if not isinstance(x, PointOperand))
+    like = next(x.circuit.like for x in axes if not isinstance(x, PointOperand))
     return found or ScaledArray(as_like(np.zeros(shape), like))
 
 
@@ -466,12 +456,10 @@ def parts(
     axis = wide[-1] if wide else None
     if axis is None:
         joint = JointPass(axes, kernel)
-        limit = min(max_bytes, CHUNK_BYTES)
-        if is_on_gpu(joint.like):
+        limit = min(max_bytes, LAYER_BYTES if joint.by_layers else CHUNK_BYTES)
+        if is_on_gpu(joint.like) and max(rows) > 1:
             given = max_bytes != arrays.DEFAULT_MAX_BYTES
             limit = max_bytes if given else total_bytes(joint.like) // DEVICE_SHARE
-        elif joint.by_layers:
-            limit = min(limit, LAYER_BYTES)
         if max(rows) == 1 or joint.n_bytes <= limit:
             yield joint, first
             return
@@ -507,8 +495,9 @@ def _by_rows(joint: JointPass, values: ScaledArray, some: slice = slice(None)) -
     places.update({i: len(circuits) + n for n, i in enumerate(joint.batched)})
     order = [places[i] for i in range(len(axes))]
     rest = [i for i in range(values.data.ndim) if i not in order]  # one root each, given evidence
-    xp = namespace(values.data)
-    values = values.mapped(lambda x: xp.permute_dims(x, (*rest, *order))[(0,) * len(rest)])
+    if rest or order != sorted(order):
+        xp = namespace(values.data)
+        values = values.mapped(lambda x: xp.permute_dims(x, (*rest, *order))[(0,) * len(rest)])
     for axis, operand in enumerate(axes):
         rows = None if joint.by_layers and axis in joint.batched else operand.row_index
         if rows is not None:
@@ -519,19 +508,8 @@ def _by_rows(joint: JointPass, values: ScaledArray, some: slice = slice(None)) -
     logs = [getattr(operand, "log_norms", None) for operand in axes]
     values = scaled.divided(values, logs, (some, *(slice(None),) * (len(axes) - 1)))
     if isinstance(values.data, np.ndarray) and not isinstance(joint.array, np.ndarray):
-        values = _in_range(values).mapped(partial(as_like, like=joint.array))
+        values = values.mapped(partial(as_like, like=joint.array))
     return values
-
-
-def _in_range(values: ScaledArray) -> ScaledArray:
-    """The values without scales, if all are floats."""
-    if values.scale is None:
-        return values
-    with np.errstate(over="ignore", under="ignore"):
-        plain = scaled.times_exp(values.data, values.scale)
-    size = np.abs(plain)
-    inside = (size < inf) & ((size > 1e-290) | (values.data == 0))
-    return ScaledArray(plain) if inside.all() else values
 
 
 def _contracted(values: ScaledArray, weights: Any) -> ScaledArray:

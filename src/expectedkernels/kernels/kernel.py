@@ -328,8 +328,8 @@ class Kernel:
             matrices = [factor_matrix(factor, domains[v], v) for factor in blocks.factors[v]]
             return Table(np.stack([m[:, point[v]] if left else m[point[v]] for m in matrices]))
 
-        found = at_nodes(blocks.vtree, leaf, blocks.operand.blocks.__getitem__)
-        roots = Circuit(blocks.vtree, tuple(found))
+        found = at_nodes(blocks.operand.vtree, leaf, blocks.operand.blocks.__getitem__)
+        roots = Circuit(blocks.operand.vtree, tuple(found))
         return with_root_weights(roots, np.asarray(blocks.weights)[None, :], "The projection")
 
 

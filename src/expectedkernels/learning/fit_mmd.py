@@ -159,7 +159,7 @@ def fit_mmd(
     kernel = default_kernel(start, rows.X) if kernel is None else kernel
     require_kernel(kernel)
     if device is None:
-        device = "torch" if circuit.is_on_cpu else arrays.device_of(circuit.blocks[0].numbers)
+        device = "torch" if circuit.is_on_cpu else arrays.device_of(circuit.like)
     refuse_gradients("fit_mmd", kernel)
     blocks = kernel.blocks(start.vtree, start.cardinalities)
     state = _start_state(start.to(device, dtype), blocks, max_bytes)
@@ -214,7 +214,7 @@ def _start_state(circuit: Circuit, kernel: KernelBlocks, max_bytes: int) -> FitS
 
 def _groups(state: FitState, rows: Empirical) -> Points:
     """The rows in groups that fit into memory."""
-    circuit, like = state.circuit, state.circuit.blocks[0].numbers
+    circuit, like = state.circuit, state.circuit.like
     operand = PointOperand(rows.X, circuit.vtree, circuit.cardinalities)
     found = []
     axes = (CircuitOperand(circuit), operand)

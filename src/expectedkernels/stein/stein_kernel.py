@@ -116,7 +116,7 @@ def _counter(is_root: bool) -> Inner:
 @lru_cache(maxsize=16)
 def same_single_mark(kernel: KernelBlocks, cardinalities: tuple[int, ...]) -> KernelBlocks:
     """The kernel on augmented states, zero unless both sides mark one variable, the same."""
-    vtree = kernel.vtree
+    vtree = kernel.operand.vtree
     units = [1 if node == vtree.root else 2 for node in range(vtree.n_nodes)]
     tables = [[np.kron(np.diag(x), np.ones((n, n))) for x in np.eye(2)] for n in cardinalities]
     factors = [tuple(Factor(table=table) for table in pair) for pair in tables]
