@@ -35,35 +35,22 @@ def test_removed_values_are_named():
         check_choice("learn", "method", "other", ("em", "boost"), removed=advice)
 
 
-def in_notebook(monkeypatch):
-    shell = SimpleNamespace(kernel=None)
-    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
-
-
-def test_bars_are_text_in_notebooks_without_widgets(monkeypatch):
-    in_notebook(monkeypatch)
-    monkeypatch.setitem(sys.modules, "ipywidgets", None)
+def test_bars_are_text_or_widgets_and_only_in_terminals_and_notebooks(monkeypatch, capsys):
     with progress_bar(3, "steps") as bar:
-        assert not bar.disable
-    with progress_bar(3, "steps", quiet=True) as bar:
-        assert bar.disable
-
-
-def test_bars_are_widgets_where_there_are_some(monkeypatch):
-    in_notebook(monkeypatch)
-    made = []
+        bar.update(3)
+    assert bar.disable
+    assert capsys.readouterr().err == ""
+    shell, made = SimpleNamespace(kernel=None), []
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    monkeypatch.setitem(sys.modules, "ipywidgets", None)
+    for quiet in (False, True):
+        with progress_bar(3, "steps", quiet=quiet) as bar:
+            assert bar.disable is quiet
     fake = SimpleNamespace(tqdm=lambda **options: made.append(options))
     monkeypatch.setitem(sys.modules, "tqdm.notebook", fake)
     monkeypatch.setitem(sys.modules, "ipywidgets", SimpleNamespace(__spec__=object()))
     progress_bar(3, "steps")
     assert made[0]["disable"] is False
-
-
-def test_there_are_no_bars_off_terminals_and_notebooks(capsys):
-    with progress_bar(3, "steps") as bar:
-        bar.update(3)
-    assert bar.disable
-    assert capsys.readouterr().err == ""
 
 
 test_what_was_removed_says_what_to_use = refusals(CircuitError, [

@@ -240,14 +240,10 @@ def test_what_cannot_be_written_to(q, out, message, tmp_path, monkeypatch):
     assert_raises(ek.DataError, message, ek.expected_kernel, model(), q, KERNEL, out=out)
 
 
-def test_tensors_are_not_written_to_files(tmp_path):
-    pytest.importorskip("torch")
+def test_tensors_and_gradients_are_not_written(tmp_path):
+    torch = pytest.importorskip("torch")
     with pytest.raises(ek.DataError, match="for circuits in NumPy"):
         ek.expected_kernel(model().to("torch"), points(3), KERNEL, out=tmp_path / "values.npy")
-
-
-def test_gradients_are_not_written_to_arrays():
-    torch = pytest.importorskip("torch")
     p, rows = ek.factorized([[0.5, 0.5]]), np.array([[0.0], [1.0]])
     k = ek.RBF(torch.tensor(0.3, dtype=torch.float64, requires_grad=True))
     for other, shape in ((p, (2,)), (rows, (2, 2))):
@@ -265,7 +261,7 @@ def test_conditionals_are_said_to_be_taken_where_they_are(data_dir):
     assert "sparse matrices of weights" in str(said)
 
 
-def test_operations_are_counted():
+def test_explanations_count_and_refuse_as_the_call_does():
     p = ek.factorized([[0.5, 0.5], [0.2, 0.8]])
     # two leaves: four pairs of states, summed over one side and then over the other; one product
     assert ek.explain(p, p, ek.RBF(1.0)).operations == 2 * (4 + 8 + 4) + 1
@@ -275,28 +271,16 @@ def test_operations_are_counted():
     twice = ek.explain(small, small, ek.RBF(1.0) + ek.RBF(2.0))
     assert twice.operations > 1.9 * counts[0]
     assert "kernel with 2 terms" in str(twice)
-
-
-def test_blocks_of_points_are_counted():
     said = ek.explain(np.zeros((2049, 3)), np.zeros((5, 3)), ek.RBF(1.0))
-    assert said.path == "points"
-    assert (said.parts, said.shape) == (3, (2049, 5))
+    assert (said.path, said.parts, said.shape) == ("points", 3, (2049, 5))
     assert "3 blocks of at most 1024 x 1024 pairs" in str(said)
     assert ek.explain(ek.Empirical([[0.0]]), [[1.0]], ek.RBF(1.0)).shape == (1, 1)
-
-
-def test_mistakes_are_told_as_by_the_call():
-    p = ek.factorized([[1.0, 0.0]])
+    sure = ek.factorized([[1.0, 0.0]])
     with pytest.raises(ek.EvidenceError, match="row 0 has probability zero"):
-        ek.explain(p, p, ek.RBF(1.0), evidence_p=[[1]])
+        ek.explain(sure, sure, ek.RBF(1.0), evidence_p=[[1]])
     with pytest.raises(ek.DataError, match="Evidence conditions circuits"):
         ek.explain([[0]], [[1]], ek.RBF(1.0), evidence_p=[[1]])
-
-
-def test_places_of_circuits():
-    pytest.importorskip("torch")
-    p = ek.random_circuit(3, 2, rng=0)
-    assert " in torch on cpu: as it is" in str(
-        ek.explain(p.to("torch"), p.to("torch"), ek.RBF(1.0))
-    )
     assert " on cpu" not in str(ek.explain(p, p, ek.RBF(1.0)))
+    pytest.importorskip("torch")
+    moved = p.to("torch")
+    assert " in torch on cpu: as it is" in str(ek.explain(moved, moved, ek.RBF(1.0)))

@@ -25,11 +25,6 @@ def targets():
     return set(re.findall(r"^([a-z]+):.*##", text("Makefile"), flags=re.MULTILINE))
 
 
-def test_all_targets_are_phony():
-    [phony] = re.findall(r"^\.PHONY: (.*)$", text("Makefile"), flags=re.MULTILINE)
-    assert set(phony.split()) == targets()
-
-
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_pages_name_targets_and_files_that_exist(path):
     page = path.read_text(encoding="utf-8")
@@ -47,16 +42,14 @@ def is_made(link):
     return link.endswith("api/index.md")
 
 
-def test_hooks_run_what_the_checks_run():
+def test_targets_hooks_and_continuous_integration():
+    [phony] = re.findall(r"^\.PHONY: (.*)$", text("Makefile"), flags=re.MULTILINE)
+    assert set(phony.split()) == targets()
     [repo] = yaml.safe_load(text(".pre-commit-config.yaml"))["repos"]
     tools = {hook["entry"].split()[0] for hook in repo["hooks"]}
     wanted = re.findall(r"^\t\$\(BIN\)/(ruff|mypy|lint-imports)", text("Makefile"), re.MULTILINE)
     assert tools == {f".venv/bin/{tool}" for tool in wanted}
-
-
-def test_continuous_integration_runs_its_script():
-    workflow = yaml.safe_load(text(".github/workflows/ci.yml"))
-    job = workflow["jobs"]["run"]
+    job = yaml.safe_load(text(".github/workflows/ci.yml"))["jobs"]["run"]
     assert [step["run"] for step in job["steps"] if "run" in step] == [".ci/run"]
     least = tomllib.loads(text("pyproject.toml"))["project"]["requires-python"]
     assert least == f">={job['strategy']['matrix']['python'][0]}"
@@ -98,13 +91,9 @@ def test_the_citation_is_that_of_the_package_and_of_the_paper():
     assert paper["year"] == 2021
 
 
-MADE = ("_build", "api", "gallery")
-"""Folders of docs/ that a build fills."""
-WITH_CODE = [ROOT / "README.md"] + [
-    page
-    for page in sorted((ROOT / "docs").rglob("*.md"))
-    if page.relative_to(ROOT / "docs").parts[0] not in MADE
-]
+WITH_CODE = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+MADE = {"_build", "api", "gallery"}
+WITH_CODE = [page for page in WITH_CODE if not MADE & set(page.relative_to(ROOT).parts)]
 
 
 def python_blocks(text):
@@ -129,17 +118,13 @@ def test_blocks_run_in_order_and_print_what_they_promise(page, tmp_path, monkeyp
         assert printed == promised_output(source), f"block at line {line}"
 
 
-def test_the_readme_starts_with_an_installation_and_an_incomplete_table():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert 0 < text.index("pip install") < text.index("```python")
-    _, first = next(python_blocks(text))
+def test_the_readme_starts_with_code_and_has_no_other_numbers():
+    page = text("README.md")
+    assert 0 < page.index("pip install") < page.index("```python")
+    _, first = next(python_blocks(page))
     assert "DataFrame" in first
     assert "None" in first
-
-
-def test_the_readme_has_no_numbers_but_those_that_code_prints():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    prose = re.sub(r"^```.*?^```", "", text.partition("## Reference")[0], flags=re.M | re.S)
+    prose = re.sub(r"^```.*?^```", "", page.partition("## Reference")[0], flags=re.M | re.S)
     found = re.findall(r"\d[\d.,]*", prose)
     # the coverage that is asked for, the rows and the coverage of the demo, the version of Python
     assert found == ["90", "148", "86", "3.11"]
@@ -153,18 +138,16 @@ def test_every_public_name_is_in_the_reference_once():
     flat = set(ek.__all__) - set(SPACES)
     more = {f"{s}.{n}" for s in SPACES for n in getattr(ek, s).__all__ if n not in flat}
     assert sorted(LISTED) == sorted(flat | more)
-
-
-def test_pages_have_different_names_on_all_file_systems():
     files = api_pages.file_names()
     assert files["monitoring.monitor"] == "monitoring.monitor.rst"
-    assert len({file.lower() for file in files.values()}) == len(LISTED)
-
-
-def test_the_index_lists_names_below_their_namespace():
-    text = api_pages.index_page()
-    shown = text.split(".. currentmodule:: expectedkernels.algebra\n")[1].split("-----")[0]
+    assert len({file.lower() for file in files.values()}) == len(LISTED)  # on all file systems
+    index = api_pages.index_page()
+    shown = index.split(".. currentmodule:: expectedkernels.algebra\n")[1].split("-----")[0]
     assert re.search(r"^   multiply$", shown, re.MULTILINE)
+    page = api_pages.name_page("ExpectedSVR")
+    assert "ExpectedSVR.predict" in page
+    assert "set_params" not in page
+    assert "gram" not in api_pages.name_page("RBF")
 
 
 @pytest.mark.parametrize(("name", "directive"), [
@@ -176,13 +159,6 @@ def test_the_index_lists_names_below_their_namespace():
 ])  # fmt: skip
 def test_pages_say_what_there_is(name, directive):
     assert directive in api_pages.name_page(name).splitlines()
-
-
-def test_members_of_other_libraries_and_inner_ones_are_left_out():
-    page = api_pages.name_page("ExpectedSVR")
-    assert "ExpectedSVR.predict" in page
-    assert "set_params" not in page
-    assert "gram" not in api_pages.name_page("RBF")
 
 
 @pytest.mark.parametrize(("text", "name"), [
