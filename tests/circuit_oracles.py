@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.special import logsumexp
 
-from expectedkernels import Categorical, Circuit, Product, Sum, Vtree, factorized
+from expectedkernels import Categorical, Circuit, Gaussian, Product, Sum, Vtree, factorized
 from oracles import Inner, Real, Table, worlds as all_worlds
 from unit_graphs import random_nested
 
@@ -285,6 +285,21 @@ def drawn_deterministic(seed, ties=False, n_max=4):
         mask[int(rng.integers(len(mask)))] = True
     root = RandomDecisions(rng, ties).unit(vtree.to_nested(), allowed)
     return Circuit.from_units(root, vtree=vtree)
+
+
+def real_mixture(seed, n=3):
+    """A mixture over a real, a discrete and a real variable."""
+    rng = np.random.default_rng(seed)
+    parts = [
+        Product(
+            [
+                Product([Gaussian(0, rng.normal(), rng.gamma(2.0)), Categorical(1, rng.random(3))]),
+                Gaussian(2, rng.normal(), rng.gamma(2.0)),
+            ]
+        )
+        for _ in range(n)
+    ]
+    return Circuit.from_units(Sum(parts, rng.random(n)))
 
 
 def rare(n_variables):

@@ -5,8 +5,9 @@ import pytest
 
 import expectedkernels as ek
 from assertions import assert_close
+from circuit_oracles import real_mixture
 from oracles import Table
-from strategies import circuit_twin, points, random_blocks, table_twin, with_swaps
+from strategies import RandomKernelGraphs, points, random_blocks, with_swaps
 
 CARDS = (2, 3, 2, 4)
 
@@ -22,19 +23,15 @@ def two_circuits(seed=0, form="sparse", cards=CARDS):
 def all_kernels(vtree):
     """A kernel of every kind."""
     rng = np.random.default_rng(5)
-    inputs = [
-        [ek.kernels.kernel_input(v, rng.normal(size=(card, card))) for v, card in enumerate(CARDS)]
-        for _ in range(3)
-    ]
-    sums = ek.Sum([ek.Product(units) for units in inputs], [0.2, 0.5, 0.3])
+    graphs = RandomKernelGraphs(rng, CARDS, signed_tables=True)
     tables = [rng.normal(size=(card, card)) for card in CARDS]
     return {
         "RBF": ek.RBF(0.3),
         "rates": ek.Laplacian([0.3, 0.0, 1.0, 0.2]),
         "ExpHamming": ek.ExpHamming(),
         "Delta": ek.Delta(),
-        "TableKernel": table_twin(tables).kernel,
-        "KernelCircuit": circuit_twin(sums, CARDS, vtree).kernel,
+        "TableKernel": ek.TableKernel(tables),
+        "KernelCircuit": ek.KernelCircuit(graphs.unit(vtree.to_nested()), vtree),
         "sum": ek.RBF(0.3) + 2.0 * ek.Delta() + ek.Laplacian(0.1),
         "product": (ek.RBF(0.3) + ek.Delta()) * ek.ExpHamming(),
     }
@@ -84,40 +81,13 @@ def test_evidence(xp, rows, max_bytes):
     assert_same(xp, lambda a: ek.expected_kernel(a, share, k, evidence_p=E, **options), p)
 
 
-def test_several_roots_and_empirical(xp):
-    p, q = two_circuits()
-    together = ek.algebra.stack([p, q, p])
-    share = ek.Empirical(points(np.random.default_rng(3), CARDS, 9))
-    k = ek.Laplacian(0.4)
-    assert_same(xp, lambda a: ek.expected_kernel(a, a, k), together)
-    assert_same(xp, lambda a: ek.expected_kernel(share, a, k), together)
-    assert_same(xp, lambda a: ek.expected_kernel(share, a, k, log=True), p)
-
-
-def real_circuit(seed):
-    """A mixture over two real variables and a discrete one."""
-    rng = np.random.default_rng(seed)
-    parts = [
-        ek.Product(
-            [
-                ek.Gaussian(0, rng.normal(), rng.gamma(2.0)),
-                ek.Product(
-                    [ek.Categorical(1, rng.random(3)), ek.Gaussian(2, rng.normal(), rng.gamma(2.0))]
-                ),
-            ]
-        )
-        for _ in range(3)
-    ]
-    return ek.Circuit.from_units(ek.Sum(parts, rng.random(3)))
-
-
 @pytest.mark.parametrize(
     "k",
     [ek.RBF(0.3), ek.Laplacian(0.4), ek.RBF(0.2) * ek.Laplacian(0.4) + ek.ExpHamming()],
     ids=repr,
 )
 def test_real_variables(xp, k):
-    p, q = real_circuit(0), real_circuit(1)
+    p, q = real_mixture(0), real_mixture(1)
     assert_same(xp, lambda a, b: ek.expected_kernel(a, b, k), p, q)
     Y = np.array([[0.1, 2.0, -3.0], [0.1, 0.0, 4.0], [-1.0, 2.0, 0.5]])
     assert_same(xp, lambda a: ek.expected_kernel(a, Y, k), p)
@@ -143,13 +113,15 @@ def test_long_chains(xp, n):
     assert_same(xp, lambda a: ek.expected_kernel(a, a, ek.RBF(0.5), evidence_p=E, log=True), both)
 
 
-def test_monte_carlo_and_mmd(xp):
-    p, q = two_circuits(form="dense")
-    p, q = p.normalize(), q.normalize()
-    assert_same(xp, lambda a, b: ek.mmd2(a, b, ek.RBF(0.3)), p, q)
-    assert_same(xp, lambda a, b: ek.mmd(a, b, ek.RBF(0.3)), p, q)
-    Y = points(np.random.default_rng(1), CARDS, 4)
-    assert_same(xp, lambda a, b: ek.witness(a, b, ek.RBF(0.3), Y), p, q)
-    expected = ek.monte_carlo_expected_kernel(p, q, ek.RBF(0.3), 100, rng=0)
-    actual = ek.monte_carlo_expected_kernel(p.to(xp), q.to(xp), ek.RBF(0.3), 100, rng=0)
+def test_several_roots_empirical_distributions_and_discrepancies(xp):
+    p, q = (circuit.normalize() for circuit in two_circuits(form="dense"))
+    k, Y = ek.Laplacian(0.4), points(np.random.default_rng(3), CARDS, 9)
+    assert_same(xp, lambda a: ek.expected_kernel(a, a, k), ek.algebra.stack([p, q, p]))
+    assert_same(xp, lambda a: ek.expected_kernel(ek.Empirical(Y), a, k), ek.algebra.stack([p, q]))
+    assert_same(xp, lambda a: ek.expected_kernel(ek.Empirical(Y), a, k, log=True), p)
+    assert_same(xp, lambda a, b: ek.mmd2(a, b, k), p, q)
+    assert_same(xp, lambda a, b: ek.mmd(a, b, k), p, q)
+    assert_same(xp, lambda a, b: ek.witness(a, b, k, Y), p, q)
+    expected = ek.monte_carlo_expected_kernel(p, q, k, 100, rng=0)
+    actual = ek.monte_carlo_expected_kernel(p.to(xp), q.to(xp), k, 100, rng=0)
     assert_close(np.array(actual), np.array(expected))

@@ -7,7 +7,7 @@ import pytest
 
 import expectedkernels as ek
 from assertions import assert_close, assert_raises
-from circuit_oracles import followed
+from circuit_oracles import followed, real_mixture
 
 torch = pytest.importorskip("torch")
 CARDS = (2, 3, 2)
@@ -145,19 +145,9 @@ def test_gradients_by_kernels(name, call):
     check((BY_KERNEL | BY_POSITIVE_KERNEL)[call], make, [*map(tensor, values)], make(*values))
 
 
-REAL, OTHER = (
-    ek.Circuit.from_units(
-        ek.Sum(
-            [
-                ek.Product([ek.Gaussian(0, *own[:2]), ek.Categorical(1, own[2:5])])
-                for own in np.random.default_rng(seed).gamma(2.0, size=(3, 5))
-            ],
-            [0.2, 0.5, 0.3],
-        )
-    )
-    for seed in (0, 1)
-)
-PLACES, ROWS = [[0.3, 2.0], [-1.0, 0.0]], np.array([[0.3, np.nan], [np.nan, 2.0]])
+REAL, OTHER = real_mixture(0), real_mixture(1)
+PLACES = [[0.3, 2.0, -1.0], [-1.0, 0.0, 0.5]]
+ROWS = np.array([[0.3, np.nan, np.nan], [np.nan, 2.0, -1.0]])
 OF_REAL_VARIABLES = {
     "circuit": lambda p, k: ek.expected_kernel(p, OTHER, k),
     "itself": lambda p, k: ek.expected_kernel(p, p, k),
