@@ -19,15 +19,12 @@ def test_asia():
     assert network.cpts[either][:, :, 0].tolist() == [[1.0, 1.0], [1.0, 0.0]]
 
 
-def test_tables_are_drawn_edge_by_edge():
+def test_tables_are_drawn_edge_by_edge_in_the_order_of_the_public_model(data_dir):
     grid = ising_grid(3, 4, rng=7)
     assert [factor.scope for factor in grid.factors] == grid_scopes(3, 4)
     rng = np.random.default_rng(7)
     for factor in grid.factors:
         np.testing.assert_array_equal(factor.table, rng.random((2, 2)))
-
-
-def test_the_order_of_edges_is_that_of_the_public_model(data_dir):
     lines = (data_dir / "uai" / "ising_4x4.uai").read_text().splitlines()
     scopes = [tuple(map(int, line.split()[1:])) for line in lines[4:28]]
     assert [factor.scope for factor in ising_grid(4, 4, rng=0).factors] == scopes

@@ -86,16 +86,13 @@ def test_circuits_that_are_too_large_for_each_other_are_refused_in_advance(forei
     assert_raises(ek.SizeError, r"needs about .* GiB of memory, .* vtree", call, *foreign)
 
 
-def test_explain_prints_what_is_too_large(foreign):
+def test_explanations_and_properties_of_what_is_too_large(foreign):
     p, _ = foreign
     found = ek.explain(p, p, K)
     assert found.n_bytes > 2**40
     assert "GiB that can be used: expected_kernel raises a SizeError" in str(found)
     assert "GiB of intermediate values" in str(found)
-
-
-def test_determinism_of_a_circuit_that_is_too_large_is_undecided(foreign):
-    found = ek.properties(foreign[0])
+    found = ek.properties(p)
     assert found.deterministic.holds is None
     assert "GiB of memory" in found.deterministic.reason
     assert found.smooth

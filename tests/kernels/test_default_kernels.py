@@ -6,25 +6,24 @@ import polars as pl
 import pytest
 
 import expectedkernels as ek
-from assertions import assert_close, assert_raises
+from assertions import assert_close, assert_raises, refusals
 
 
 def test_the_median_heuristic():
     X = np.random.default_rng(0).normal(size=(30, 3))
     away = [np.linalg.norm(x - y) for i, x in enumerate(X) for y in X[:i]]
-    assert_close(ek.median_gamma(X), 0.5 / np.median(away) ** 2)
-    assert_close(ek.median_gamma(np.vstack([X, [[np.nan, 0, 0]]])), ek.median_gamma(X))
-    assert_close(ek.median_gamma(pd.DataFrame(X)), ek.median_gamma(X))
+    for given in (X, np.vstack([X, [[np.nan, 0, 0]]]), pd.DataFrame(X)):
+        assert_close(ek.median_gamma(given), 0.5 / np.median(away) ** 2)
     many = np.random.default_rng(1).normal(size=(5000, 3))
     np.testing.assert_allclose(ek.median_gamma(many), ek.median_gamma(X), rtol=0.3)
-    assert_raises(ek.DataError, r"reshape\(-1, 1\)", ek.median_gamma, [1.0, 2.0])
-    with pytest.raises(ek.DataError, match=r"The column 'a' holds labels"):
-        ek.median_gamma(pd.DataFrame({"a": ["x", "y"]}))
 
 
-@pytest.mark.parametrize("X", [[[1.0]], [[1.0], [1.0]], [[np.nan], [1.0]]])
-def test_equal_points_have_no_median_distance(X):
-    assert_raises(ek.DataError, r"at least two different rows", ek.median_gamma, X)
+test_rows_without_a_median_distance = refusals(ek.DataError, [
+    ([1.0, 2.0], r"reshape\(-1, 1\)"),
+    (pd.DataFrame({"a": ["x", "y"]}), r"The column 'a' holds labels"),
+    *((X, r"at least two different rows") for X in ([[1.0]], [[1.0], [1.0]], [[np.nan], [1.0]])),
+    ([[0.0], [np.inf]], "Got infinite ones in column 0"),
+], ek.median_gamma)  # fmt: skip
 
 
 def test_kernels_fit_the_kinds_of_variables():
@@ -39,14 +38,12 @@ def test_kernels_fit_the_kinds_of_variables():
     units = Y.std(axis=0)
     kernel = ek.RBF(ek.median_gamma(Y / units) / units**2)
     assert_close(ek.mmd(f, Y), ek.mmd(f, Y, kernel))
-    assert ek.mmd(Y[:, :1], Y[:2, :1]) == ek.mmd(
-        Y[:, :1], Y[:2, :1], ek.RBF(ek.median_gamma(np.concatenate([Y[:, :1], Y[:2, :1]])))
-    )
-    squared = [
-        (f.marginals()[v][0] - g.marginals()[v][0]) ** 2 + f.marginals()[v][1] + g.marginals()[v][1]
-        for v in range(2)
-    ]
-    assert_close(ek.mmd(f, g), ek.mmd(f, g, ek.RBF([0.25 / x for x in squared])))
+    one, other = Y[:, :1], Y[:2, :1]
+    kernel = ek.RBF(ek.median_gamma(np.concatenate([one, other])))
+    assert ek.mmd(one, other) == ek.mmd(one, other, kernel)
+    pairs = zip(f.marginals(), g.marginals(), strict=True)
+    squared = np.array([(a[0] - b[0]) ** 2 + a[1] + b[1] for a, b in pairs])
+    assert_close(ek.mmd(f, g), ek.mmd(f, g, ek.RBF(0.25 / squared)))
 
 
 def test_mixed_variables_and_witnesses():
@@ -67,10 +64,8 @@ def test_mixed_variables_and_witnesses():
     assert_raises(ek.DataError, r"Give some as X", ek.witness, p, q)
 
 
-INCOMES = [
-    np.random.default_rng(i).integers(low, low + 40_000, (150, 1))
-    for i, low in ((0, 20_000), (1, 40_000))
-]
+INCOMES = np.random.default_rng(0).integers(20_000, 60_000, (2, 150, 1))
+INCOMES[1] += 20_000
 
 
 @pytest.mark.parametrize(
@@ -91,17 +86,13 @@ def test_whole_numbers_of_many_values_are_compared_as_numbers(form):
 
 def test_the_type_of_a_column_of_a_frame_says_what_it_is():
     rng = np.random.default_rng(2)
-    frames = [
-        pd.DataFrame(
-            {
-                "rooms": rng.integers(1, 4, 60),
-                "code": pd.Categorical(rng.integers(1, 60, 60), categories=range(1, 60)),
-                "sold": rng.random(60) < 0.5,
-                "town": rng.choice(["a", "b", "c"], 60),
-            }
-        )
-        for _ in range(2)
-    ]
+
+    def rows():
+        columns = {"rooms": rng.integers(1, 4, 60), "code": rng.integers(1, 60, 60)}
+        columns |= {"sold": rng.random(60) < 0.5, "town": rng.choice(["a", "b", "c"], 60)}
+        return pd.DataFrame(columns).astype({"code": pd.CategoricalDtype(range(1, 60))})
+
+    frames = rows(), rows()
     test = ek.mmd_two_sample_test(*frames, rng=0)
     assert test.categorical == {"rooms": False, "code": True, "sold": True, "town": True}
     gamma = ek.median_gamma(np.concatenate([frame[["rooms"]] for frame in frames]))
@@ -193,7 +184,6 @@ def test_infinite_values_are_found_where_they_are():
     Y[4, 1] = np.inf
     assert_raises(ek.DataError, r"Got inf in row 4, column 1", ek.mmd_two_sample_test, X, Y)
     assert_raises(ek.KernelError, r"finite points. Got inf in row 4, column 1", ek.mmd2, X, Y)
-    assert_raises(ek.DataError, "Got infinite ones in column 1", ek.median_gamma, Y)
 
 
 def test_units_of_columns_do_not_matter():
