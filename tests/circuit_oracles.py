@@ -1,6 +1,7 @@
 """Random block circuits for tests, and what they mean by definition: sums over all worlds."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from hypothesis import strategies as st
@@ -98,28 +99,12 @@ def random_domain(rng, n_max=6):
     return Vtree.from_nested(random_nested(rng, rng.permutation(n))), cardinalities
 
 
-class Numbers:
-    """Draws weights and table entries.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    zeros : float
-        The share of zeros.
-    signed : bool
-        Whether numbers may be negative.
-    decades : float
-        Numbers range over 10 ** +- decades.
-    """
-
-    def __init__(self, rng, zeros=0.0, signed=False, decades=0.5):
-        self.rng, self.zeros, self.signed, self.decades = rng, zeros, signed, decades
-
-    def __call__(self, shape):
-        numbers = 10.0 ** self.rng.uniform(-self.decades, self.decades, size=shape)
-        if self.signed:
-            numbers *= self.rng.choice([-1, 1], size=shape)
-        return numbers * (self.rng.random(shape) >= self.zeros)
+def random_numbers(rng, shape, zeros=0.0, signed=False, decades=0.5):
+    """Weights and table entries from 10 ** -decades to 10 ** decades, and a share of zeros."""
+    numbers = 10.0 ** rng.uniform(-decades, decades, size=shape)
+    if signed:
+        numbers *= rng.choice([-1, 1], size=shape)
+    return numbers * (rng.random(shape) >= zeros)
 
 
 def random_inner(rng, numbers, n_units, n_left, n_right):
@@ -150,8 +135,8 @@ def random_input(rng, numbers, n_units, cardinality):
 
 
 def random_blocks(rng, vtree, cardinalities, roots=1, **options):
-    """Blocks with random units; options as for `Numbers`."""
-    numbers = Numbers(rng, **options)
+    """Blocks with random units; options as for `random_numbers`."""
+    numbers = partial(random_numbers, rng, **options)
     blocks = []
     for node, variable in enumerate(vtree.variable.tolist()):
         n = roots if node == vtree.root else int(rng.integers(1, 6))

@@ -12,22 +12,6 @@ import expectedkernels as ek
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 
 
-def test_there_are_examples():
-    assert EXAMPLES
-
-
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_example_prints_and_draws_and_leaves_no_files(path, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(plt, "show", lambda: None)  # nobody looks
-    plt.close("all")
-    runpy.run_path(str(path), run_name="__main__")
-    assert capsys.readouterr().out
-    assert plt.get_fignums()
-    assert not list(tmp_path.iterdir())
-    plt.close("all")
-
-
 def not_public(source):
     """What a script takes of the library otherwise than as a public name of `ek`."""
     for node in ast.walk(ast.parse(source)):
@@ -47,10 +31,19 @@ def _is_ours(module):
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_example_uses_public_names_only(path):
+def test_examples_print_draw_leave_no_files_and_use_public_names(
+    path, tmp_path, monkeypatch, capsys
+):
     source = path.read_text(encoding="utf-8")
     assert "import expectedkernels as ek\n" in source
     assert list(not_public(source)) == []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(plt, "show", lambda: None)  # nobody looks
+    plt.close("all")
+    runpy.run_path(str(path), run_name="__main__")
+    assert capsys.readouterr().out
+    assert plt.get_fignums()
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(("line", "found"), [

@@ -1,8 +1,8 @@
 """Expected kernels of circuits over real variables, against quadrature and closed forms."""
 
-from copy import copy
 from itertools import pairwise, product
 from math import exp, inf, log, pi, sqrt
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -46,36 +46,35 @@ def expectation(function, mean, variance):
     )
 
 
-class Mixture:
+class Mixture(NamedTuple):
     """A mixture of normals with independent coordinates, as a circuit and as plain arrays."""
 
-    def __init__(self, rng, components, variables, spread=2.0):
-        self.weights = rng.dirichlet(np.ones(components))
-        self.means = spread * rng.normal(size=(components, variables))
-        self.variances = rng.gamma(2.0, size=(components, variables))
+    weights: Any
+    means: Any
+    variances: Any
 
     @property
     def circuit(self):
-        return ek.gaussian_mixture(self.weights, self.means, self.variances)
+        return ek.gaussian_mixture(*self)
 
     def given(self, row):
         """The conditional mixture: observed coordinates are points."""
         seen = ~np.isnan(row)
         square = (row - self.means) ** 2 / self.variances + np.log(2 * pi * self.variances)
-        logs = np.log(self.weights) - 0.5 * square[:, seen].sum(axis=1)
-        other = Mixture.__new__(Mixture)
-        other.weights = np.exp(logs - special.logsumexp(logs))
-        other.means = np.where(seen, row, self.means)
-        other.variances = np.where(seen, 0.0, self.variances)
-        return other
+        weights = special.softmax(np.log(self.weights) - 0.5 * square[:, seen].sum(axis=1))
+        return Mixture(weights, np.where(seen, row, self.means), np.where(seen, 0, self.variances))
 
-    @classmethod
-    def at(cls, point):
-        """A point."""
-        other = cls.__new__(cls)
-        other.weights, other.means = np.ones(1), np.asarray(point, dtype=float)[None]
-        other.variances = np.zeros_like(other.means)
-        return other
+
+def drawn(rng, components, variables):
+    """A random mixture."""
+    size = components, variables
+    weights = rng.dirichlet(np.ones(components))
+    return Mixture(weights, 2.0 * rng.normal(size=size), rng.gamma(2.0, size=size))
+
+
+def point(x):
+    """A mixture of one point."""
+    return Mixture(np.ones(1), x[None], np.zeros((1, len(x))))
 
 
 def naive(p, q, function):
@@ -96,12 +95,12 @@ def naive(p, q, function):
 def test_mixtures(shape, n):
     k, function = shape
     rng = np.random.default_rng(n)
-    p, q = Mixture(rng, 3, n), Mixture(rng, 2, n)
+    p, q = drawn(rng, 3, n), drawn(rng, 2, n)
     expected = naive(p, q, function)
     assert_close(ek.expected_kernel(p.circuit, q.circuit, k), expected)
     assert_close(ek.expected_kernel(p.circuit, q.circuit, k, log=True), log(expected))
     Y = 3 * rng.normal(size=(4, n))
-    expected = np.array([naive(p, Mixture.at(y), function) for y in Y])
+    expected = np.array([naive(p, point(y), function) for y in Y])
     assert_close(ek.expected_kernel(p.circuit, Y, k), expected)
     assert_close(ek.expected_kernel(Y, p.circuit, k), expected)
     share = rng.dirichlet(np.ones(4))
@@ -113,7 +112,7 @@ def test_mixtures(shape, n):
 def test_evidence(shape, n, copies):
     k, function = shape
     rng = np.random.default_rng(10 + n)
-    p, q = Mixture(rng, 3, n), Mixture(rng, 2, n)
+    p, q = drawn(rng, 3, n), drawn(rng, 2, n)
     E, F = (with_holes(2 * rng.normal(size=(rows, n)), 0.5, seed=rows + n) for rows in (3, 2))
     F[0] = np.where(np.isnan(F[0]), F[0], E[0])  # the same value on both sides
     expected = np.array([[naive(p.given(e), q.given(f), function) for f in F] for e in E])
@@ -124,14 +123,14 @@ def test_evidence(shape, n, copies):
     actual = ek.expected_kernel(p.circuit, q.circuit, k, evidence_p=as_list, evidence_q=F)
     assert_close(actual, expected)
     Y = 3 * rng.normal(size=(2, n))
-    expected = np.array([[naive(p.given(e), Mixture.at(y), function) for y in Y] for e in E])
+    expected = np.array([[naive(p.given(e), point(y), function) for y in Y] for e in E])
     actual = ek.expected_kernel(p.circuit, Y, k, evidence_p=rows["evidence_p"])
     assert_close(actual, np.tile(expected, (copies, 1)))
 
 
 def test_conditioning_gives_points():
     rng = np.random.default_rng(3)
-    p, q = Mixture(rng, 3, 3).circuit, Mixture(rng, 2, 3).circuit
+    p, q = drawn(rng, 3, 3).circuit, drawn(rng, 2, 3).circuit
     row = np.array([0.3, np.nan, -1.0])
     k = ek.RBF(0.2) * ek.ExpHamming(0.1)
     conditional = p.condition({0: 0.3, 2: -1.0})
@@ -143,7 +142,7 @@ def test_conditioning_gives_points():
 
 
 def test_delta_of_continuous_distributions_is_zero():
-    p = Mixture(np.random.default_rng(0), 2, 2).circuit
+    p = drawn(np.random.default_rng(0), 2, 2).circuit
     assert ek.expected_kernel(p, p, ek.Delta()) == 0.0
     assert ek.expected_kernel(p, p, ek.Delta(), log=True) == -inf
     np.testing.assert_array_equal(ek.expected_kernel(p, [[0.0, 0.0]], ek.Delta()), [0.0])
@@ -151,15 +150,12 @@ def test_delta_of_continuous_distributions_is_zero():
 
 def mixed(rng):
     """A mixture over a real, a discrete and a real variable, and its real part given each state."""
-    real, tables = Mixture(rng, 3, 2), rng.dirichlet(np.ones(3), size=3)
+    real, tables = drawn(rng, 3, 2), rng.dirichlet(np.ones(3), size=3)
     parts = [
         ek.Product([ek.Product([ek.Gaussian(0, *x), ek.Categorical(1, t)]), ek.Gaussian(2, *y)])
         for (x, y), t in zip(np.stack([real.means, real.variances], axis=2), tables, strict=True)
     ]
-    given_states = [copy(real) for _ in range(3)]
-    for mixture, share in zip(given_states, tables.T, strict=True):
-        mixture.weights = real.weights * share
-    return ek.Sum(parts, real.weights), given_states
+    return ek.Sum(parts, real.weights), [real._replace(weights=real.weights * t) for t in tables.T]
 
 
 def test_mixed_variables(shape):
@@ -222,7 +218,7 @@ FAR = np.array([[1e3, np.nan, -2e3], [np.nan, -3e3, 999.0], [998.0, np.nan, np.n
 @pytest.mark.parametrize(("E", "F"), [(NEAR, FAR), (FAR, NEAR), (FAR, FAR[::-1])])
 def test_evidence_far_from_everything(E, F, copies):
     rng = np.random.default_rng(4)
-    p, q = Mixture(rng, 3, 3), Mixture(rng, 4, 3)
+    p, q = drawn(rng, 3, 3), drawn(rng, 4, 3)
     k = ek.RBF(0.01)
 
     def expected_log(a, b):

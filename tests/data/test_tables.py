@@ -31,17 +31,9 @@ def test_bins_are_found_again_by_their_names(name, n_bins):
 
 
 def test_labels_that_are_no_bins_and_kinds_of_columns():
-    for labels in (
-        None,
-        [],
-        [1, 2],
-        ["a", "b"],
-        ["below 1", "2 or more"],
-        ["below x", "x or more"],
-    ):
-        assert edges_of(labels) is None
-    frame = pd.DataFrame(
-        {"a": [1, None, "z"], "b": [1, None, 2], "c": [True, None, False]}, dtype=object
-    )
+    no_bins = None, [], [1, 2], ["a", "b"], ["below 1", "2 or more"], ["below x", "x or more"]
+    assert [edges_of(labels) for labels in no_bins] == [None] * 6
+    columns = {"a": [1, None, "z"], "b": [1, None, 2], "c": [True, None, False]}
+    frame = pd.DataFrame(columns, dtype=object)
     kinds = {column.name: column.kind for column in frame_columns(frame)}
     assert kinds == {"a": "label", "b": "number", "c": "bool"}
