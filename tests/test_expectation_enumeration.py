@@ -47,13 +47,13 @@ class Problem(NamedTuple):
 
 
 @st.composite
-def problems(draw, max_worlds=256, max_variables=6, form=None):
-    """Problems without negative numbers; q is on the vtree of p with random swaps."""
-    cards = draw(draws.domains(max_worlds=max_worlds, max_variables=max_variables))
+def problems(draw, max_worlds=256, signed=False):
+    """Problems; q is on the vtree of p with random swaps."""
+    cards = draw(draws.domains(max_worlds=max_worlds))
     vtree = draw(draws.vtrees(len(cards)))
-    p = draw(draws.circuits(cards, vtree, form))
-    q = draw(draws.circuits(cards, draws.with_swaps(vtree, draw(draws.rngs)), form))
-    twin = draw(draws.kernels(cards, vtree))
+    p = draw(draws.circuits(cards, vtree, signed=signed))
+    q = draw(draws.circuits(cards, draws.with_swaps(vtree, draw(draws.rngs)), signed=signed))
+    twin = draw(draws.kernels(cards, vtree, signed=signed))
     X = worlds(cards)
     return Problem(p, q, twin, X, distribution(p), distribution(q), twin.naive(X, X))
 
@@ -131,70 +131,53 @@ def test_one_row_of_evidence(problem, data):
 
 
 @settings(max_examples=30)
-@given(st.data(), draws.domains(max_worlds=128), draws.rngs)
-def test_several_roots(data, cards, rng):
-    vtree = data.draw(draws.vtrees(len(cards)))
-    parts = [data.draw(draws.circuits(cards, vtree)) for _ in range(3)]
-    q = data.draw(draws.circuits(cards, draws.with_swaps(vtree, rng), roots=2))
-    twin = data.draw(draws.kernels(cards, vtree))
-    X = worlds(cards)
-    K = twin.naive(X, X)
-    P, Q = np.stack([distribution(p) for p in parts]), values_at(q, X).T
-    together = ek.algebra.stack(parts)
-    assert_close(ek.expected_kernel(together, q, twin.kernel), P @ K @ Q.T)
-    assert_close(ek.expected_kernel(together, parts[0], twin.kernel), P @ K @ P[0])
-    assert_close(ek.expected_kernel(parts[0], q, twin.kernel), P[0] @ K @ Q.T)
+@given(problems(max_worlds=128), st.data(), draws.rngs)
+def test_several_roots(problem, data, rng):
+    p, q, twin, X, P, Q, K = problem
+    cards = p.cardinalities
+    others = [data.draw(draws.circuits(cards, p.vtree)) for _ in range(2)]
+    q = ek.algebra.stack([q, data.draw(draws.circuits(cards, q.vtree))])
+    together, Q = ek.algebra.stack([p, *others]), values_at(q, X).T
+    every = np.stack([P, *map(distribution, others)])
+    assert_close(ek.expected_kernel(together, q, twin.kernel), every @ K @ Q.T)
+    assert_close(ek.expected_kernel(together, p, twin.kernel), every @ K @ P)
+    assert_close(ek.expected_kernel(p, q, twin.kernel), P @ K @ Q.T)
     Y = draws.points(rng, cards, 4)
-    assert_close(ek.expected_kernel(together, Y, twin.kernel), P @ twin.naive(X, Y))
-    E = data.draw(draws.evidence(parts[0]))
-    expected = conditionals(P[0], E.weights, X) @ K @ Q.T
-    assert_close(ek.expected_kernel(parts[0], q, twin.kernel, evidence_p=E.given), expected)
+    assert_close(ek.expected_kernel(together, Y, twin.kernel), every @ twin.naive(X, Y))
+    E = data.draw(draws.evidence(p))
+    expected = conditionals(P, E.weights, X) @ K @ Q.T
+    assert_close(ek.expected_kernel(p, q, twin.kernel, evidence_p=E.given), expected)
 
 
 @settings(max_examples=30)
-@given(st.data(), draws.domains(max_worlds=64), draws.rngs)
-def test_unit_graphs(data, cards, rng):
-    vtree = data.draw(draws.vtrees(len(cards)))
-    graphs = RandomGraphs(rng, cards, zeros=0.2)
+@given(problems(max_worlds=64), draws.rngs)
+def test_unit_graphs(problem, rng):
+    _, q, twin, X, _, Q, K = problem
+    graphs = RandomGraphs(rng, q.cardinalities, zeros=0.2)
     # plain products along the vtree: graphs are compared by the splits of their products
     graphs.factors = lambda nested: [graphs.unit(child) for child in nested]
-    a, b = (graphs.unit(vtree.to_nested()) for _ in range(2))
-    q = data.draw(draws.circuits(cards, vtree))
-    twin = data.draw(draws.kernels(cards, vtree))
-    X = worlds(cards)
-    K = twin.naive(X, X)
-    A, B, Q = unit_values_at(a, X), unit_values_at(b, X), distribution(q)
+    a, b = (graphs.unit(problem.p.vtree.to_nested()) for _ in range(2))
+    A, B = unit_values_at(a, X), unit_values_at(b, X)
     assert_close(ek.expected_kernel(a, q, twin.kernel), A @ K @ Q)
     assert_close(ek.expected_kernel(q, a, twin.kernel), Q @ K @ A)
     plain = draws.rate_twin("RBF", 0.3)
     assert_close(ek.expected_kernel(a, b, plain.kernel), A @ plain.naive(X, X) @ B)
-    Y = draws.points(rng, cards, 3)
+    Y = draws.points(rng, q.cardinalities, 3)
     assert_close(ek.expected_kernel(a, Y, plain.kernel), A @ plain.naive(X, Y))
 
 
 @settings(max_examples=40)
-@given(st.data(), draws.domains(), draws.rngs)
-def test_signed_circuits_and_kernels(data, cards, rng):
-    vtree = data.draw(draws.vtrees(len(cards)))
-    p = data.draw(draws.circuits(cards, vtree, signed=True))
-    q = data.draw(draws.circuits(cards, draws.with_swaps(vtree, rng), signed=True))
-    twin = data.draw(draws.kernels(cards, vtree, signed=True))
-    X = worlds(cards)
-    K = twin.naive(X, X)
+@given(problems(signed=True), draws.rngs)
+def test_signed_circuits_and_kernels(problem, rng):
+    p, q, twin, X, P, Q, K = problem
     # sums that cancel are compared with the sum of the absolute values of their terms
     size_p, size_q = distribution(absolute(p)), distribution(absolute(q))
-    assert_close(
-        ek.expected_kernel(p, q, twin.kernel),
-        distribution(p) @ K @ distribution(q),
-        size_p @ np.abs(K) @ size_q,
-    )
-    Y = draws.points(rng, cards, 40)
-    K = twin.naive(X, Y)
-    actual = ek.expected_kernel(p, Y, twin.kernel)
-    assert_close(actual, distribution(p) @ K, size_p @ np.abs(K))
-    share = rng.normal(size=40)
+    assert_close(ek.expected_kernel(p, q, twin.kernel), P @ K @ Q, size_p @ np.abs(K) @ size_q)
+    Y = draws.points(rng, p.cardinalities, 40)
+    K, share = twin.naive(X, Y), rng.normal(size=40)
+    assert_close(ek.expected_kernel(p, Y, twin.kernel), P @ K, size_p @ np.abs(K))
     actual = ek.expected_kernel(p, ek.Empirical(Y, share), twin.kernel)
-    assert_close(actual, distribution(p) @ K @ share, size_p @ np.abs(K) @ np.abs(share))
+    assert_close(actual, P @ K @ share, size_p @ np.abs(K) @ np.abs(share))
 
 
 @settings(max_examples=20)
