@@ -9,6 +9,7 @@ import pytest
 
 import expectedkernels as ek
 from assertions import assert_raises, refusals
+from circuit_oracles import real_mixture
 from network_oracles import shapley
 from oracles import worlds
 from stein_oracles import conditionals_given
@@ -277,16 +278,13 @@ def test_rows_mappings_and_frames_say_the_same():
 
 
 def test_real_variables_may_be_there_but_not_make_groups():
-    tables = [ek.Categorical(0, [0.2, 0.8]), ek.Categorical(0, [0.7, 0.3])]
-    normals = [ek.Gaussian(1, 0.0, 1.0), ek.Gaussian(1, 2.0, 1.0)]
-    parts = [ek.Product([t, n]) for t, n in zip(tables, normals, strict=True)]
-    p = ek.Circuit.from_units(ek.Sum(parts, [0.5, 0.5]))
+    p = real_mixture(0).normalize()
     found = ek.group_discrepancies(p, 1, ek.RBF(0.3))
-    for state in (0, 1):
-        wanted = ek.mmd2(p.condition({0: state}), p, ek.RBF([0.0, 0.3]))
+    for state in range(3):
+        wanted = ek.mmd2(p.condition({1: state}), p, ek.RBF([0.3, 0.0, 0.3]))
         assert found.mmd2[state] == pytest.approx(wanted, abs=1e-14)
-    with pytest.raises(ek.DataError, match=r"made by states, and variable 1 is real"):
-        ek.group_discrepancies(p, [[np.nan, 1.0]])
+    with pytest.raises(ek.DataError, match=r"made by states, and variable 0 is real"):
+        ek.group_discrepancies(p, [[1.0, np.nan, np.nan]])
 
 
 def test_impossible_combinations_are_left_out_and_small_ones_on_request():

@@ -1,12 +1,13 @@
 """Arrays that NumPy cannot read, as those on a card: data, evidence and circuits made of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import expectedkernels as ek
 from assertions import assert_close, assert_raises, to_numpy
 from expectedkernels import SteinKernel
-from oracles import Inner, Table
 
 torch = pytest.importorskip("torch")
 
@@ -28,13 +29,10 @@ def remote(array):
 
 def remote_circuit(p):
     """The circuit with all of its arrays where NumPy cannot read them."""
-    blocks = []
-    for block in p.to("torch").blocks:
-        if isinstance(block, Table):
-            blocks.append(Table(remote(block.table)))
-        else:
-            index = (None if i is None else remote(i) for i in (block.left, block.right))
-            blocks.append(Inner(block.n_products, block.n_units, *index, remote(block.weights)))
+    blocks = [
+        replace(block, **{name: remote(x) for name, x in vars(block).items() if hasattr(x, "cpu")})
+        for block in p.to("torch").blocks
+    ]
     return ek.Circuit(p.vtree, tuple(blocks))
 
 
