@@ -9,7 +9,7 @@ from scipy import sparse
 from scipy.special import logsumexp
 
 from expectedkernels import Categorical, Circuit, Gaussian, Product, Sum, Vtree, factorized
-from oracles import Inner, Real, Table, worlds as all_worlds
+from oracles import Inner, Real, Table, with_holes, worlds as all_worlds
 from unit_graphs import random_nested
 
 
@@ -206,10 +206,7 @@ def absolute(circuit):
 
 def rows_of(p, n, seed=0, missing=0.4):
     """Samples of a circuit with values missing."""
-    rng = np.random.default_rng(seed)
-    X = p.sample(n, rng=rng)
-    X[rng.random(X.shape) < missing] = np.nan
-    return X
+    return with_holes(p.sample(n, rng=seed), missing, seed)
 
 
 def random_evidence(rng, circuit, n_rows, share=0.5):

@@ -3,7 +3,6 @@
 ``python tests/file_fuzzing.py 100000`` tries as many files of every format and prints a summary.
 """
 
-import argparse
 import gzip
 import io
 import random
@@ -260,22 +259,16 @@ def fuzz(suffix, count, folder, seed=0):
 
 def main():
     """Try files of all formats and print a summary; the exit status says whether all went well."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("count", type=int, nargs="?", default=100_000, help="files per format")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--formats", nargs="*", default=list(READERS), choices=list(READERS))
-    options = parser.parse_args()
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     warnings.simplefilter("error")
-    outcomes = {}
     with tempfile.TemporaryDirectory() as folder:
-        for suffix in options.formats:
-            outcomes[suffix] = fuzz(suffix, options.count, Path(folder), options.seed)
+        outcomes = {suffix: fuzz(suffix, count, Path(folder), seed=1) for suffix in READERS}
     print(f"{'format':8}{'read':>9}{'refused':>9}{'failed':>9}")
     for suffix, found in outcomes.items():
         print(f"{suffix:8}{found.read:>9}{found.refused:>9}{len(found.failures):>9}")
     for suffix, found in outcomes.items():
         for number, data, what in found.failures[:3]:
-            print(f"\n{suffix} file {number} of seed {options.seed}: {data[:2000]!r}\n{what}")
+            print(f"\n{suffix} file {number}: {data[:2000]!r}\n{what}")
     return int(any(found.failures for found in outcomes.values()))
 
 
