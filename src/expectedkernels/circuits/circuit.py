@@ -83,7 +83,7 @@ class Circuit:
 
     @classmethod
     def deferred(
-        cls, vtree: Vtree, schema: Schema, cut: Callable[[], object], **known: Any
+        cls, vtree: Vtree, schema: Schema, cut: Callable[[], object], **known: object
     ) -> Self:
         """The circuit with one root, whose blocks `cut` makes at their first use.
 
