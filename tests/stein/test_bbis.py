@@ -178,8 +178,7 @@ def test_models_too_large_to_compile():
     tall = ek.ising_grid(30, 30, rng=0)
     X = np.random.default_rng(0).integers(2, size=(3, 900))
     mask = np.random.default_rng(0).random((3, 900)) < 0.5
-    with pytest.raises(ek.SizeError, match="with one set collapsed in all samples"):
-        ek.collapsed_bbis(tall, X, mask)
+    assert_raises(ek.SizeError, "one set collapsed in all", ek.collapsed_bbis, tall, X, mask)
     small = X[:, :100]
     rows = [i for i in range(100) if (i // 20 + i) % 2]
     fast = ek.collapsed_bbis(grid, small, rows, weights="raw")

@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 from scipy.special import logsumexp
 
 import expectedkernels as ek
-from assertions import refusals
+from assertions import assert_raises, refusals
 from expectedkernels.stein.cis import (
     ORDERS,
     RULES,
@@ -374,8 +374,7 @@ def test_impossible_samples_have_the_weight_zero():
     for table in samples.marginals():
         np.testing.assert_allclose(table, [0.5, 0.5], atol=0.1)
     backwards = ek.FactorGraph([2, 2], [((0, 1), [[1, 1], [1, 0]]), ((0,), [0, 1]), ((1,), [0, 1])])
-    with pytest.raises(ek.PropertyError, match=r"All 20 samples have the weight zero"):
-        ek.cis(backwards, 20, 0, rng=0)
+    assert_raises(ek.PropertyError, "All 20 samples have", ek.cis, backwards, 20, 0, rng=0)
     late = ek.FactorGraph([2, 2], [((0, 1), [[9, 1], [1, 1]]), ((0,), [0, 1]), ((1,), [1, 1])])
     found = ek.cis(late, 50, 0, rng=0, order="bfs")
     assert (found.log_weights == -np.inf).any()

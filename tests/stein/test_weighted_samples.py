@@ -137,8 +137,7 @@ def test_rows_without_weight_may_be_impossible():
     assert samples.expect(lambda X: X[:, 0], scope=["either"]) == 0.0
     heavy = ek.WeightedSamples(network, rows, [0.5, 0.5])
     assert_raises(ek.EvidenceError, "probability zero", heavy.marginals)
-    with pytest.raises(ek.DataError, match="probability zero under the target"):
-        heavy.expect(lambda X: X[:, 0])
+    assert_raises(ek.DataError, "probability zero under the", heavy.expect, lambda X: X[:, 0])
 
 
 def test_many_completions_come_in_chunks_or_not_at_all():
