@@ -9,16 +9,7 @@ from assertions import assert_raises, refusals
 from circuit_oracles import absolute, block_circuits, joint
 from oracles import Inner, Real, Table, values_at, worlds
 from strategies import seeds, with_swaps
-from unit_graphs import (
-    RandomGraphs,
-    drawn,
-    drawn_unstructured,
-    mix,
-    pair,
-    random_nested,
-    values,
-    x,
-)
+from unit_graphs import RandomGraphs, drawn, drawn_unstructured, mix, pair, random_nested, values, x
 
 
 def assert_same_function(root, cards, circuit):
