@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from circuit_oracles import log_joint
 from expectedkernels import FactorGraph
 from factor_graphs import factor_graphs, scores
-from oracles import worlds
+from oracles import conditionals, evidence_as_weights, worlds
 from strategies import circuits, kernels
 
 
@@ -54,10 +54,7 @@ def stein_size(probabilities, cards, naive):
 
 def conditionals_given(rows, probabilities, cards):
     """The distributions over all worlds that collapsed rows stand for, one per row."""
-    X = worlds(cards)
-    fits = ((X[None] == rows[:, None]) | np.isnan(rows)[:, None]).all(axis=2)
-    joint = fits * probabilities
-    return joint / joint.sum(axis=1, keepdims=True)
+    return conditionals(probabilities, evidence_as_weights(rows, cards), worlds(cards))
 
 
 def gibbs_gram(rows, probabilities, cards, naive):

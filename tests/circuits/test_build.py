@@ -1,6 +1,5 @@
 import pickle
 from copy import deepcopy
-from itertools import product
 
 import numpy as np
 import pytest
@@ -81,15 +80,10 @@ def test_hidden_markov_models_sum_over_all_paths(length, varying):
     emissions = [rng.dirichlet(np.ones(n), size=states) for n in symbols]
     if not varying:
         transitions[:], emissions = transitions[:1], [emissions[0]] * length
-    expected = np.zeros(symbols)
-    for path in product(range(states), repeat=length):
-        prior = initial[path[0]]
-        for t in range(length - 1):
-            prior *= transitions[t, path[t], path[t + 1]]
-        likelihood = np.ones(())
-        for t, state in enumerate(path):
-            likelihood = likelihood[..., None] * emissions[t][state]
-        expected += prior * likelihood
+    paths = initial * emissions[0].T  # the last axis is the last state
+    for step, emission in zip(transitions, emissions[1:], strict=True):
+        paths = (paths @ step)[..., None, :] * emission.T
+    expected = paths.sum(axis=-1)
     if varying:
         p = hmm(initial, transitions, emissions, normalized=False)
     else:

@@ -233,9 +233,13 @@ def test_conditionals_below_doubles(rng, n, reach, linear):
     rows = np.where(rng.random((12, n)) < 0.6, points[rng.integers(len(points), size=12)], np.nan)
     expected = exact_logs(model, rows)
     circuit, _ = model.compile(Vtree.right_linear(n) if linear else None)
-    for asked in (circuit, model):
-        np.testing.assert_allclose(asked.log_likelihood(rows), expected, rtol=1e-11, atol=1e-11)
-        for v, found in enumerate(asked.marginals(rows)):
+    one_by_one = [(circuit.log_likelihood(row[None]), circuit.marginals(row)) for row in rows]
+    likelihoods, marginals = zip(*one_by_one, strict=True)
+    answers = [(asked.log_likelihood(rows), asked.marginals(rows)) for asked in (circuit, model)]
+    answers.append((np.concatenate(likelihoods), map(np.stack, zip(*marginals, strict=True))))
+    for log_likelihoods, tables in answers:
+        np.testing.assert_allclose(log_likelihoods, expected, rtol=1e-11, atol=1e-11)
+        for v, found in enumerate(tables):
             given = np.repeat(rows, model.cardinalities[v], axis=0)
             states = np.tile(np.arange(model.cardinalities[v]), len(rows))
             possible = (given[:, v] == states) | np.isnan(given[:, v])

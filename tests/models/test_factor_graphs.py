@@ -1,6 +1,5 @@
 """Factor graphs and networks: what they say, condition on and are asked, against all worlds."""
 
-from math import log
 from unittest.mock import patch
 
 import numpy as np
@@ -252,30 +251,3 @@ def test_models_that_do_not_fit_are_refused():
     for ask in (grid.marginals, grid.log_partition):
         assert_raises(ek.SizeError, r"Variable elimination needs about", ask, max_bytes=1000)
     assert_raises(ek.SizeError, "more than max_bytes", ek.ising_grid(30, 30, rng=0).marginals)
-
-
-def test_single_rows_of_tiny_probabilities():
-    tiny = 1e-200
-    skew = np.array([[1.0 - tiny, tiny], [tiny, 1.0 - tiny]])
-    parents = [[], [0], [0], [0], [1], [4]]
-    circuit, _ = ek.BayesianNetwork(parents, [np.full(2, 0.5), *[skew] * 5]).compile()
-    plan = circuit.clique_tree.plan
-    assert plan.is_small
-    points = worlds([2] * 6).astype(int)
-    logs = log(0.5) + sum(np.log(skew[points[:, p[0]], points[:, v + 1]])
-                          for v, p in enumerate(parents[1:]))  # fmt: skip
-    ways = set()
-    for row in np.ndindex(*[3] * 6):
-        states = np.array(row) - 1
-        if (states >= 0).all() or (states < 0).all():
-            continue
-        ways.add(messages.solve_states(plan, states.tolist()) is None)
-        fits = ((states < 0) | (points == states)).all(axis=1)
-        seen = np.where(states < 0, np.nan, states)
-        found = circuit.log_likelihood(seen[None])[0]
-        wanted = np.logaddexp.reduce(logs[fits])
-        np.testing.assert_allclose(found, wanted, rtol=1e-12)
-        shares = np.exp(logs[fits] - wanted)
-        for v, share in enumerate(circuit.marginals(seen)):
-            np.testing.assert_allclose(share, np.bincount(points[fits, v], shares, 2), atol=1e-12)
-    assert ways == {True, False}
