@@ -75,10 +75,9 @@ def test_signed_circuits_have_a_log_likelihood_where_they_are_positive(seed):
 def test_mixed_circuits(seed):
     p = oracle.drawn_circuit(seed, n_max=4, roots=2, share_real=0.5)
     rng = np.random.default_rng(seed)
-    columns = [
-        rng.normal(0, 2, 40) if c is None else rng.integers(c, size=40) for c in p.cardinalities
-    ]
-    X = np.stack(columns, axis=1).astype(float)
+    X = points(rng, [c or 2 for c in p.cardinalities], 40)
+    real = [c is None for c in p.cardinalities]
+    X = np.where(real, rng.normal(0, 2, size=X.shape), X)
     expected = values_at(p, X)
     assert_close(np.exp(p.log_likelihood(X)), expected)
     assert_close(np.exp(p.log_likelihood(X[:5])), expected[:5])
@@ -86,11 +85,8 @@ def test_mixed_circuits(seed):
     discrete = [v for v, card in enumerate(p.cardinalities) if card is not None]
     if discrete:
         X[:, discrete[0]] = nan
-        parts = []
-        for state in range(p.cardinalities[discrete[0]]):
-            Y = X.copy()
-            Y[:, discrete[0]] = state
-            parts.append(values_at(p, Y))
+        states = range(p.cardinalities[discrete[0]])
+        parts = [values_at(p, np.where(np.isnan(X), state, X)) for state in states]
         assert_close(np.exp(p.log_likelihood(X)), np.sum(parts, axis=0))
 
 

@@ -111,21 +111,13 @@ def test_chunks_do_not_change_the_result():
 
 
 def test_gaussian_inputs():
-    root = ek.Sum(
-        [
-            ek.Product([ek.Gaussian(0, 1.0, 4.0), ek.Indicator(1, 0, 2)]),
-            ek.Product([ek.Gaussian(0, -2.0, 0.25), ek.Categorical(1, [0.5, 0.5])]),
-        ],
-        [0.3, 0.7],
-    )
-    x = np.linspace(-4, 4, 9)
+    wide = ek.Product([ek.Gaussian(0, 1.0, 4.0), ek.Indicator(1, 0, 2)])
+    narrow = ek.Product([ek.Gaussian(0, -2.0, 0.25), ek.Categorical(1, [0.5, 0.5])])
+    root, x = ek.Sum([wide, narrow], [0.3, 0.7]), np.linspace(-4, 4, 9)
     first, second = norm.pdf(x, 1.0, 2.0), norm.pdf(x, -2.0, 0.5)
-    X = np.column_stack([x, np.zeros(9)])
-    expected = 0.3 * first + 0.35 * second
-    np.testing.assert_allclose(np.exp(root.log_likelihood(X)), expected, rtol=1e-12)
-    X[:, 1] = np.nan
-    expected = 0.3 * first + 0.7 * second
-    np.testing.assert_allclose(np.exp(root.log_likelihood(X)), expected, rtol=1e-12)
+    for state, share in ((0.0, 0.35), (np.nan, 0.7)):
+        found = np.exp(root.log_likelihood(np.column_stack([x, np.full(9, state)])))
+        np.testing.assert_allclose(found, 0.3 * first + share * second, rtol=1e-12)
     rows = [[np.nan, 1.0], [np.nan, np.nan]]
     np.testing.assert_allclose(np.exp(root.log_likelihood(rows)), [0.35, 1.0], rtol=1e-12)
     assert ek.Gaussian(0, 0, 1).log_likelihood([[1e200]]) == -np.inf

@@ -6,14 +6,14 @@ import pytest
 import circuit_oracles as oracle
 from assertions import assert_close
 from circuit_oracles import drawn_deterministic, drawn_distribution
-from expectedkernels import Circuit, Vtree, factorized, mixture, random_circuit
+from expectedkernels import Vtree, factorized, mixture, random_circuit
 from expectedkernels.circuits import queries as choices
 from expectedkernels.circuits.conditioning import certain, chunks, observed
 from expectedkernels.data.evidence import as_evidence
 from expectedkernels.engine import passes, sampling as descend
 from expectedkernels.engine.passes import backward, forward
 from expectedkernels.sampling.gibbs import support_size
-from oracles import Inner, Table, evidence_as_weights
+from oracles import evidence_as_weights
 
 SEEDS = range(12)
 
@@ -25,27 +25,18 @@ def passed(circuit, evidence):
 def test_ten_thousand_variables_stay_plain_numbers():
     rng = np.random.default_rng(0)
     tables = rng.dirichlet(np.ones(3), size=(2, 10_000))
-    vtree = Vtree.balanced(10_000)
-    blocks = [
-        Inner(2, 2, None, None, None) if v < 0 else Table(tables[:, v])
-        for v in vtree.variable.tolist()
-    ]
-    blocks[-1] = Inner(2, 1, None, None, np.array([[0.3, 0.7]]))
-    p = Circuit(vtree, tuple(blocks))
+    p = mixture([factorized(list(t), Vtree.balanced(10_000)) for t in tables], [0.3, 0.7])
     X = rng.integers(0, 3, size=(2, 10_000)).astype(float)
     X[:, ::7] = np.nan
     found = passed(p, as_evidence(X, p.schema))
     assert found.maxima
     assert backward(found).reliable.all()
-    known = ~np.isnan(X)
-    logs = np.array(
-        [
-            [np.log(t[np.flatnonzero(k), x[k].astype(int)]).sum() for t in tables]
-            for x, k in zip(X, known, strict=True)
-        ]
-    ) + np.log([0.3, 0.7])
-    assert_close(found.log_roots[0], np.logaddexp(logs[:, 0], logs[:, 1]))
-    share = np.exp(logs - np.logaddexp(logs[:, 0], logs[:, 1])[:, None])
+    known = np.isfinite(X).all(axis=0)
+    entries = tables[:, known][:, np.arange(known.sum()), X[:, known].astype(int)]
+    logs = np.log(entries).sum(axis=2).T + np.log([0.3, 0.7])
+    total = np.logaddexp(*logs.T)
+    assert_close(found.log_roots[0], total)
+    share = np.exp(logs - total[:, None])
     marginals = p.marginals(X)
     for v in range(0, 10_000, 700):
         assert_close(marginals[v], share @ tables[:, v])
