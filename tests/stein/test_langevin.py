@@ -196,10 +196,8 @@ test_mistakes_in_functions = refusals(None, [
     (lambda: real(score=lambda Y: Y[:, 0]).score(REALS),
      ek.DataError, r"'score' of a Target has shape \(3,\)"),
     (lambda: real(lambda Y: Y).score(REALS), ek.DataError, "must give one number for each row"),
-    (lambda: ek.kdsd(REALS, real(), ek.Laplacian(1.0)),
-     ek.KernelError, r"with RBF or stein\.IMQ\. Got Laplacian"),
-    (lambda: ek.kdsd(REALS, real(score=lambda Y: Y + 1e200)),
-     ek.KernelError, "too large for a float"),
+    (lambda: ek.kdsd(REALS, real(), ek.Laplacian(1.0)), ek.KernelError, "RBF or stein.IMQ. Got"),
+    (lambda: ek.kdsd(REALS, real(score=lambda Y: Y + 1e200)), ek.KernelError, "too large for a"),
     (lambda: ek.stein.LangevinSteinKernel(STATES), ek.DataError, "is that of a density"),
     (lambda: STATES.score([[0]]), ek.PropertyError, "This target is over states"),
 ])  # fmt: skip

@@ -216,8 +216,7 @@ test_bad_arguments = refusals(None, [
      r"as many log-weights.* Got shape \(1,\)"),
     (lambda: expect(3), ek.CircuitError, r"function of points, or of a Circuit\. Got int"),
     (lambda: expect(lambda X: np.zeros(3)), ek.DataError, r"Got shape \(3,\) for 1 rows"),
-    (lambda: expect(lambda X: ["high"] * len(X)), ek.DataError,
-     r"must give real numbers: could not convert string"),
+    (lambda: expect(lambda X: ["high"] * len(X)), ek.DataError, "must give real numbers: could"),
     *((lambda scope=scope: expect(len, scope), error, message) for scope, error, message in [
         ([4], ek.EvidenceError, r"int in 0\.\.3.* Got 4"),
         ([1, 1], ek.DataError, "none twice"),
