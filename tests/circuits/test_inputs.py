@@ -232,14 +232,6 @@ def test_learning_leaves_intervals_where_they_are(rng):
     assert np.isfinite(q.log_likelihood(X)).all()
 
 
-@pytest.mark.parametrize(
-    ("half", "message"), [([-1.0], "widths that are not negative"), ([np.inf], "finite widths")]
-)
-def test_widths_are_checked(half, message):
-    leaf = Real(np.ones((1, 1)), np.zeros(1), np.zeros(1), np.array(half))
-    assert_raises(ek.CircuitError, message, Circuit.from_blocks, Vtree.balanced(1), [leaf])
-
-
 def test_what_intervals_do_not_have(rng):
     pytest.importorskip("torch")
     p = Circuit(Vtree.balanced(1), (block().take([0, 1]).with_numbers(np.array([[0.5, 0.5]])),))
@@ -247,3 +239,6 @@ def test_what_intervals_do_not_have(rng):
     assert_raises(ek.PropertyError, "product of densities on intervals", ek.algebra.multiply, p, p)
     one = Circuit(Vtree.balanced(1), (block().take([0]),))
     assert_raises(ek.PropertyError, "is real, and the power 2 of its", ek.algebra.power, one, 2.0)
+    for half, message in ((-1.0, "widths that are not negative"), (np.inf, "finite widths")):
+        leaf = Real(np.ones((1, 1)), np.zeros(1), np.zeros(1), np.array([half]))
+        assert_raises(ek.CircuitError, message, Circuit.from_blocks, Vtree.balanced(1), [leaf])
