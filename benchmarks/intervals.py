@@ -12,7 +12,7 @@ from sklearn import datasets
 from sklearn.decomposition import PCA
 
 import expectedkernels as ek
-from benchmarks.timing import incomplete, show, timed
+from benchmarks.timing import divided, incomplete, show, timed
 from expectedkernels.estimators import calibration
 
 COVERAGE = 0.9
@@ -35,12 +35,6 @@ def engel() -> tuple[Any, Any]:
 
 
 diabetes = partial(datasets.load_diabetes, return_X_y=True)
-
-
-def divided(X: Any, y: Any, n: int, seed: int) -> tuple[Any, Any, Any, Any]:
-    """Rows to learn from and their targets, and the others."""
-    order = np.random.default_rng(seed).permutation(len(X))
-    return X[order[:n]], y[order[:n]], X[order[n:]], y[order[n:]]
 
 
 def summary(y: Any, low: Any, high: Any, by: Any) -> list[float]:

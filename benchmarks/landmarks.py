@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import resource
 import tempfile
 import warnings
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 import expectedkernels as ek
-from benchmarks.timing import best_of, data_file, show, timed
+from benchmarks.timing import best_of, data_file, divided, in_fresh_process, incomplete, show, timed
 
 SHARES = (0.0, 0.3, 0.5)
 """Shares of missing values in test rows."""
@@ -44,19 +42,9 @@ def latent(n: int = 510_000) -> tuple[Any, Any]:
     return pd.DataFrame(X, columns=[f"x{i}" for i in range(10)]), f + 0.5 * rng.normal(size=n)
 
 
-def divided(X: Any, y: Any, n: int, n_test: int, seed: int = 0) -> tuple[Any, Any, Any, Any]:
-    order = np.random.default_rng(seed).permutation(len(X))
-    train, test = order[:n], order[n : n + n_test]
-    return X.iloc[train], y[train], X.iloc[test], y[test]
-
-
-def hidden(X: Any, share: float, seed: int = 1) -> Any:
-    return X.mask(np.random.default_rng(seed).random(X.shape) < share)
-
-
 def errors(model: Any, X: Any, y: Any) -> list[float]:
     """Root mean squared errors, for every share of missing values."""
-    found = (model.predict(hidden(X, share)) for share in SHARES)
+    found = (model.predict(incomplete(X, share, 1)) for share in SHARES)
     return [float(np.sqrt(np.mean((p - y) ** 2))) for p in found]
 
 
@@ -70,7 +58,7 @@ def landmark_loss() -> None:
         y = table[target].to_numpy()
         for seed in range(3):
             rows = table.drop(columns=target), (y - y.mean()) / y.std()
-            X_train, y_train, *test = divided(*rows, 3200, 800, seed)
+            X_train, y_train, *test = divided(*rows, 3200, seed, 800)
             full = ek.ExpectedKernelRidge(density="gaussian", n_landmarks=None)
             full.fit(X_train, y_train)
             same = {"alpha": full.alpha_, "gamma": full.gamma_, "density": "gaussian"}
@@ -115,13 +103,13 @@ def model_costs() -> None:
     """Seconds of models of 300 to 50 000 rows and ten columns, 20 % of whose values are missing."""
     lines = []
     for n in (300, 2_000, 50_000):
-        X, y, test, _ = divided(*latent(n + 1000), n, 1000)
-        fit, model = timed(ek.ExpectedKernelRidge().fit, hidden(X, 0.2), y)
+        X, y, test, _ = divided(*latent(n + 1000), n)
+        fit, model = timed(ek.ExpectedKernelRidge().fit, incomplete(X, 0.2, 1), y)
         calibrate, _ = timed(model.calibrate)
-        incomplete = hidden(test, 0.3)
-        every = [some for rows in (test, incomplete) for some in (rows[:1], rows)]
+        gaps = incomplete(test, 0.3, 1)
+        every = [some for rows in (test, gaps) for some in (rows[:1], rows)]
         seconds = [best_of(partial(model.predict, some), 5) for some in every]
-        seconds.append(best_of(partial(model.predict_interval, incomplete), 5))
+        seconds.append(best_of(partial(model.predict_interval, gaps), 5))
         with tempfile.TemporaryDirectory() as folder:
             ek.save(model, path := Path(folder) / "model.skops")
             size = f"{path.stat().st_size / 2**20:.1f} MiB"
@@ -137,8 +125,7 @@ def many_rows() -> None:
         methods = (expected, boosting, iterative) if table is diamonds else (expected, boosting)
         for missing in (0.0, 0.2):
             for method in methods:
-                with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-                    found = pool.submit(measure, method, table, n, missing).result()
+                found = in_fresh_process(measure, method, table, n, missing)
                 what = f"{table.__name__}, {n} rows, {missing:.0%} missing"
                 lines.append((what, method.__name__, *(f"{x:.3f}" for x in found)))
     heads = ("training rows", "", "fit, s", "predict, s", "peak, GiB", *MISSING)
@@ -148,8 +135,8 @@ def many_rows() -> None:
 def measure(method: Any, table: Any, n: int, missing: float) -> list[float]:
     """Seconds of a fit and of predictions, the peak of memory in GiB, and errors."""
     warnings.simplefilter("ignore")
-    X, y, *test = divided(*table(), n, 10_000)
-    X = hidden(X, missing, seed=2)
+    X, y, *test = divided(*table(), n, n_test=10_000)
+    X = incomplete(X, missing, 2)
     if method is boosting:
         text = [name for name in X if X[name].dtype.kind not in "fi"]
         X, test[0] = (x.astype(dict.fromkeys(text, "category")) for x in (X, test[0]))

@@ -17,16 +17,16 @@ import numpy as np
 import expectedkernels as ek
 from benchmarks.rejections import normals, score
 from benchmarks.sequential import ASIA, NETWORK, STATES, K, Table, tilted
-from benchmarks.timing import show, timed
+from benchmarks.timing import cross, timed
 
 REPEATS, DRAWS, POINTS, TRIES = 100, 4096, 64, 5
 ROWS, N_NULL = 100, 199
 
 
-def cell(repeats: int, form: str, unit: float, work: Callable[[int], Any]) -> str:
+def cell(work: Any, repeats: int, form: str, unit: float, row: Any, column: Any) -> str:
     """The mean of what repetitions return beside their own seconds, and the median of these."""
     try:
-        found, taken = zip(*(work(seed) for seed in range(repeats)), strict=True)
+        found, taken = zip(*(work(row, column, seed) for seed in range(repeats)), strict=True)
     except (ImportError, NotImplementedError) as reason:
         return str(reason) or "-"
     return f"{np.mean(found):{form}} ({np.median(taken) / unit:.3g})"
@@ -98,19 +98,18 @@ METHODS: dict[str, Callable[[Source, Any, int], Any]] = {
 def points_beside_peers() -> None:
     """4096 samples compressed to 64 points: their discrepancy from the model, and seconds."""
 
-    def work(source: Source, method: Any, seed: int) -> tuple[float, float]:
+    def work(method: Any, source: Source, seed: int) -> tuple[float, float]:
         X = source.model.sample(DRAWS, rng=seed)
         taken, points = timed(method, source, X, seed)
         points = ek.Empirical(points) if isinstance(points, np.ndarray) else points
         return ek.mmd(points, source.model, source.k), taken
 
-    sources = (Source(normals(), ek.RBF(0.2), 0.2, score), Source(NETWORK.circuit(), K, 0.5))
-    lines = []
-    for name, method in METHODS.items():
-        cells = [cell(TRIES, ".4f", 1.0, partial(work, source, method)) for source in sources]
-        lines.append((name, *cells))
+    sources = {
+        "2-D mixture, RBF(0.2)": Source(normals(), ek.RBF(0.2), 0.2, score),
+        "ASIA, ExpHamming(0.5)": Source(NETWORK.circuit(), K, 0.5),
+    }
     title = f"{DRAWS} samples compressed to {POINTS} points: MMD to the model, mean of {TRIES} (s)"
-    show(title, lines, ("", "2-D mixture, RBF(0.2)", "ASIA, ExpHamming(0.5)"))
+    cross(title, METHODS, sources, partial(cell, work, TRIES, ".4f", 1.0))
 
 
 def tests_beside_peers() -> None:
@@ -130,17 +129,13 @@ def tests_beside_peers() -> None:
         "ASIA, mmd 0.156": (rows(ASIA), rows(tilted(0.156))),
     }
 
-    def work(test: Any, sources: Any, seed: int) -> tuple[bool, float]:
+    def work(sources: Any, test: Any, seed: int) -> tuple[bool, float]:
         rng = np.random.default_rng(seed)
         taken, p_value = timed(test, *[draw(rng) for draw in sources], seed)
         return p_value <= 0.05, taken
 
-    lines = []
-    for name, sources in cases.items():
-        cells = [cell(REPEATS, ".2f", 1e-3, partial(work, f, sources)) for f in TESTS.values()]
-        lines.append((name, *cells))
     title = f"{ROWS} and {ROWS} rows, rejected at 5 %, {REPEATS} repetitions (ms)"
-    show(title, lines, ("", *TESTS))
+    cross(title, cases, TESTS, partial(cell, work, REPEATS, ".2f", 1e-3))
 
 
 def two_samples(k: Any, X: Any, Y: Any, seed: int) -> float:

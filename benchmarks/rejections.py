@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from itertools import product
 from time import perf_counter
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 from scipy.special import softmax
 
 import expectedkernels as ek
-from benchmarks.timing import incomplete, show
+from benchmarks.timing import cross, incomplete, show
 
 LEVELS, POWERS, N_NULL = 1000, 200, 19
 MEANS = np.array([[-1.5, 0.0], [1.5, 1.0], [0.5, -2.0]])
@@ -54,16 +53,16 @@ def langevin() -> None:
         "other weights": lambda n, rng: normals(OTHER_WEIGHTS).sample(n, rng),
         "variances times 1.5": lambda n, rng: normals(variance=1.5 * VARIANCE).sample(n, rng),
     }
-    lines = []
-    for (source, draw), n in product(sources.items(), (30, 100)):
-        cells = []
-        for name, test in tests.items():
-            repeats = LEVELS if source == "true" and name == "chains" else POWERS
-            share, ms = rejected(lambda rng: test(draw(n, rng), rng).p_value, repeats, n)  # noqa: B023
-            cells.append(f"{share:.3f} ({ms:.0f} ms)")
-        lines.append((f"{source}, n = {n}", *cells))
+
+    def cell(case: tuple[Any, int], test: Any) -> str:
+        (draw, n), level = case, test is tests["chains"] and case[0] is sources["true"]
+        repeats = LEVELS if level else POWERS
+        share, ms = rejected(lambda rng: test(draw(n, rng), rng).p_value, repeats, n)
+        return f"{share:.3f} ({ms:.0f} ms)"
+
+    cases = {f"{name}, n = {n}": (draw, n) for name, draw in sources.items() for n in (30, 100)}
     title = f"Rejected at 5 %, {POWERS} repetitions ({LEVELS} of the level of chains)"
-    show(title, lines, ("", *tests))
+    cross(title, cases, tests, cell)
 
 
 def rows(n: int, effect: float, rng: Any) -> tuple[Any, Any, Any, Any]:

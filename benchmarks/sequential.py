@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 import expectedkernels as ek
-from benchmarks.timing import all_states, best_of, incomplete, show
+from benchmarks.timing import all_states, best_of, cross, incomplete, show
 
 K = ek.ExpHamming(0.5)
 STREAMS, ROWS = 1000, 2000
@@ -230,15 +230,14 @@ def delays() -> None:
         "river ADWIN": river("ADWIN"),
         "river PageHinkley": river("PageHinkley"),
     }
-    lines = []
-    for name, alarm in methods.items():
-        lines.append((name, *(_delay(q, alarm) if alarm else "-" for q in sources.values())))
     title = f"Change after row {CHANGE} of {ROWS}, {CHANGED} streams of ASIA: alarms before the "
     title += "change, then share found / median delay"
-    show(title, lines, ("", *sources))
+    cross(title, methods, sources, _delay)
 
 
-def _delay(q: Table, alarm: Alarm) -> str:
+def _delay(alarm: Alarm | None, q: Table) -> str:
+    if alarm is None:
+        return "-"
     rng, found = np.random.default_rng(3), []
     for _ in range(CHANGED):
         rows = np.concatenate([ASIA.sample(CHANGE, rng), q.sample(ROWS - CHANGE, rng)])
@@ -261,19 +260,17 @@ def first_alarms() -> None:
         "uncorrected, 6 sizes": growing(few, corrected=False),
         "uncorrected, every 100 rows": growing(many, corrected=False),
     }
+
+    def cell(alarm: Alarm, q: Table) -> str:
+        rng = np.random.default_rng(5)
+        firsts = [alarm(q.sample(ROWS, rng)) for _ in range(300)]
+        rows = np.array([np.inf if first is None else first + 1 for first in firsts])
+        median = f" / {np.median(rows):.0f}" if q is not ASIA else ""
+        return f"{np.mean(np.isfinite(rows)):.2f}{median}"
+
     sources = [ASIA, *(tilted(mmd) for mmd in (0.044, 0.076, 0.098, 0.156))]
-    lines = []
-    for name, alarm in methods.items():
-        cells = []
-        for q in sources:
-            rng = np.random.default_rng(5)
-            firsts = [alarm(q.sample(ROWS, rng)) for _ in range(300)]
-            rows = np.array([np.inf if first is None else first + 1 for first in firsts])
-            median = f" / {np.median(rows):.0f}" if q is not ASIA else ""
-            cells.append(f"{np.mean(np.isfinite(rows)):.2f}{median}")
-        lines.append((name, *cells))
     title = f"All rows from another distribution: share found in {ROWS} rows / median row of alarm"
-    show(title, lines, ("", *(f"mmd {q.mmd(ASIA):.3f}" for q in sources)))
+    cross(title, methods, {f"mmd {q.mmd(ASIA):.3f}": q for q in sources}, cell)
 
 
 def stream_times() -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,7 +12,7 @@ import joblib
 import numpy as np
 
 import expectedkernels as ek
-from benchmarks.timing import show, timed
+from benchmarks.timing import in_fresh_process, show, timed
 
 COLUMNS, STATES, GROUP = 8, 16, 2**18
 """Of the table: its columns, the states of each, and the rows of a row group."""
@@ -35,8 +33,7 @@ def streams(rows: int = 2_000_000, work: list[str] = (), processes: list[int] = 
         size = path.stat().st_size / 2**20
         for name in work or WORK:
             for jobs in processes:
-                with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-                    seconds, worked, *peaks = pool.submit(measure, name, path, jobs).result()
+                seconds, worked, *peaks = in_fresh_process(measure, name, path, jobs)
                 speed = f"{rows / seconds:,.0f}", f"{rows / worked:,.0f}"
                 lines.append((WORK[name][0], jobs, *speed, *(f"{peak:.0f}" for peak in peaks)))
     title = f"{rows:,} rows of {COLUMNS} columns with {STATES} states, {INCOMPLETE:.0%} of them "

@@ -7,9 +7,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -49,10 +51,10 @@ def in_turns(functions: Mapping[str, Callable[[], float]], rounds: int = 15) -> 
     return best
 
 
-def alternating(*functions: Callable[[], Any], rounds: int = 15) -> list[float]:
-    """The shortest run of each function, measured in turns."""
-    calls = {str(i): lambda f=f: best_of(f, 3, 0.5) for i, f in enumerate(functions)}  # type: ignore[misc]
-    return list(in_turns(calls, rounds).values())
+def in_fresh_process(function: Callable[..., Any], *arguments: Any) -> Any:
+    """The result of a call in a process that did nothing before."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
 
 
 def peak_memory() -> Callable[[], float]:
@@ -123,9 +125,17 @@ def literature(name: str) -> Any:
     return ek.read_bif(Path(spec.origin).parent / "utils" / "example_models" / f"{name}.bif.gz")
 
 
-def incomplete(X: Any, share: float, seed: Any) -> Any:
-    """Rows with a share of the values missing completely at random."""
-    return np.where(np.random.default_rng(seed).random(X.shape) < share, np.nan, X)
+def incomplete(X: Any, share: Any, seed: Any) -> Any:
+    """Rows, in an array or a data frame, with a share of the values missing at random."""
+    gaps = np.random.default_rng(seed).random(X.shape) < share
+    return X.mask(gaps) if hasattr(X, "mask") else np.where(gaps, np.nan, X)
+
+
+def divided(X: Any, y: Any, n: int, seed: int = 0, n_test: int | None = None) -> list[Any]:
+    """Rows to learn from and their targets, and others to test with."""
+    order = np.random.default_rng(seed).permutation(len(X))
+    parts = order[:n], order[n:][:n_test]
+    return [values for part in parts for values in (X.take(part, axis=0), y[part])]
 
 
 @cache
@@ -152,6 +162,12 @@ def show(
     for row in lines:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         print("  " + "  ".join(cells).rstrip(), flush=True)
+
+
+def cross(title: str, rows: Any, columns: Any, cell: Callable[[Any, Any], str]) -> None:
+    """Print what a function says of every row and column, which have names."""
+    lines = [(name, *(cell(row, x) for x in columns.values())) for name, row in rows.items()]
+    show(title, lines, ("", *columns))
 
 
 def seconds(t: float) -> str:
