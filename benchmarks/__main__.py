@@ -1,39 +1,26 @@
 """Run a benchmark: `python -m benchmarks NAME ...`; without a name, those that take minutes."""
 
-# Processes that benchmarks start import this file, so it imports nothing.
+# Processes that benchmarks start import this file, so it imports nothing else.
+MODULES = "learning gpus streams quality levels sequential peer_tests estimators peers"
 
 
 def main(arguments=None):
+    from importlib import import_module
+
     import typer
 
-    from benchmarks import (
-        coverage,
-        gpus,
-        intervals,
-        landmarks,
-        learning,
-        levels,
-        networks,
-        peer_tests,
-        peers,
-        quality,
-        rejections,
-        sequential,
-        streams,
-    )
-
-    short = (learning, gpus, streams, quality, networks, sequential, rejections, peer_tests)
+    modules = [import_module(f"benchmarks.{name}") for name in MODULES.split()]
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
     @app.callback(invoke_without_command=True)
     def every(context: typer.Context):
         """Run a benchmark; without a name, those that take minutes."""
-        for module in short if context.invoked_subcommand is None else ():
-            for benchmark in module.ALL:
+        for module in modules if context.invoked_subcommand is None else ():
+            for benchmark in getattr(module, "MINUTES", ()):
                 benchmark()
 
-    for module in (*short, coverage, intervals, landmarks, levels, peers):
-        for benchmark in module.ALL:
+    for module in modules:
+        for benchmark in (*getattr(module, "MINUTES", ()), *getattr(module, "HOURS", ())):
             app.command(benchmark.__name__)(benchmark)
     app(arguments)
 

@@ -248,4 +248,4 @@ def _array(x: Any) -> Any:
     return np.asarray(x.cpu() if hasattr(x, "cpu") else x, dtype=np.float64)
 
 
-ALL = [on_a_gpu, precision]
+MINUTES = [on_a_gpu, precision]

@@ -1,16 +1,11 @@
-"""How often tests reject what is true, and what is not: `python -m benchmarks levels`.
-
-Every cell is one test of one model with n samples, and the share of repetitions whose p-value is at
-most 5 %. Samples and simulated samples are fresh in every repetition. Cells are done in batches of
-repetitions, each with seeds of its own, over some processes (`--jobs`). SACHS and EARTHQUAKE come
-with pgmpy.
-"""
+"""How often tests reject what is true, and what is not, and intervals hold the truth."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from functools import lru_cache, partial
+from importlib import import_module
 from itertools import product
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -18,18 +13,17 @@ from zlib import crc32
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
+from scipy.special import softmax
 from threadpoolctl import threadpool_limits
 
 import expectedkernels as ek
-from benchmarks.timing import literature, neighbours, show
+from benchmarks.timing import cross, incomplete, literature, neighbours, show
 from studies.base import markdown
 
 N_NULL = 19
 """With 19 simulated samples a p-value of at most 5 % means the largest statistic of twenty."""
-
 BATCH = 25
 """How many repetitions have one generator of random numbers."""
-
 STAY, CHANGE = 0.5, 0.05
 """How often a chain stays where it is, and how often the signs of its samples change."""
 SPREAD = {"SACHS": 0.5, "EARTHQUAKE": 0.8, "rare bits": 2.0, "chain of 30": 0.6}
@@ -81,17 +75,6 @@ def changed(graph: Any, spread: float) -> Any:
     return ek.FactorGraph(graph.cardinalities, list(zip(scopes, tables, strict=True)))
 
 
-def as_function(graph: Any) -> Any:
-    """The model as a function of states; of pairs of bits, one look-up for all factors."""
-    if any(f.table.shape != (2, 2) for f in graph.factors):
-        return ek.Target(graph.log_score, graph.cardinalities)
-    first, second = np.array([f.scope for f in graph.factors]).T
-    logs = np.log([f.table for f in graph.factors]).reshape(-1)
-    at = 4 * np.arange(len(first))
-    score = lambda X: logs[at + 2 * X[:, first] + X[:, second]].sum(axis=1)  # noqa: E731
-    return ek.Target(score, graph.cardinalities)
-
-
 class Ground(NamedTuple):
     """A model in all forms, one that differs from it, and the tree that is closest to it."""
 
@@ -108,15 +91,10 @@ class Ground(NamedTuple):
 def ground_of(name: str) -> Ground:
     """One of the models; raises ImportError if it is that of a library which is not there."""
     graph = MODELS[name]()
-    circuit = graph.circuit()
-    forms = dict(zip(FORMS, (circuit, graph, as_function(graph)), strict=True))
-    other = changed(graph, SPREAD.get(name, 0.35)).circuit()
-    return Ground(forms, other, fitted_tree(circuit.sample(2000, 4), circuit.cardinalities))
-
-
-def fitted_tree(X: Any, cardinalities: Any) -> Any:
-    """The tree that fits samples best."""
-    return ek.learn_chow_liu(X, cardinalities=list(cardinalities))
+    circuit, other = graph.circuit(), changed(graph, SPREAD.get(name, 0.35)).circuit()
+    function = ek.Target(graph.log_score, graph.cardinalities)
+    tree = ek.learn_chow_liu(circuit.sample(2000, 4), cardinalities=list(graph.cardinalities))
+    return Ground(dict(zip(FORMS, (circuit, graph, function), strict=True)), other, tree)
 
 
 def of_samples(test: Any, g: Ground, form: str, n: int, power: bool, rng: Any, **how: Any) -> Any:
@@ -133,7 +111,7 @@ def of_two(g: Ground, form: str, n: int, power: bool, rng: Any, **how: Any) -> A
 def of_fitted(test: Any, g: Ground, form: str, n: int, power: bool, rng: Any) -> Any:
     """A test of a tree that was fitted to the samples, of a tree or of the model."""
     X = (g.forms[form] if power else g.tree).sample(n, rng)
-    refit = partial(fitted_tree, cardinalities=g.tree.cardinalities)
+    refit = partial(ek.learn_chow_liu, cardinalities=list(g.tree.cardinalities))
     return test(X, refit(X), refit=refit, n_null=N_NULL, rng=rng)
 
 
@@ -219,4 +197,207 @@ def levels(
     print(markdown(table.fillna("-")))
 
 
-ALL = [levels]
+BIT = 0.3
+"""The probability that a bit of the model is one."""
+KERNELS = (ek.ExpHamming(), ek.ExpHamming(0.02), ek.ExpHamming(2.0), ek.Delta())
+ROWS, DIMENSIONS, DISTANCES = [30, 100, 1000], [1, 5, 12], [0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0]
+HEADS = ("kernel", "bits", "n", "errors away", "bits moved", "%", "low", "high", "length")
+
+
+@threadpool_limits.wrap(limits=1)
+def shares(
+    k: Any, bits: int, n: int, distance: float, moved: int, repeats: int, share: float
+) -> tuple[float, ...]:
+    """Percent of intervals, lower and upper ends that are right, and the median length.
+
+    Samples come from bits of which some have another probability, so many standard errors away. The
+    length is that on the scale of the discrepancy, in terms of its error.
+    """
+    other = min(0.97, BIT + distance / np.sqrt(n * moved) * np.sqrt(BIT * (1 - BIT)))
+    p, q = (
+        ek.factorized([[1 - x, x]] * moved + [[1 - BIT, BIT]] * (bits - moved))
+        for x in (BIT, other)
+    )
+    rng, found, scale, rounding = np.random.default_rng(0), [], 0.0, 1e-12
+    for _ in range(repeats):
+        test = ek.mmd_test(q.sample(n, rng), p, k, n_null=N_NULL, rng=rng)
+        found.append(test.interval(share))
+        scale += test.sampling_error.variance**0.25 / repeats
+    truth, ends = float(ek.mmd2(p, q, k)), np.array(found)
+    low, high = ends[:, 0] <= truth + rounding, ends[:, 1] >= truth - rounding
+    length = float(np.median(np.diff(np.sqrt(ends), axis=1))) / scale
+    return 100 * np.mean(low & high), 100 * np.mean(low), 100 * np.mean(high), length
+
+
+def coverage(
+    repeats: int = 200,
+    share: float = 0.95,
+    n: list[int] = ROWS,
+    dimensions: list[int] = DIMENSIONS,
+    distances: list[float] = DISTANCES,
+    jobs: int = 1,
+) -> None:
+    """How often intervals of discrepancies, of which this share should, hold the truth."""
+    cases = [
+        (k, bits, size, distance, moved)
+        for k, bits, size, distance in product(KERNELS, dimensions, n, distances)
+        for moved in sorted({1, bits} if distance > 0 else {1})
+    ]
+    found = Parallel(jobs)(delayed(shares)(*case, repeats, share) for case in cases)
+    lines = [
+        (*case, *(f"{x:.1f}" for x in right), f"{length:.2f}")
+        for case, (*right, length) in zip(cases, found, strict=True)
+    ]
+    show(f"Intervals of {100 * share:g} %, {repeats} repetitions", lines, HEADS)
+
+
+LEVELS, POWERS, SAMPLES = 1000, 200, 100
+MEANS = np.array([[-1.5, 0.0], [1.5, 1.0], [0.5, -2.0]])
+WEIGHTS, OTHER_WEIGHTS = (0.5, 0.3, 0.2), (0.35, 0.45, 0.2)
+VARIANCE = 0.5
+
+
+def rejected(p_value: Callable[[Any], float], repeats: int, seed: Any) -> tuple[float, float]:
+    """The share of p-values of at most 5 %, and milliseconds of a repetition."""
+    rng, began = np.random.default_rng(seed), time.perf_counter()
+    share = float(np.mean([p_value(rng) <= 0.05 for _ in range(repeats)]))
+    return share, 1e3 * (time.perf_counter() - began) / repeats
+
+
+def normals(weights: Any = WEIGHTS, variance: float = VARIANCE) -> Any:
+    """A mixture of three normals in two dimensions, as a circuit."""
+    return ek.gaussian_mixture(weights, MEANS, np.full((3, 2), variance))
+
+
+def score(X: Any) -> Any:
+    """The gradient of its log-density."""
+    logs = np.log(WEIGHTS) - 0.5 * ((X[:, None] - MEANS) ** 2).sum(axis=2) / VARIANCE
+    return (softmax(logs, axis=1) @ MEANS - X) / VARIANCE
+
+
+def langevin() -> None:
+    """Rejections at 5 % by Langevin chains, by random signs, and by an exact mean embedding."""
+    model = normals()
+    density = ek.Target(model.log_likelihood, n_variables=2, score=score)
+    tests = {
+        "chains": lambda X, rng: ek.kdsd_test(X, density, n_null=N_NULL, rng=rng),
+        "signs": lambda X, rng: ek.kdsd_test(X, density, null="signs", n_null=N_NULL, rng=rng),
+        "mmd_test": lambda X, rng: ek.mmd_test(X, model, n_null=N_NULL, rng=rng),
+    }
+    sources = {
+        "true": lambda n, rng: model.sample(n, rng),
+        "shifted by 0.4": lambda n, rng: model.sample(n, rng) + np.array([0.4, 0.0]),
+        "other weights": lambda n, rng: normals(OTHER_WEIGHTS).sample(n, rng),
+        "variances times 1.5": lambda n, rng: normals(variance=1.5 * VARIANCE).sample(n, rng),
+    }
+
+    def cell(case: tuple[Any, int], test: Any) -> str:
+        (draw, n), level = case, test is tests["chains"] and case[0] is sources["true"]
+        repeats = LEVELS if level else POWERS
+        share, ms = rejected(lambda rng: test(draw(n, rng), rng).p_value, repeats, n)
+        return f"{share:.3f} ({ms:.0f} ms)"
+
+    cases = {f"{name}, n = {n}": (draw, n) for name, draw in sources.items() for n in (30, 100)}
+    title = f"Rejected at 5 %, {POWERS} repetitions ({LEVELS} of the level of chains)"
+    cross(title, cases, tests, cell)
+
+
+def rows(n: int, effect: float, rng: Any) -> tuple[Any, Any, Any, Any]:
+    """Ternary x, y and z (three columns), and the distributions of z, and of x and y given z.
+
+    The effect is a logit of y = x.
+    """
+    p_z = rng.dirichlet(np.full(27, 3.0))
+    x, y = rng.normal(size=(27, 3)), rng.normal(size=(27, 1, 3)) + effect * np.eye(3)
+    p_x, p_y = softmax(x, axis=1), softmax(y, axis=2)
+    z = rng.choice(27, size=n, p=p_z)
+    x = (rng.random((n, 1)) > np.cumsum(p_x[z], axis=1)).sum(axis=1)
+    y = (rng.random((n, 1)) > np.cumsum(p_y[z, x], axis=1)).sum(axis=1)
+    Z = np.stack([z // 9, z // 3 % 3, z % 3], axis=1)
+    known = p_z, p_x, (p_x[:, :, None] * p_y).sum(axis=1)
+    return np.minimum(x, 2), np.minimum(y, 2), Z, known
+
+
+def truth(known: Any) -> Callable[[Any, Any], Any]:
+    """A density that knows the distributions: that of x for the first call, then that of y."""
+    made = iter(known[1:])
+
+    def density(X: Any, cardinalities: Any) -> Any:
+        joint = (known[0][:, None] * next(made)).T.reshape(3, 3, 3, 3)
+        return ek.FactorGraph([3] * 4, [(range(4), joint)]).circuit()
+
+    return density
+
+
+def p_value(method: str, n: int, effect: float, rng: Any) -> float:
+    x, y, Z, known = rows(n, effect, rng)
+    if method == "causal-learn KCI":
+        kci = import_module("causallearn.utils.cit").CIT
+        return float(kci(np.column_stack([x, y, Z]).astype(float), "kci")(0, 1, [2, 3, 4]))
+    density: Any = {
+        "true distributions": truth(known),
+        "mixture of 8": ("mixture", 8),
+        "single tree": lambda X, cards: ek.learn_chow_liu(X, cardinalities=cards),
+    }[method.removesuffix(", 20 % missing")]
+    Z = incomplete(Z, 0.2, rng) if method.endswith("missing") else Z
+    return ek.independence_test(x, y, Z, density=density, n_null=99, rng=rng).p_value
+
+
+def independence() -> None:
+    """Rejections at 5 % with true, learned and too simple densities, and with missing values."""
+    lines = []
+    cases = [
+        ("true distributions", 300, 400),
+        ("mixture of 8", 300, LEVELS),
+        ("mixture of 8", 1000, LEVELS),
+        ("mixture of 8, 20 % missing", 300, 400),
+        ("single tree", 300, POWERS),
+        ("causal-learn KCI", 300, 100),
+    ]
+    for method, n, repeats in cases:
+        times = {0.0: repeats, 0.5: min(POWERS, repeats), 1.0: min(POWERS, repeats)}
+        try:
+            (level, ms), *powers = [
+                rejected(partial(p_value, method, n, effect), times[effect], [n, int(10 * effect)])
+                for effect in times
+            ]
+        except ImportError:
+            lines.append((method, n, *["not installed"] * 4))
+            continue
+        cells = (f"{level:.3f} ({repeats})", *(f"{power:.2f}" for power, _ in powers))
+        lines.append((method, n, *cells, f"{ms:.0f}"))
+    title = "Rejected at 5 %: x and y given three ternary columns, with all interactions"
+    show(title, lines, ("", "n", "independent", "logit 0.5", "logit 1", "ms"))
+
+
+def chosen_kernels() -> None:
+    """Kernels chosen by half of the samples from a list, and by gradients, tested by the rest."""
+    fair = ek.factorized([[0.5, 0.5]] * 8)
+    parts = [ek.factorized([[x, 1 - x]] * 2 + [[0.5, 0.5]] * 6) for x in (0.02, 0.98)]
+    bits = ek.mixture([fair, *parts], [0.2, 0.4, 0.4])
+    p, q = (ek.random_circuit(ek.Vtree.balanced(6), 2, rng=seed) for seed in (0, 1))
+    cases = {"two of 8 bits depend": (fair, bits), "mixture": (p, ek.mixture([p, q], [0.4, 0.6]))}
+    lines = []
+    for name, (model, source) in cases.items():
+        n = model.n_variables
+        kernels = [ek.ExpHamming(np.full(n, scale / n)) for scale in (0.5, 1.0, 2.0, 4.0, 8.0)]
+        best = max(_rejected(model, source, lambda X, k=k: k) for k in kernels)
+        for method in ("list", "gradient"):
+            choose = partial(ek.choose_kernel, other=model, kernels=kernels, method=method)
+            level, power = (_rejected(model, x, choose) for x in (model, source))
+            beside = f"{best:.1%} the best of the list"
+            lines.append((f"{name}, {method}", f"{power:.1%}", beside, f"level {level:.1%}"))
+    show(f"rejected at 5 %, {SAMPLES} samples, {POWERS} repetitions", lines)
+
+
+def _rejected(model: ek.Circuit, source: ek.Circuit, choose: Callable[[Any], Any]) -> float:
+    found, half = [], SAMPLES // 2
+    for seed in range(POWERS):
+        X = source.sample(SAMPLES, rng=1000 + seed)
+        test = ek.mmd_test(X[half:], model, choose(X[:half]), n_null=99, rng=seed)
+        found.append(test.p_value <= 0.05)
+    return float(np.mean(found))
+
+
+MINUTES = [langevin, independence, chosen_kernels]
+HOURS = [levels, coverage]

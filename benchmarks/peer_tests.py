@@ -15,7 +15,7 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 
 import expectedkernels as ek
-from benchmarks.rejections import normals, score
+from benchmarks.levels import normals, score
 from benchmarks.sequential import ASIA, NETWORK, STATES, K, Table, tilted
 from benchmarks.timing import cross, timed
 
@@ -173,4 +173,4 @@ TESTS = {
     "goodpoints CTT": compress_then_test,
     "mmd_test, model": model_test,
 }
-ALL = [tests_beside_peers, points_beside_peers]
+MINUTES = [tests_beside_peers, points_beside_peers]

@@ -433,4 +433,4 @@ def peers(tasks: Annotated[list[str] | None, typer.Argument()] = None) -> None:
         print(f"- **{task}**: {TASKS[task][0].__doc__}")
 
 
-ALL = [peers]
+HOURS = [peers]

@@ -1,9 +1,8 @@
-"""How good answers are: changed columns that are found, chosen kernels, and weights of samples."""
+"""How good answers are: changed columns that are found, and weights of samples."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ import expectedkernels as ek
 from benchmarks.timing import all_states, data_sets, neighbours, show
 
 TRIALS, WINDOW = 20, 3000
-REPEATS, SAMPLES = 200, 100
 TRIES = 3
 
 
@@ -53,35 +51,6 @@ def _ranked_first(data: Any, change: Callable[[Any, Any], None], seed: int) -> l
     found = ek.drift(X, Y, n_permutations=0)
     marginals = np.abs(X.mean(axis=0) - Y.mean(axis=0))
     return [int(np.argmax(x)) == culprit for x in (marginals, found.ignoring, found.shapley)]
-
-
-def chosen_kernels() -> None:
-    """Kernels chosen by half of the samples from a list, and by gradients, tested by the rest."""
-    fair = ek.factorized([[0.5, 0.5]] * 8)
-    parts = [ek.factorized([[x, 1 - x]] * 2 + [[0.5, 0.5]] * 6) for x in (0.02, 0.98)]
-    bits = ek.mixture([fair, *parts], [0.2, 0.4, 0.4])
-    p, q = (ek.random_circuit(ek.Vtree.balanced(6), 2, rng=seed) for seed in (0, 1))
-    cases = {"two of 8 bits depend": (fair, bits), "mixture": (p, ek.mixture([p, q], [0.4, 0.6]))}
-    lines = []
-    for name, (model, source) in cases.items():
-        n = model.n_variables
-        kernels = [ek.ExpHamming(np.full(n, scale / n)) for scale in (0.5, 1.0, 2.0, 4.0, 8.0)]
-        best = max(_rejected(model, source, lambda X, k=k: k) for k in kernels)
-        for method in ("list", "gradient"):
-            choose = partial(ek.choose_kernel, other=model, kernels=kernels, method=method)
-            level, power = (_rejected(model, x, choose) for x in (model, source))
-            beside = f"{best:.1%} the best of the list"
-            lines.append((f"{name}, {method}", f"{power:.1%}", beside, f"level {level:.1%}"))
-    show(f"rejected at 5 %, {SAMPLES} samples, {REPEATS} repetitions", lines)
-
-
-def _rejected(model: ek.Circuit, source: ek.Circuit, choose: Callable[[Any], Any]) -> float:
-    found, half = [], SAMPLES // 2
-    for seed in range(REPEATS):
-        X = source.sample(SAMPLES, rng=1000 + seed)
-        test = ek.mmd_test(X[half:], model, choose(X[:half]), n_null=99, rng=seed)
-        found.append(test.p_value <= 0.05)
-    return float(np.mean(found))
 
 
 def weights() -> None:
@@ -140,4 +109,4 @@ def _errors(model: Any, proposal: Any, n: int, seed: int) -> list[float]:
     return [*four, pairs(equal), pairs(default)]
 
 
-ALL = [drift, chosen_kernels, weights]
+MINUTES = [drift, weights]

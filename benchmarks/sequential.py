@@ -293,5 +293,5 @@ def stream_times() -> None:
     show("SequentialTest, ms a row", lines, ("", "one by one", "50 at a time"))
 
 
-ALL = [false_alarms, incomplete_samples, fitted_models, run_lengths, delays, first_alarms]
-ALL += [stream_times]
+MINUTES = [false_alarms, incomplete_samples, fitted_models, run_lengths, delays, first_alarms]
+MINUTES += [stream_times]

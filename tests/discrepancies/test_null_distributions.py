@@ -6,7 +6,7 @@ from scipy import optimize, stats
 
 import expectedkernels as ek
 from assertions import assert_close
-from benchmarks import coverage, levels
+from benchmarks import levels
 from expectedkernels.discrepancies.hypothesis_tests import (
     SamplingError,
     compare_scores,
@@ -143,14 +143,14 @@ def test_models_have_the_size_that_they_say(name):
 
 @pytest.mark.parametrize(("n", "distance"), [(30, 2.0), (100, 3.0), (100, 0.0), (30, 8.0)])
 def test_intervals_hold_the_truth_at_every_distance(n, distance):
-    both, low, high, _ = coverage.shares(ek.ExpHamming(), 1, n, distance, 1, 120, 0.9)
+    both, low, high, _ = levels.shares(ek.ExpHamming(), 1, n, distance, 1, 120, 0.9)
     assert min(low, high) >= 95 - 3 * 2.0
     assert both >= 90 - 3 * 2.8
 
 
 def test_the_campaign_prints_a_line_for_every_case(capsys):
-    coverage.coverage(repeats=2, n=[10], dimensions=[1, 2], distances=[0.0, 1.0])
+    levels.coverage(repeats=2, n=[10], dimensions=[1, 2], distances=[0.0, 1.0])
     _, title, heads, *lines = capsys.readouterr().out.splitlines()
     assert title == "Intervals of 95 %, 2 repetitions"
-    assert heads.split() == " ".join(coverage.HEADS).split()
+    assert heads.split() == " ".join(levels.HEADS).split()
     assert len(lines) == 4 * (2 + 3)
