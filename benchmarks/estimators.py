@@ -7,6 +7,7 @@ import tempfile
 import warnings
 from functools import partial
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -15,6 +16,7 @@ import numpy as np
 import pandas as pd
 from sklearn import datasets
 from sklearn.decomposition import PCA
+from sklearn.ensemble import HistGradientBoostingRegressor
 
 import expectedkernels as ek
 from benchmarks.timing import best_of, data_file, divided, in_fresh_process, incomplete, show, timed
@@ -39,7 +41,31 @@ def engel() -> tuple[Any, Any]:
     return table[["income"]].to_numpy(), table["foodexp"].to_numpy()
 
 
-diabetes = partial(datasets.load_diabetes, return_X_y=True)
+INTERVALS: dict[str, tuple[Any, int, int]] = {
+    "Engel": (engel, 150, 6),
+    "diabetes": (partial(datasets.load_diabetes, return_X_y=True), 300, 4),
+    "wedge": (partial(wedge, 2600, 0), 600, 4),
+}
+"""Tables, numbers of training rows, and of splits."""
+
+
+def ours(X: Any, y: Any, rows: Any) -> Any:
+    return ek.ExpectedKernelRidge().fit(X, y).predict_interval(rows, COVERAGE)
+
+
+def constant_noise(X: Any, y: Any, rows: Any) -> Any:
+    with patch.object(calibration, "ALPHAS", np.array([1e15])):  # of the fit to log errors
+        return ours(X, y, rows)
+
+
+def mapie(X: Any, y: Any, rows: Any) -> Any:
+    """Conformalized quantile regression."""
+    from mapie.regression import ConformalizedQuantileRegressor
+
+    inner, n = HistGradientBoostingRegressor(loss="quantile", quantile=0.5), 2 * len(X) // 3
+    model = ConformalizedQuantileRegressor(inner, confidence_level=COVERAGE)
+    model.fit(X[:n], y[:n]).conformalize(X[n:], y[n:])
+    return model.predict_interval(rows)[1][:, :, 0].T
 
 
 def summary(y: Any, low: Any, high: Any, by: Any) -> list[float]:
@@ -49,66 +75,51 @@ def summary(y: Any, low: Any, high: Any, by: Any) -> list[float]:
     """
     inside = (low <= y) & (y <= high)
     fifth = np.argsort(np.argsort(by)) * 5 // len(by)
-    parts = [float(inside[fifth == k].mean()) for k in range(5)]
     away = np.maximum(low - y, 0.0) + np.maximum(y - high, 0.0)
-    score = float(np.mean(high - low + 2.0 / (1.0 - COVERAGE) * away))
-    return [*parts, float(inside.mean()), score]
+    score = np.mean(high - low + 2.0 / (1.0 - COVERAGE) * away)
+    return [*(inside[fifth == k].mean() for k in range(5)), inside.mean(), score]
+
+
+def interval_widths() -> None:
+    """Coverage of intervals by fifth, and scores, beside those of constant noise and of MAPIE."""
+    lines = []
+    for (name, (data, n, seeds)), ends in product(INTERVALS.items(), (ours, constant_noise, mapie)):
+        found = []
+        for seed in range(seeds):
+            *train, rows, wanted = divided(*data(), n, seed)
+            try:
+                taken, (low, high) = timed(ends, *train, rows)
+            except ImportError:
+                break
+            by = rows[:, 0] if rows.shape[1] == 1 else 0.5 * (low + high)
+            found.append([*summary(wanted, low, high, by), taken])
+        lines.append((name, ends.__name__, *(means(found) if found else ["-"] * 8)))
+    title = f"Coverage of {COVERAGE:.0%} intervals for complete rows, scores and seconds"
+    show(title, lines, ("", "", *(f"fifth {i}" for i in range(1, 6)), "all", "score", "seconds"))
 
 
 def means(found: Any) -> list[str]:
     return [f"{x:.3f}" for x in np.mean(found, axis=0)]
 
 
-FIFTHS = (*(f"fifth {i + 1}" for i in range(5)), "all")
-
-
-def interval_widths() -> None:
-    """Coverage by fifth (of x, or of the prediction), and scores beside those of constant noise."""
-    cases: dict[str, Any] = {"wedge": [(*wedge(600, s), *wedge(2000, 100 + s)) for s in range(8)]}
-    cases["Engel"] = [divided(*engel(), 150, seed) for seed in range(6)]
-    splits = [divided(*diabetes(), 300, seed) for seed in range(4)]
-    for share in (0.0, 0.4):
-        rows = [(X, y, incomplete(Z, share, s), z) for s, (X, y, Z, z) in enumerate(splits)]
-        cases[f"diabetes, {share:.0%} missing"] = rows
-    lines = []
-    for name, case in cases.items():
-        scores = []
-        for noise, alphas in (("constant", np.array([1e15])), ("by row", calibration.ALPHAS)):
-            found = []
-            for X, y, rows, wanted in case:
-                with patch.object(calibration, "ALPHAS", alphas):
-                    model = ek.ExpectedKernelRidge().fit(X, y)
-                    ends = model.predict_interval(rows, COVERAGE)
-                by = rows[:, 0] if name == "wedge" else model.predict(rows)
-                found.append(summary(wanted, *ends, by))
-            *cells, _ = means(found)
-            scores.append(np.mean(found, axis=0)[-1])
-            lines.append((name, noise, *cells, f"{scores[-1] / scores[0]:.3f}"))
-    title = (
-        f"Coverage of {COVERAGE:.0%} intervals, and interval scores over those of constant noise"
-    )
-    show(title, lines, ("", "noise", *FIFTHS, "score"))
-
-
 def prediction_sets() -> None:
     """Coverage, that of the worst class (in the mean of splits; mean of the worst), and sizes."""
     names = ("iris", "wine", "breast_cancer", "digits")
-    tables = {name: getattr(datasets, f"load_{name}")(return_X_y=True) for name in names}
     fewer = {"breast_cancer": lambda X: X[:, :13], "digits": PCA(10, random_state=0).fit_transform}
-    print(
-        "\ncoverage, worst class, mean of the worst of each split, size: by class | one threshold"
-    )
-    for name, (X, y) in tables.items():
+    kinds, lines = (ek.ExpectedKernelClassifier, ek.ExpectedSVC), []
+    for name, kind, share in product(names, kinds, (0.0, 0.3)):
+        X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
         X = fewer.get(name, np.asarray)(X)
-        for kind in (ek.ExpectedKernelClassifier, ek.ExpectedSVC):
-            for share in (0.0, 0.3):
-                every = [set_figures(kind(), X, y, seed, share) for seed in range(SPLITS)]
-                shown = []
-                for found in zip(*every, strict=True):
-                    total, sizes, classes = (np.array(x) for x in zip(*found, strict=True))
-                    worst = classes.mean(axis=0).min(), classes.min(axis=1).mean()
-                    shown.append(" ".join(means([(total.mean(), *worst, sizes.mean())])))
-                print(f"  {name:14}{kind.__name__:26}{share:4.0%}  {' | '.join(shown)}", flush=True)
+        splits = np.array([set_figures(kind(), X, y, seed, share) for seed in range(SPLITS)])
+        cells = []
+        for all_rows, size, *classes in splits.transpose(1, 2, 0):
+            worst = np.mean(classes, axis=1).min(), np.min(classes, axis=0).mean()
+            cells += [f"{x:.3f}" for x in (all_rows.mean(), *worst, size.mean())]
+        lines.append((name, kind.__name__, f"{share:.0%}", *cells))
+    heads = ("coverage", "worst class", "worst of a split", "size")
+    show(
+        "Prediction sets by class, and by one threshold", lines, ("", "", "missing", *heads, *heads)
+    )
 
 
 def set_figures(model: Any, X: Any, y: Any, seed: int, share: float) -> list[Any]:
@@ -120,7 +131,7 @@ def set_figures(model: Any, X: Any, y: Any, seed: int, share: float) -> list[Any
         members = model.predict_set(rows, COVERAGE, by_class=by_class)
         inside = members[np.arange(len(rows)), np.searchsorted(model.classes_, wanted)]
         classes = [inside[wanted == label].mean() for label in model.classes_]
-        found.append((inside.mean(), members.sum(axis=1).mean(), classes))
+        found.append([inside.mean(), members.sum(axis=1).mean(), *classes])
     return found
 
 
@@ -156,36 +167,6 @@ def covariate_shift() -> None:
         lines.append((f"{away:.1f}", d, *means(found), f"{len(seeds) - len(found)} of 8"))
     heads = ("moved by", "columns", "coverage", "with reference", "infinite", "raised")
     show(f"Coverage of {COVERAGE:.0%} intervals under covariate shift", lines, heads)
-
-
-def intervals_beside_mapie() -> None:
-    """Conformalized quantile regression of MAPIE, on complete rows, beside intervals of ours."""
-    from mapie.regression import ConformalizedQuantileRegressor
-    from sklearn.ensemble import HistGradientBoostingRegressor
-
-    def ours(X: Any, y: Any, rows: Any) -> Any:
-        return ek.ExpectedKernelRidge().fit(X, y).predict_interval(rows, COVERAGE)
-
-    def theirs(X: Any, y: Any, rows: Any) -> Any:
-        inner, n = HistGradientBoostingRegressor(loss="quantile", quantile=0.5), 2 * len(X) // 3
-        model = ConformalizedQuantileRegressor(inner, confidence_level=COVERAGE)
-        model.fit(X[:n], y[:n]).conformalize(X[n:], y[n:])
-        return model.predict_interval(rows)[1][:, :, 0].T
-
-    cases = {"Engel": (engel, 150, 6), "diabetes": (diabetes, 300, 4)}
-    cases["wedge"] = (partial(wedge, 2600, 0), 600, 4)
-    lines = []
-    for name, (data, n, seeds) in cases.items():
-        for method, ends in (("ours", ours), ("MAPIE", theirs)):
-            found = []
-            for seed in range(seeds):
-                *train, rows, wanted = divided(*data(), n, seed)
-                taken, (low, high) = timed(ends, *train, rows)
-                by = rows[:, 0] if rows.shape[1] == 1 else 0.5 * (low + high)
-                found.append([*summary(wanted, low, high, by), taken])
-            lines.append((name, method, *means(found)))
-    title = "Coverage by fifth and in all, interval scores, and seconds to the first intervals"
-    show(title, lines, ("", "", *FIFTHS, "score", "seconds"))
 
 
 SHARES = (0.0, 0.3, 0.5)
@@ -247,8 +228,6 @@ def expected() -> Any:
 
 
 def boosting() -> Any:
-    from sklearn.ensemble import HistGradientBoostingRegressor
-
     return HistGradientBoostingRegressor(random_state=0, categorical_features="from_dtype")
 
 
@@ -318,5 +297,5 @@ def measure(method: Any, table: Any, n: int, missing: float) -> list[float]:
     return [fit, predict / len(SHARES), peak, *found]
 
 
-HOURS = [interval_widths, prediction_sets, covariate_shift, intervals_beside_mapie]
+HOURS = [interval_widths, prediction_sets, covariate_shift]
 HOURS += [landmark_loss, model_costs, many_rows]
