@@ -117,9 +117,8 @@ def prediction_sets() -> None:
             cells += [f"{x:.3f}" for x in (all_rows.mean(), *worst, size.mean())]
         lines.append((name, kind.__name__, f"{share:.0%}", *cells))
     heads = ("coverage", "worst class", "worst of a split", "size")
-    show(
-        "Prediction sets by class, and by one threshold", lines, ("", "", "missing", *heads, *heads)
-    )
+    title = "Prediction sets by class, and by one threshold"
+    show(title, lines, ("", "", "missing", *heads, *heads))
 
 
 def set_figures(model: Any, X: Any, y: Any, seed: int, share: float) -> list[Any]:
