@@ -24,19 +24,13 @@ from benchmarks.timing import THREADS, all_states, in_turns, incomplete, peak_me
 from expectedkernels.engine.blocks import from_leaves
 
 ROUNDS = 5
-OURS, CIRKIT, SPFLOW = "expectedkernels", "libcirkit", "SPFlow"
+OURS, CIRKIT, SPFLOW, SCIKIT = "expectedkernels", "libcirkit", "SPFlow", "scikit-learn"
 PACKAGES = (OURS, CIRKIT, "spflow", "pyAgrum", "pgmpy", "dowhy", "scikit-learn", "torch", "numpy")
 
 
 def largest_error(exact: Any, words: str = "") -> Callable[[Any], str]:
     """What says how far numbers are from exact ones at most."""
     return lambda found: f"{float(np.abs(np.asarray(found) - exact).max()):.1e}{words}"
-
-
-def pair(n: int = 16, units: int = 8) -> Any:
-    """Two compatible circuits over n bits, and rows of one of them."""
-    p, q = (ek.random_circuit(n, units, rng=seed) for seed in (0, 1))
-    return p, q, p.sample(2000, rng=2)
 
 
 def tensors(p: Any, library: str) -> Any:
@@ -51,7 +45,9 @@ def tensors(p: Any, library: str) -> Any:
 
 
 def log_likelihoods(p: Any, X: Any, library: str) -> Callable[[], Any]:
-    """What asks another library for the log-likelihoods of rows."""
+    """What asks a library for the log-likelihoods of rows."""
+    if library == OURS:
+        return partial(p.log_likelihood, X)
     module, torch = tensors(p, library)
     rows, ask = torch.as_tensor(X), module if library == CIRKIT else module.log_likelihood
     return torch.no_grad()(lambda: ask(rows).numpy().ravel())
@@ -59,11 +55,9 @@ def log_likelihoods(p: Any, X: Any, library: str) -> Callable[[], Any]:
 
 def likelihoods(library: str) -> Any:
     """The log-likelihoods of 2000 rows under a dense circuit, beside naive sums in long doubles."""
-    p, _, X = pair(32, 16)
-    error = largest_error(naive(p, X))
-    if library == OURS:
-        return lambda: p.log_likelihood(X), error
-    return log_likelihoods(p, X, library), error
+    p = ek.random_circuit(32, 16, rng=0)
+    X = p.sample(2000, rng=2)
+    return log_likelihoods(p, X, library), largest_error(naive(p, X))
 
 
 def naive(p: Any, X: Any) -> Any:
@@ -82,7 +76,7 @@ def naive(p: Any, X: Any) -> Any:
 
 def inner_products(library: str) -> Any:
     """The sum of the product of two circuits over all states, beside the sum over 65 536 states."""
-    p, q, _ = pair()
+    p, q = (ek.random_circuit(16, 8, rng=seed) for seed in (0, 1))
     exact = float(np.exp(naive(p, all_states(16)) + naive(q, all_states(16))).sum())
     error = largest_error(1.0)
     if library == OURS:
@@ -100,7 +94,7 @@ def inner_products(library: str) -> Any:
 
 def samples(library: str) -> Any:
     """2000 samples of a dense circuit; the error is that of frequencies of states."""
-    p, _, _ = pair(32, 16)
+    p = ek.random_circuit(32, 16, rng=0)
     noise = largest_error([table[1] for table in p.marginals()], " (noise)")
 
     def error(found: Any) -> str:
@@ -117,12 +111,9 @@ def samples(library: str) -> Any:
 
 def em_step(library: str) -> Any:
     """One step of EM on 2000 rows; the error is that of the log-likelihood beside ours."""
-    p, q, _ = pair(32, 16)
+    p, q = (ek.random_circuit(32, 16, rng=seed) for seed in (0, 1))
     X = q.sample(2000, rng=3)
-
-    def stepped() -> Any:
-        return ek.em(p, X, iterations=1)
-
+    stepped = partial(ek.em, p, X, iterations=1)
     if library == OURS:
         return stepped, lambda found: "reference"
     reference = float(np.mean(stepped().log_likelihood(X)))
@@ -160,11 +151,8 @@ def posteriors(library: str) -> Any:
     for i, row in enumerate(rows):
         chances = np.where((np.isnan(row) | (everything == row)).all(axis=1), joint, 0.0)
         exact[i] = (chances @ everything) / chances.sum()
-    error = largest_error(exact)
-    names, labels = network.names, network.states
-    given = [
-        {names[v]: labels[v][int(x)] for v, x in enumerate(row) if not np.isnan(x)} for row in rows
-    ]
+    error, names, frame = largest_error(exact), network.names, network.schema.frame(rows)
+    given = [row.dropna().to_dict() for _, row in frame.iterrows()]
     if library == OURS:
         return lambda: np.stack([t[:, 1] for t in network.marginals(rows)], axis=1), error
     if library == "pyAgrum":
@@ -183,11 +171,11 @@ def posteriors(library: str) -> Any:
 
     def eliminated() -> Any:
         found = np.array(rows)
-        for i, evidence in enumerate(given):
-            asked = [name for name in names if name not in evidence]
-            tables = inference.query(asked, evidence, joint=False, show_progress=False)
-            for name in asked:
-                found[i, names.index(name)] = tables[name].values[1]
+        for row, evidence in zip(found, given, strict=True):
+            asked = np.flatnonzero(np.isnan(row))
+            options = {"joint": False, "show_progress": False}
+            tables = inference.query([names[v] for v in asked], evidence, **options)
+            row[asked] = [tables[names[v]].values[1] for v in asked]
         return found
 
     return eliminated, error
@@ -203,12 +191,9 @@ def mixtures(library: str) -> Any:
     means, variances = model.means_.astype(np.longdouble), model.covariances_.astype(np.longdouble)
     logs = -0.5 * (((X[:, None] - means) ** 2 / variances) + np.log(2 * np.pi * variances)).sum(2)
     error = largest_error(np.log(np.exp(logs) @ (model.weights_ / model.weights_.sum())))
-    p = ek.as_model(model)
-    if library == OURS:
-        return lambda: p.log_likelihood(X), error
-    if library == "scikit-learn":
-        return lambda: model.score_samples(X), error
-    return log_likelihoods(p, X, library), error
+    if library == SCIKIT:
+        return partial(model.score_samples, X), error
+    return log_likelihoods(ek.as_model(model), X, library), error
 
 
 def imputation(library: str) -> Any:
@@ -242,9 +227,7 @@ def network_tables(library: str) -> Any:
     frame = network.schema.frame(X).astype(object)
     prior = [np.ones(table.shape) for table in network.cpts]
 
-    def fitted() -> Any:
-        return ek.learn_tables(network, frame, pseudocount=prior, progress=False)
-
+    fitted = partial(ek.learn_tables, network, frame, pseudocount=prior, progress=False)
     best = float(fitted().log_likelihood(X).mean())
 
     def error(found: Any) -> str:
@@ -305,15 +288,12 @@ def interventions(library: str) -> Any:
     gcm, model = _dowhy(network)
     gcm.fit(model, network.sample(20_000, rng=0, as_frame=True).astype(str))
 
-    def sampled() -> Any:
-        found = []
-        for name in causes:
-            options = {"num_samples_to_draw": 2000}
-            rows = gcm.interventional_samples(model, {name: lambda x: "yes"}, **options)
-            found.append((rows["dysp"] == "yes").mean())
-        return found
+    def sampled(name: str) -> Any:
+        options = {"num_samples_to_draw": 2000}
+        rows = gcm.interventional_samples(model, {name: lambda x: "yes"}, **options)
+        return (rows["dysp"] == "yes").mean()
 
-    return sampled, error
+    return lambda: list(map(sampled, causes)), error
 
 
 def _dowhy(network: Any) -> Any:
@@ -337,10 +317,10 @@ def mechanisms(library: str) -> Any:
         return lambda: ask().shapley, error
     gcm, model = _dowhy(before)
 
-    def changed() -> Any:
-        def difference(a: Any, b: Any) -> Any:
-            return np.mean(b == "yes") - np.mean(a == "yes")
+    def difference(a: Any, b: Any) -> Any:
+        return np.mean(b == "yes") - np.mean(a == "yes")
 
+    def changed() -> Any:
         options = {"difference_estimation_func": difference, "num_samples": 500}
         found = gcm.distribution_change(model, X, Y, "dysp", **options)
         return [float(found.get(name, 0.0)) for name in before.names]
@@ -348,7 +328,6 @@ def mechanisms(library: str) -> Any:
     return changed, error
 
 
-SCIKIT = "scikit-learn"
 TASKS: dict[str, tuple[Callable[[str], Any], tuple[str, ...]]] = {
     "likelihoods": (likelihoods, (OURS, CIRKIT, SPFLOW)),
     "inner products": (inner_products, (OURS, CIRKIT, SPFLOW)),
