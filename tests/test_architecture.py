@@ -17,8 +17,8 @@ TEXTS = {
     for path in sorted(SOURCE.rglob("*.py"))
 }
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-CODE_LINES = 28_197
-STATEMENTS = 24_289
+CODE_LINES = 28_193
+STATEMENTS = 24_287
 FILES = 106
 MODULES_PER_FOLDER = 16
 INNER_TEST_FILES = 46

@@ -17,7 +17,7 @@ import numpy as np
 
 from expectedkernels import arrays, checks
 from expectedkernels.arrays import DEFAULT_MAX_BYTES, Array, RngLike, as_like, device_of
-from expectedkernels.checks import CircuitError, DataError, PropertyError, SizeError
+from expectedkernels.checks import CircuitError, DataError, SizeError
 from expectedkernels.circuits import operands
 from expectedkernels.circuits.circuit import Circuit, align, vtree_for
 from expectedkernels.circuits.graph import Sum, Unit
@@ -34,7 +34,7 @@ from expectedkernels.engine.scaled import Place, ScaledArray, added, contracted,
 from expectedkernels.kernels import kernel
 from expectedkernels.kernels.empirical import DistributionLike, Empirical, shared_schema
 from expectedkernels.kernels.gram import CHUNK_BYTES, extent_of, parts, pieces
-from expectedkernels.kernels.target import Target
+from expectedkernels.kernels.target import refuse_functions
 from expectedkernels.models.factor_graph import converted
 from expectedkernels.vtree import Vtree
 
@@ -322,16 +322,6 @@ def _warn_of_codes(k: kernel.Kernel, schema: Schema, blocks: Any) -> None:
                 stacklevel=4,
             )
             return
-
-
-def refuse_functions(*distributions: Any) -> None:
-    """Raise if one of them is a `Target`: exact expectations are sums over all states."""
-    if any(isinstance(x, Target) for x in distributions):
-        raise PropertyError(
-            "An exact expectation is a sum over all states, and a Target is a function, which "
-            "cannot be summed over. Give the model as a FactorGraph, or points: gibbs(target, "
-            "1000) samples it, and kdsd compares points with it."
-        )
 
 
 def two_distributions(

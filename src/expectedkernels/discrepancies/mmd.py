@@ -22,7 +22,7 @@ from expectedkernels.kernels import empirical, kernel
 from expectedkernels.kernels.empirical import DistributionLike, Empirical, default_kernel
 from expectedkernels.kernels.gram import is_parallel
 from expectedkernels.kernels.kernel import Kernel, is_kernel_compatible
-from expectedkernels.kernels.target import Target
+from expectedkernels.kernels.target import Target, refuse_functions
 from expectedkernels.models.factor_graph import Factor, FactorGraph, converted
 from expectedkernels.sampling.gibbs import every_state
 
@@ -223,7 +223,7 @@ def kernel_terms(name: str, k: Kernel, p: Circuit | FactorGraph) -> Any:
 
 def as_distribution(x: Any) -> Any:
     """A plain array or frame of points stands for its empirical distribution."""
-    expectation.refuse_functions(x)
+    refuse_functions(x)
     if isinstance(x, (Circuit, Unit, Empirical)) or hasattr(x, "compile"):
         return x
     model = converted(x)

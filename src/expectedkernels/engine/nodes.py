@@ -152,10 +152,7 @@ class NodePass:
     ) -> ScaledArray:
         """The values of a child as the products of a node take them, axis by axis."""
         n = len(self.operands)
-        index: list[Any] = [
-            None if getattr(op.blocks[node], side) is None else op.blocks[node].index(side)
-            for op in self.operands
-        ]
+        index: list[Any] = [getattr(op.blocks[node], side) for op in self.operands]
         index += [getattr(batch, side)[node] for batch in self.batches]
         if some is not None:
             index[n + cut] = some if index[n + cut] is None else index[n + cut][some]

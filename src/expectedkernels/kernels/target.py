@@ -137,6 +137,16 @@ class HasSiteLogs(Protocol):
         """Logs at points with one variable set to each state in turn, up to a constant per row."""
 
 
+def refuse_functions(*distributions: Any) -> None:
+    """Raise if one of them is a `Target`: exact expectations are sums over all states."""
+    if any(isinstance(x, Target) for x in distributions):
+        raise PropertyError(
+            "An exact expectation is a sum over all states, and a Target is a function, which "
+            "cannot be summed over. Give the model as a FactorGraph, or points: gibbs(target, "
+            "1000) samples it, and kdsd compares points with it."
+        )
+
+
 def as_target(given: Any) -> Any:
     """Networks of other libraries and graphs of units as ours, everything else as it is.
 

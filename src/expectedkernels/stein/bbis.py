@@ -15,10 +15,9 @@ from expectedkernels import arrays, checks
 from expectedkernels.arrays import DEFAULT_MAX_BYTES, Array, RowsLike, SamplesLike, VariablesLike
 from expectedkernels.checks import DataError, SizeError, check_choice, public_in, rows_numbered
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.expectation import refuse_functions
 from expectedkernels.kernels.empirical import as_log_weights, collapsed_rows, distinct_rows
 from expectedkernels.kernels.kernel import Kernel, refuse_gradients, require_kernel
-from expectedkernels.kernels.target import Target, TargetLike
+from expectedkernels.kernels.target import Target, TargetLike, refuse_functions
 from expectedkernels.models.factor_graph import CollapsedModel, FactorGraph
 from expectedkernels.sampling import weights as simplex
 from expectedkernels.sampling.gibbs import determined_variables, irreducible

@@ -26,7 +26,7 @@ from expectedkernels.circuits.queries import require_possible, states_with_gradi
 from expectedkernels.data.evidence import Column, Evidence, as_evidence, as_points
 from expectedkernels.engine.blocks import Inner, at_nodes, from_leaves
 from expectedkernels.engine.scaled import ScaledArray
-from expectedkernels.kernels import empirical, kernel as kernels
+from expectedkernels.kernels import empirical, kernel as kernels, target as targets
 from expectedkernels.kernels.empirical import check_roles, sample_rows
 from expectedkernels.kernels.factors import Factor
 from expectedkernels.kernels.gram import KernelBlocks, gram, is_parallel, kernel_operand, kronecker
@@ -968,7 +968,7 @@ def kdsd(
 
 def _between_models(q: Any, p: Any, k: Any, operator: str, max_bytes: int) -> Any:
     """The discrepancy of a model from another."""
-    expectation.refuse_functions(q, p)
+    targets.refuse_functions(q, p)
     if operator != "shift":
         what = "Between models the operators of a discrepancy are shifts"
         advice = f"Compare samples of q with p: kdsd(q.sample(1000), p, k, operator={operator!r})"

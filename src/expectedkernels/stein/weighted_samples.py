@@ -17,10 +17,10 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.queries import Marginals
 from expectedkernels.data.tables import as_floats
 from expectedkernels.display import overview
-from expectedkernels.expectation import expected_kernel, refuse_functions
+from expectedkernels.expectation import expected_kernel
 from expectedkernels.kernels.empirical import as_log_weights, distinct_rows, sample_rows, schema_of
 from expectedkernels.kernels.kernel import Delta, Kernel
-from expectedkernels.kernels.target import Target, as_target, values_of
+from expectedkernels.kernels.target import Target, as_target, refuse_functions, values_of
 from expectedkernels.models.factor_graph import FactorGraph
 from expectedkernels.sampling.gibbs import every_state
 from expectedkernels.stein.langevin import is_real
