@@ -104,13 +104,9 @@ class NaiveStrudel:
     def step(self):
         """Make the best split; whether there was one."""
         below, edges = self.literals(), self.flows()
-        candidates = [
-            (unit, u)
-            for unit in topological(self.root)
-            if unit.kind == "sum"
-            for u in unit.inputs
-            if u.kind == "product" and self.splittable(below[u])
-        ]
+        sums = (unit for unit in topological(self.root) if unit.kind == "sum")
+        pairs = ((unit, u) for unit in sums for u in unit.inputs if u.kind == "product")
+        candidates = [pair for pair in pairs if self.splittable(below[pair[1]])]
         if not candidates:
             return False
         size = [self.weights[edges[pair]].sum() for pair in candidates]
@@ -118,15 +114,9 @@ class NaiveStrudel:
         unit, product = best[0]
         variables = self.splittable(below[product])
         used = edges[unit, product]
+        given = self.X[used], self.cardinalities, self.weights[used], self.alpha
         score = {
-            v: sum(
-                mutual_information(
-                    self.X[used], self.cardinalities, self.weights[used], self.alpha, v, u
-                )
-                for u in variables
-                if u != v
-            )
-            for v in variables
+            v: sum(mutual_information(*given, v, u) for u in variables if u != v) for v in variables
         }
         top = max(score.values())
         self.split(unit, product, next(v for v in variables if score[v] >= top - 1e-12))

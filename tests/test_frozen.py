@@ -17,13 +17,8 @@ HERE = Path(__file__).parent
 NAMES = (HERE / "public_names.txt").read_text(encoding="utf-8").split()
 SAVED = HERE / "saved"
 ANSWERS = json.loads((SAVED / "answers.json").read_text(encoding="utf-8"))
-ESTIMATORS = (
-    "ExpectedGaussianProcessRegressor",
-    "ExpectedKernelClassifier",
-    "ExpectedKernelRidge",
-    "ExpectedSVC",
-    "ExpectedSVR",
-)
+MACHINES = [f"ExpectedKernel{kind}" for kind in ("Classifier", "Ridge")]
+MACHINES += [f"Expected{kind}" for kind in ("GaussianProcessRegressor", "SVC", "SVR")]
 DROPPED = {
     *("save(circuit)", "io.save(circuit)"),
     "io.read_xmlbif",
@@ -36,12 +31,12 @@ DROPPED = {
     "ExpectedGaussianProcessRegressor(n_restarts_optimizer)",
     *("CircuitImputer.sample(method)", "expected_prediction(return_bound)"),
     "ExpectedSVC(decision_function_shape)",
-    *(f"{name}(density_weights)" for name in ESTIMATORS),
+    *(f"{name}(density_weights)" for name in MACHINES),
     *(f"learn_chow_liu({name})" for name in ("grouping", "min_mi", "rng")),
     "learn_mixture(method)",
     *(f"learn_strudel({name})" for name in ("beam", "edge", "max_units", "rng", "tie")),
     *("learn_strudel(time_limit)", "learn_strudel(variable)"),
-    *(f"{name}(binning)" for name in (*ESTIMATORS, "CircuitImputer", "ExpectedKernelFeatures")),
+    *(f"{name}(binning)" for name in (*MACHINES, "CircuitImputer", "ExpectedKernelFeatures")),
 }
 """What went on purpose: the CHANGELOG says what to use instead."""
 
