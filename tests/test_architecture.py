@@ -68,25 +68,21 @@ def test_the_package_is_within_its_budgets():
 
 def uses_inner_names(tree):
     """Whether a test file imports from modules of the package that are not public."""
+    names = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("expectedkernels."):
-            return True
-        names = node.names if isinstance(node, ast.Import) else ()
-        if any(alias.name.startswith("expectedkernels.") for alias in names):
-            return True
-    return False
+        if isinstance(node, ast.ImportFrom):
+            names.add(node.module or "")
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+    return any(name.startswith("expectedkernels.") for name in names)
 
 
 def test_few_test_files_use_inner_names_directly_or_through_a_helper():
     trees = {p: ast.parse(p.read_text(encoding="utf-8")) for p in ROOT.glob("tests/**/*.py")}
     inner = {path for path, tree in trees.items() if uses_inner_names(tree)}
     helpers = {path.stem for path in inner if not path.name.startswith("test_")}
-    through = {
-        path
-        for path, tree in trees.items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module in helpers
-    }
+    nodes = ((path, node) for path, tree in trees.items() for node in ast.walk(tree))
+    through = {p for p, n in nodes if isinstance(n, ast.ImportFrom) and n.module in helpers}
     assert len(inner | through) <= INNER_TEST_FILES
 
 
