@@ -908,8 +908,7 @@ def _merge_columns(weights: Any, alive: Any, column: Any, n: int) -> Any:
 
 def of_tables(kind: type[AnyCircuit], vtree: Vtree, schema: Schema, tables: Any) -> AnyCircuit:
     """The circuit that tables are the whole value of."""
-    cut = partial(tables.blocks, vtree)
-    return kind.deferred(vtree, schema, cut, clique_tree=tables)
+    return kind.deferred(vtree, schema, partial(tables.blocks, vtree), clique_tree=tables)
 
 
 def cpu_circuit(circuit: AnyCircuit, what: str) -> AnyCircuit:

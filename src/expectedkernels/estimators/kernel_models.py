@@ -941,10 +941,14 @@ class ExpectedGaussianProcessRegressor(Regressor, base.KernelMachine):
 
     @contextmanager
     def _own_bounds(self) -> Iterator[None]:
-        """No warnings that parameters of the default kernel are at bounds, which are ours."""
+        """No warnings that parameters of the default kernel are at bounds, which are ours.
+
+        Nor that rounding ends the search for better ones, where the likelihood is flat.
+        """
+        ours = "The optimal value found for|lbfgs .*\nABNORMAL"
         with warnings.catch_warnings():
             if self.kernel is None:
-                warnings.filterwarnings("ignore", "The optimal value found for", ConvergenceWarning)
+                warnings.filterwarnings("ignore", ours, ConvergenceWarning)
             yield
 
     def _kept_parameters(self) -> dict[str, Any]:
