@@ -194,10 +194,17 @@ def test_arrays_in_chunks_and_few_rows(monkeypatch):
     model.set_params(fit_missing="raise")
     message = r"X has \d+ rows with missing values"
     assert_raises(ek.DataError, message, model.fit, lambda: [rows], 4)
+    model = ek.ExpectedKernelRidge(n_landmarks=5).fit(lambda: of_kinds(["u", "v"], ["v", "a"]), "y")
+    assert model.columns_.categories[0].tolist() == ["a", "u", "v"]
+
+
+def of_kinds(*kinds):
+    """A chunk of nothing but categories for each."""
+    for kind in kinds:
+        yield pd.DataFrame({"kind": np.resize(np.array(kind, dtype=object), 60), "y": range(60)})
 
 
 ROWS, Y = table(20)
-KINDS = [np.resize(["u", "v"], 60), np.resize(np.array([True, False], dtype=object), 60)]
 ALL, OTHER = np.column_stack([ROWS, Y]), "All chunks must have the same columns, in one order"
 
 
@@ -208,7 +215,7 @@ test_data_that_do_not_fit = refusals(ek.DataError, [
     *((lambda chunks=chunks: chunks, (0,), {}, "There is nothing to be read: the data have no rows")
       for chunks in ([], [ALL[:0]], [pd.DataFrame(ALL[:0])])),
     (lambda: [ROWS], (0,), {"n_landmarks": None}, r"needs landmarks\. Set n_landmarks"),
-    (lambda: (pd.DataFrame({"kind": x, "y": np.arange(60.0)}) for x in KINDS), ("y",), {},
+    (lambda: of_kinds(["v", "a"], [True, False]), ("y",), {},
      r"of column 'kind' must be of one type. Got entries"),
     *((lambda make=make: [make(ALL), make(ROWS)], (make(ALL).columns[3],), {}, OTHER)
       for make in (pd.DataFrame, pl.DataFrame)),

@@ -158,7 +158,7 @@ def test_spreads_of_votes_are_those_over_all_completions(holed, monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.integers(3, size=(60, 3)).astype(float)
     y = (X.sum(axis=1) + (rng.random(60) < 0.3)).astype(int) % 3
-    X[: 60 * holed : 9, 2] = NAN
+    X[: 60 if holed else 0 : 9, 2] = NAN
     model = ek.ExpectedSVC(groups=[[0], [1], [2]], density="chow_liu").fit(X, y)
     rows = np.array([[0, NAN, 1], [NAN, NAN, 2], [NAN, NAN, NAN], [2, 1, 0]])
     values, std = model.decision_function(rows, return_std=True)
@@ -172,7 +172,7 @@ def test_spreads_of_votes_are_those_over_all_completions(holed, monkeypatch):
 @pytest.mark.parametrize("holes", [False, True])
 def test_probabilities_are_averages_over_all_completions(holes):
     X, y = codes()
-    X[: 60 * holes : 5, 2] = NAN
+    X[: 60 if holes else 0 : 5, 2] = NAN
     options = {"density": "chow_liu", "groups": [[0], [1], [2]]}
     model = ek.ExpectedKernelClassifier(alpha=0.3, gamma=0.2, **options).fit(X, y)
     rows = np.array([[0, NAN, 1], [NAN, NAN, 2], [NAN, NAN, NAN], [2, 1, NAN]])

@@ -125,7 +125,7 @@ def test_the_structure_stays_unit_for_unit():
     vtree = ek.Vtree.from_nested(((0, 1), 2))
     q = fit(ek.Circuit(vtree, (*blocks, root)), [[0, 1, 1], [1, 1, 0]], 2)
     assert [block.n_units for block in q.blocks] == [2, 2, 2, 2, 1]
-    assert q.blocks[-1].is_sparse > q.blocks[2].is_sparse
+    assert (q.blocks[2].is_sparse, q.blocks[-1].is_sparse) == (False, True)
 
 
 def test_unnormalised_circuits_are_normalised_first_and_evidence_counts_as_it_weighs():
