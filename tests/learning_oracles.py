@@ -58,6 +58,32 @@ def tree_circuit(parent, cardinalities):
     return root
 
 
+def shape(root):
+    """The structure as a list: for every unit, in order, the numbers of its inputs."""
+    order = topological(root)
+    number = {unit: i for i, unit in enumerate(order)}
+    return [unit.literal or (unit.kind, [number[u] for u in unit.inputs]) for unit in order]
+
+
+def flows(root, X):
+    """For every edge (sum, input) which rows use it."""
+    order, value = topological(root), {}
+    for unit in order:
+        if unit.kind == "indicator":
+            value[unit] = X[:, unit.literal[0]] == unit.literal[1]
+        else:
+            combine = np.logical_and if unit.kind == "product" else np.logical_or
+            value[unit] = combine.reduce([value[u] for u in unit.inputs])
+    flow, edges = dict.fromkeys(order, np.zeros(len(X), dtype=bool)) | {root: value[root]}, {}
+    for unit in reversed(order):
+        for u in unit.inputs:
+            used = flow[unit] & value[u] if unit.kind == "sum" else flow[unit]
+            if unit.kind == "sum":
+                edges[unit, u] = used
+            flow[u] = flow[u] | used
+    return edges
+
+
 class NaiveStrudel:
     """Structure search by the book, on complete data."""
 
@@ -75,27 +101,6 @@ class NaiveStrudel:
             )
         return below
 
-    def flows(self):
-        """For every edge (sum, input) which rows use it."""
-        order = topological(self.root)
-        value, flow = {}, {}
-        for unit in order:
-            if unit.kind == "indicator":
-                value[unit] = self.X[:, unit.literal[0]] == unit.literal[1]
-            else:
-                combine = np.logical_and if unit.kind == "product" else np.logical_or
-                value[unit] = combine.reduce([value[u] for u in unit.inputs])
-            flow[unit] = np.zeros(len(self.X), dtype=bool)
-        flow[self.root] = value[self.root]
-        edges = {}
-        for unit in reversed(order):
-            for u in unit.inputs:
-                used = flow[unit] & value[u] if unit.kind == "sum" else flow[unit]
-                if unit.kind == "sum":
-                    edges[unit, u] = used
-                flow[u] = flow[u] | used
-        return edges
-
     def splittable(self, below):
         """The variables with at least two states in a set of indicators."""
         variables = [v for v, _ in below]
@@ -103,7 +108,7 @@ class NaiveStrudel:
 
     def step(self):
         """Make the best split; whether there was one."""
-        below, edges = self.literals(), self.flows()
+        below, edges = self.literals(), flows(self.root, self.X)
         sums = (unit for unit in topological(self.root) if unit.kind == "sum")
         pairs = ((unit, u) for unit in sums for u in unit.inputs if u.kind == "product")
         candidates = [pair for pair in pairs if self.splittable(below[pair[1]])]
@@ -141,7 +146,7 @@ class NaiveStrudel:
 
     def log_likelihoods(self, pseudocount):
         """The log-likelihood of every row with weights in closed form."""
-        edges, result = self.flows(), np.zeros(len(self.X))
+        edges, result = flows(self.root, self.X), np.zeros(len(self.X))
         for unit in topological(self.root):
             if unit.kind == "sum" and len(unit.inputs) > 1:
                 size = [self.weights[edges[unit, u]].sum() for u in unit.inputs]
@@ -151,12 +156,6 @@ class NaiveStrudel:
                     if theta > 0:
                         result[edges[unit, u]] += log(theta)
         return result
-
-    def shape(self):
-        """The structure as a list: for every unit, in order, the numbers of its inputs."""
-        order = topological(self.root)
-        number = {unit: i for i, unit in enumerate(order)}
-        return [unit.literal or (unit.kind, [number[u] for u in unit.inputs]) for unit in order]
 
 
 def restrict(unit, variable, state, memo):

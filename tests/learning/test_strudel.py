@@ -25,7 +25,7 @@ from expectedkernels.learning.strudel import (
     best_variable,
 )
 from expectedkernels.learning.training_data import Data, PairCounts
-from learning_oracles import NaiveStrudel
+from learning_oracles import NaiveStrudel, Unit, flows, shape
 from learning_searches import random_rows, steps
 from oracles import distribution, worlds
 from strategies import domains, rngs
@@ -54,28 +54,29 @@ def variable_of(search, edge, alpha=1.0, rng=None):
     return int(rng.choice(search.circuit.splittable_variables(edge)))
 
 
-def shape(circuit):
-    """The structure as a list: for every unit, in post-order, the numbers of its inputs."""
-    variables = np.repeat(np.arange(len(circuit.cardinalities)), circuit.cardinalities).tolist()
-    number, order, stack = {}, [], [(circuit.root, False)]
-    while stack:
-        unit, expanded = stack.pop()
-        inputs = [circuit.input_of[edge] for edge in circuit.edges[unit]]
-        if circuit.left[unit] >= 0:
-            inputs = [circuit.left[unit], circuit.right[unit]]
-        if expanded:
-            number[unit] = len(order)
-            if unit < circuit.n_indicators:
-                variable = variables[unit]
-                order.append((variable, unit - circuit.first[variable]))
+def units_of(circuit):
+    """The units of a structure as those of the naive search, by their numbers."""
+    starts, made = circuit.first, {}
+
+    def unit(number):
+        if number not in made:
+            if number < circuit.n_indicators:
+                v = int(np.searchsorted(starts, number, side="right")) - 1
+                made[number] = Unit("indicator", literal=(v, int(number - starts[v])))
+            elif circuit.left[number] >= 0:
+                pair = circuit.left[number], circuit.right[number]
+                made[number] = Unit("product", [unit(below) for below in pair])
             else:
-                kind = "product" if circuit.left[unit] >= 0 else "sum"
-                order.append((kind, [number[u] for u in inputs]))
-        elif unit not in number:
-            number[unit] = None
-            stack.append((unit, True))
-            stack += [(u, False) for u in reversed(inputs)]
-    return order
+                inputs = [circuit.input_of[edge] for edge in circuit.edges[number]]
+                made[number] = Unit("sum", [unit(below) for below in inputs])
+        return made[number]
+
+    unit(circuit.root)
+    return made
+
+
+def shape_of(circuit):
+    return shape(units_of(circuit)[circuit.root])
 
 
 @given(rngs, domains(min_variables=2, max_variables=5), st.sampled_from([1.0, 0.1]), st.booleans())
@@ -85,11 +86,11 @@ def test_every_split_is_that_of_the_naive_search(rng, cardinalities, alpha, weig
     weights = rng.integers(1, 4, size=25) / 4 if weighted else np.ones(25)
     search, tree = start(X, cardinalities, weights, alpha)
     naive = NaiveStrudel(tree.forest.parent, cardinalities, X, weights, alpha)
-    assert shape(search.circuit) == naive.shape()
+    assert shape_of(search.circuit) == shape(naive.root)
     for _ in range(12):
         went_on = advance(search, alpha)
         assert went_on == naive.step()
-        assert shape(search.circuit) == naive.shape()
+        assert shape_of(search.circuit) == shape(naive.root)
         assert search.circuit.sizes()[2:] == naive.counts()
         logs = naive.log_likelihoods(1.0)
         np.testing.assert_allclose(search.log_likelihoods, [weights @ logs / weights.sum()])
@@ -157,7 +158,7 @@ def test_circuits_are_the_same_on_every_machine():
     search, _ = start(X, [2] * 5)
     for _ in range(12):
         advance(search)
-    digest = sha256(repr(shape(search.circuit)).encode()).hexdigest()[:16]
+    digest = sha256(repr(shape_of(search.circuit)).encode()).hexdigest()[:16]
     assert digest == "9d01577c6cc5431b"
 
 
@@ -180,7 +181,7 @@ def test_expected_flows_of_complete_rows_are_flows(rng, cardinalities):
     for _ in range(8):
         went_on = advance(complete)
         assert advance(expected) == went_on
-        assert shape(expected.circuit) == shape(complete.circuit)
+        assert shape_of(expected.circuit) == shape_of(complete.circuit)
         np.testing.assert_allclose(expected.log_likelihoods, complete.log_likelihoods)
         if not went_on:
             break
@@ -205,34 +206,13 @@ def test_expected_flows_by_enumeration(rng, cardinalities):
     fits = ((X[:, None, :] == points) | (X[:, None, :] == -1)).all(axis=2)
     posterior = fits * distribution(search._model)
     posterior /= posterior.sum(axis=1, keepdims=True)
-    uses = flows_at(search.circuit, points)
+    circuit, units = search.circuit, units_of(search.circuit)
+    uses = flows(units[circuit.root], points)
     for edge in search.candidates[0].tolist():
         rows, weights = search.rows_through(edge)
         assert (rows[weights > 0] < cardinalities).all()
-        np.testing.assert_allclose(weights.sum(), posterior.sum(axis=0) @ uses[edge], atol=1e-9)
-
-
-def flows_at(circuit, points):
-    """For every edge which points use it, by definition."""
-    variables = np.repeat(np.arange(len(circuit.cardinalities)), circuit.cardinalities)
-    states = enumerate(variables.tolist())
-    value = {unit: points[:, v] == unit - circuit.first[v] for unit, v in states}
-    by_depth = sorted(circuit.sums(), key=lambda unit: -circuit.vtree.depth[circuit.node[unit]])
-    for unit in by_depth:
-        inputs = [circuit.input_of[edge] for edge in circuit.edges[unit]]
-        for below in inputs:
-            if circuit.left[below] >= 0:
-                value[below] = value[circuit.left[below]] & value[circuit.right[below]]
-        value[unit] = np.any([value[below] for below in inputs], axis=0)
-    flow, uses = {circuit.root: value[circuit.root]}, {}
-    for unit in reversed(by_depth):
-        for edge in circuit.edges[unit]:
-            product = circuit.input_of[edge]
-            uses[edge] = flow[unit] & value[product]
-            for below in (circuit.left[product], circuit.right[product]):
-                if below >= 0:
-                    flow[below] = flow.get(below, np.zeros(len(points), dtype=bool)) | uses[edge]
-    return uses
+        use = uses[units[circuit.sum_of[edge]], units[circuit.input_of[edge]]]
+        np.testing.assert_allclose(weights.sum(), posterior.sum(axis=0) @ use, atol=1e-9)
 
 
 @given(rngs, domains(min_variables=2, max_variables=5))
