@@ -22,7 +22,7 @@ from expectedkernels.estimators.kernel_expansion import Resources
 from expectedkernels.estimators.prediction import coded_density
 from expectedkernels.kernels.gram import at_known, expected
 from machines import products_of_normals
-from oracles import completions
+from oracles import completions, with_holes
 
 CARDS = [3, 2, 4]
 RATES = np.array([0.3, 0.7, 0.2])
@@ -88,15 +88,14 @@ def test_observed_columns_and_equal_points_taken_out_change_nothing(density, for
     np.testing.assert_allclose(merged, full, rtol=1e-12)
 
 
-def holed(n=40, seed=0):
-    """Two real columns and one of codes, with gaps in most rows, and a target."""
-    rng = np.random.default_rng(seed)
+def table(n=18):
+    """Two real columns and one of codes, the same with holes, targets, and classes."""
+    rng = np.random.default_rng(5)
     X = rng.normal(size=(n, 3))
     X[:, 1] += X[:, 0]
     X[:, 2] = rng.integers(3, size=n)
     y = np.sin(X[:, 0]) + 0.5 * X[:, 1] + X[:, 2]
-    X[rng.random(X.shape) < 0.4] = NAN
-    return X, y
+    return X, with_holes(X, 0.4), y, np.digitize(y, [0.5, 1.5])
 
 
 @pytest.mark.parametrize("real", [False, True])
@@ -105,7 +104,7 @@ def holed(n=40, seed=0):
     lambda **options: ek.ExpectedGaussianProcessRegressor(alpha=0.1, optimizer=None, **options),
 ], ids=["ridge", "process"])  # fmt: skip
 def test_blocks_of_incomplete_rows_do_not_change_answers(monkeypatch, make, real):
-    X, y = holed()
+    _, X, y, _ = table(40)
     new = np.vstack([X[:9], [[0.3, -0.2, 1.0], [NAN, 0.1, NAN]]])
     rates = np.array([0.7, 0.4, 0.2])
     assert np.isnan(X).any(axis=1).sum() > 3 * 7  # several blocks of either kind
@@ -157,16 +156,6 @@ REGRESSORS = {
     "ridge": ek.ExpectedKernelRidge,
     "process": partial(ek.ExpectedGaussianProcessRegressor, optimizer=None),
 }
-
-
-def table(n=18):
-    """Three columns without gaps, the same with gaps, targets, and classes."""
-    rng = np.random.default_rng(5)
-    X = rng.normal(size=(n, 3))
-    X[:, 1] += X[:, 0]
-    y = np.sin(X[:, 0]) + X[:, 1]
-    holed = np.where(rng.random(X.shape) < 0.4, np.nan, X)
-    return X, holed, y, np.digitize(y, [-1.0, 1.0])
 
 
 @contextmanager
@@ -289,7 +278,7 @@ FIRST_IS_ZERO = ek.factorized([[1.0, 0.0], [0.5, 0.5]])
 
 
 def test_imputers_complete_few_rows_at_once_with_little_memory(monkeypatch):
-    X, sizes, density = holed()[0], [], circuit_density.CircuitDensity
+    X, sizes, density = table(40)[1], [], circuit_density.CircuitDensity
     model, means = ek.CircuitImputer(density="chow_liu").fit(X), density.means
     monkeypatch.setattr(density, "means", lambda p, Z, *x: sizes.append(len(Z)) or means(p, Z, *x))
     for max_bytes, most in ((1, 1), (24 * model.circuit_.n_units, 3), (2**40, len(X))):

@@ -125,21 +125,17 @@ def test_independent_values_of_normal_densities_are_those_of_their_marginals(den
     model = ek.ExpectedSVR(density=density).fit(X, y)
     parts = model.density_.parts if density == "auto" else [model.density_]
     found = ek.shapley_values(model, X[:3], method="independent")
-    columns = []  # mixtures of normal distributions, as circuits over one column each
-    for i in range(2):
-        weights, means, variances = [], [], []
-        for part in parts:
-            n, scale = len(part.mixture.weights), model.columns_.scale[i]
-            weights.append(part.mixture.weights / len(parts))
-            means.append(model.columns_.centre[i] + scale * part.mixture.means[:, i])
-            variances.append(np.full(n, scale**2 * part.mixture.covariances[0, i, i]))
-        columns.append([np.concatenate(each) for each in (weights, means, variances)])
-    (a, m, v), (b, n, w) = columns
-    product = ek.gaussian_mixture(
-        np.outer(a, b).ravel(),
-        np.stack([np.repeat(m, len(b)), np.tile(n, len(a))], axis=1),
-        np.stack([np.repeat(v, len(b)), np.tile(w, len(a))], axis=1),
-    )
+    columns = []  # mixtures of normal distributions of one column each
+    for i, (centre, scale) in enumerate(
+        zip(model.columns_.centre, model.columns_.scale, strict=True)
+    ):
+        units, weights = [], []
+        for mixture in (part.mixture for part in parts):
+            variance = scale**2 * mixture.covariances[0, i, i]
+            units += [ek.Gaussian(i, centre + scale * m, variance) for m in mixture.means[:, i]]
+            weights += (mixture.weights / len(parts)).tolist()
+        columns.append(ek.Sum(units, weights))
+    product = ek.Circuit.from_units(ek.Product(columns))
     exact = ek.shapley_values(ek.ExpectedSVR(density=product).fit(X, y), X[:3])
     np.testing.assert_allclose(found.values, exact.values, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(found.base_values, exact.base_values, rtol=1e-9)
