@@ -112,19 +112,10 @@ def test_missing_values_are_completed_under_the_hypothesis():
     n = 10_000
     x, y, a = np.zeros(n, dtype=int), np.ones(n, dtype=int), np.ones(n)
     x[0], y[0] = 1, 0  # nothing is constant
-    seen = []
-
-    class Spy(ek.ExpHamming):
-        def numbers(self, X, Y=None):
-            seen.append(X)
-            return super().numbers(X, Y)
-
     Z = np.column_stack([a, np.full(n, np.nan)])
     Z[:2, 1] = 0.0, 1.0
     Z[:2, 0] = 0.0
-    ek.independence_test(x, y, Z, density=known(joint), k=Spy(0.5), n_null=1, rng=0)
     weights = joint[0][0, 1] * given[1, 1]
-    assert len(seen[-1]) <= 8  # distinct rows
     test = ek.independence_test(x, y, Z, density=known(joint), k=K, n_null=1, rng=0)
     share = weights[1] / weights.sum()
     P = (joint[0] / joint[0].sum(axis=0))[:, 1].T  # given b

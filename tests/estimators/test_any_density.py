@@ -33,25 +33,6 @@ def holed(X, rng, share=0.25):
     return X.mask(rng.random(X.shape) < share)
 
 
-@pytest.mark.parametrize("fit_holes", [False, True])
-@pytest.mark.parametrize("density", EVERY)
-def test_imputed_tables_are_complete_and_keep_what_is_known(density, fit_holes):
-    X, _, rng = frame()
-    holes = holed(X, rng)
-    model = ek.CircuitImputer(density=density, random_state=0).set_output(transform="pandas")
-    found = model.fit(holes if fit_holes else X).transform(holes)
-    assert found.notna().all().all()
-    known = holes.notna().to_numpy()
-    assert (found.astype(object).to_numpy()[known] == X.to_numpy()[known]).all()
-    assert set(found["kind"]) <= {"high", "low", "middle"}
-    hidden = holes["x"].isna() & holes["z"].notna()
-    away = (found["x"] - X["x"])[hidden]
-    assert away.std() < 0.6 * X["x"].std()
-    first, second = model.sample(holes, 2, random_state=1)
-    assert {*first[:, 1], *second[:, 1]} <= {"high", "low", "middle"}
-    assert (first != second).any()
-
-
 @pytest.mark.parametrize("density", OTHERS)
 def test_imputed_numbers_are_conditional_means(density):
     rng = np.random.default_rng(0)

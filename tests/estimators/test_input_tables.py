@@ -1,5 +1,7 @@
 """Tables as people have them: text, bool, missing entries of all kinds, series, encoders."""
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -297,11 +299,17 @@ def test_pandas_output_of_transformers(kind):
     X, _ = table(kind=kind, tame="boolean")
     X.loc[:3, "size"] = X.loc[5:7, "kind"] = NAN
     X.loc[3, "tame"] = pd.NA
-    for strategy in ("map", "mean", "sample"):
-        imputer = ek.CircuitImputer(strategy, random_state=0).set_output(transform="pandas")
-        filled = imputer.fit_transform(X)
+    densities = "auto", "gaussian", "kernel", "gaussian_mixture", "chow_liu"
+    for strategy, density in [*product(["mean", "sample"], densities), ("map", "chow_liu")]:
+        imputer = ek.CircuitImputer(strategy, density=density, random_state=0)
+        filled = imputer.set_output(transform="pandas").fit_transform(X)
         assert not filled.isna().any().any()
+        assert set(filled["kind"]) <= set(KINDS)
         pd.testing.assert_frame_equal(filled[8:], X[8:])  # types, names and all that is known
+        assert filled["size"][4] == X["size"][4]
+        first, second = imputer.sample(X, 2, random_state=1)
+        assert (first[8:] == X[8:].to_numpy()).all()
+        assert (first[:4, 0] != second[:4, 0]).any()
     again = make_pipeline(ek.CircuitImputer().set_output(transform="pandas"), ek.ExpectedSVR())
     assert again.fit(X, np.arange(len(X))).predict(X).shape == (len(X),)
     features = ek.ExpectedKernelFeatures(5).set_output(transform="pandas").fit_transform(X)

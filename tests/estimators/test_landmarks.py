@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import rbf_kernel
 
 import expectedkernels as ek
@@ -93,9 +94,8 @@ def without(X, y, weights, rows, alpha, gamma, landmarks, at):
     values, vectors = np.linalg.eigh(rbf_kernel(landmarks, gamma=gamma))
     root = vectors / np.sqrt(np.maximum(values, 1e-14 * values.max()))
     F, rest = rbf_kernel(X, landmarks, gamma=gamma) @ root, ~rows
-    A = F[rest].T @ (weights[rest, None] * F[rest]) + alpha * np.eye(F.shape[1])
-    w = np.linalg.solve(A, F[rest].T @ (weights[rest] * y[rest]))
-    return rbf_kernel(at, landmarks, gamma=gamma) @ root @ w
+    ridge = Ridge(alpha, fit_intercept=False).fit(F[rest], y[rest], weights[rest])
+    return ridge.predict(rbf_kernel(at, landmarks, gamma=gamma) @ root)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

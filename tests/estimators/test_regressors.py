@@ -248,19 +248,6 @@ def test_incomplete_rows_are_not_taken_for_exact_ones():
     assert model.score(test, target) > 0.5
 
 
-def test_deviations_of_complete_rows_are_the_limit_of_incomplete_ones():
-    X, y = smooth(40, rate=0.2)
-    model = ek.ExpectedGaussianProcessRegressor(alpha=0.1, density="chow_liu").fit(X, y)
-    row = np.array([[0.3, 0.4]])
-    _, std = model.predict(row, return_std=True)
-    expansion, prior = model._machine.expansion, model._machine.prior
-    gram = expansion.at(model.density_, model._read(row), model._resources)
-    np.testing.assert_allclose(gram[0, 0], model.predict(row)[0])
-    mixed = np.vstack([row, [[np.nan, 0.0]]])
-    np.testing.assert_allclose(model.predict(mixed, return_std=True)[1][0], std[0], rtol=1e-12)
-    assert 0 < std[0] ** 2 < prior.total
-
-
 def test_deviations_of_targets_almost_without_noise_are_scikit_learns():
     X, rows = np.random.default_rng(0).normal(size=(2, 200, 2))
     y, kernel = np.sin(X[:, 0]) * np.cos(X[:, 1]), 20.0 * RBF(2.4) + WhiteKernel(1e-6)
