@@ -12,6 +12,7 @@ from assertions import assert_raises
 from expectedkernels import DataError, KernelError, SteinKernel, simplex_weights
 from expectedkernels.sampling import weights as module
 from expectedkernels.sampling.weights import z_score
+from oracles import EXACT
 from stein_oracles import states_and_masses, stein_like
 
 
@@ -210,11 +211,10 @@ def test_samples_without_discrepancy_take_all_the_mass():
 
 def smallest_value(gram):
     """The smallest w'Kw, in fractions: the smallest over all sets of positive weights."""
-    exact = [[Fraction(float(x)) for x in row] for row in gram]
     values = []
     for size in range(1, len(gram) + 1):
         for support in combinations(range(len(gram)), size):
-            x = solution([[exact[i][j] for j in support] for i in support])
+            x = solution(EXACT(gram[np.ix_(support, support)]))
             if x is not None and min(x) >= 0 and sum(x) > 0:
                 values.append(1 / sum(x))
     return min(value for value in values if value >= 0)
@@ -222,26 +222,22 @@ def smallest_value(gram):
 
 def solution(matrix):
     """The solution of a linear system with ones on its right side, None if it is singular."""
-    rows = [[*row, Fraction(1)] for row in matrix]
+    rows = np.column_stack([matrix, EXACT(np.ones(len(matrix)))])
     for i in range(len(rows)):
-        pivot = next((j for j in range(i, len(rows)) if rows[j][i]), None)
-        if pivot is None:
+        pivots = i + np.flatnonzero(rows[i:, i])
+        if not len(pivots):
             return None
-        rows[i], rows[pivot] = rows[pivot], rows[i]
-        for j, row in enumerate(rows):
-            if j != i and row[i]:
-                factor = row[i] / rows[i][i]
-                rows[j] = [a - factor * b for a, b in zip(row, rows[i], strict=True)]
-    return [row[-1] / row[i] for i, row in enumerate(rows)]
+        rows[[i, pivots[0]]] = rows[[pivots[0], i]]
+        rows[i] /= rows[i, i]
+        others = np.arange(len(rows)) != i
+        rows[others] -= rows[others, i][:, None] * rows[i]
+    return rows[:, -1]
 
 
 def value_of(gram, weights):
     """The value w'Kw over the squared sum of the weights, in fractions."""
-    w = [Fraction(float(x)) for x in weights]
-    terms = (
-        w[i] * w[j] * Fraction(float(gram[i, j])) for i in range(len(w)) for j in range(len(w))
-    )
-    return sum(terms) / sum(w) ** 2
+    w = EXACT(weights)
+    return w @ EXACT(gram) @ w / w.sum() ** 2
 
 
 SCALES = {
