@@ -12,6 +12,7 @@ from sklearn.mixture import GaussianMixture
 
 import expectedkernels as ek
 from assertions import assert_close, assert_raises, refusals
+from factor_graphs import random_graph
 from network_oracles import random_network
 from oracles import Inner, Table, with_holes
 
@@ -64,18 +65,13 @@ def test_pgmpy_networks_give_their_own_marginals(pgmpy, seed):
 
 @pytest.mark.filterwarnings("ignore")  # binary parts that do not survive warnings as errors
 def test_fields_go_to_other_libraries_and_back():
-    rng = np.random.default_rng(0)
-    tables = [((0, 1), (2, 3)), ((2, 1), (2, 3)), ((1, 0), (3, 2)), ((2,), (2,))]
-    grid = ek.FactorGraph([2, 3, 2], [(scope, rng.random(shape)) for scope, shape in tables])
-    named = ek.FactorGraph(
-        grid.cardinalities, grid.factors, ["a", "b", "c"], [["x", "y"], ["u", "v", "w"], ["k", "l"]]
-    )
+    scopes, states = [(0, 1), (2, 1), (1, 0), (2,)], [["x", "y"], ["u", "v", "w"], ["k", "l"]]
+    grid = random_graph(np.random.default_rng(0), [2, 3, 2], scopes)
+    named = ek.FactorGraph(grid.cardinalities, grid.factors, ["a", "b", "c"], states)
     for model in (grid, named):
         for convert in (ek.models.to_pyagrum, ek.models.to_pgmpy):
-            again = ek.as_model(convert(model))
-            order = again.names or range(3)
-            wanted = model.marginals()
-            for v, name in enumerate(order):
+            again, wanted = ek.as_model(convert(model)), model.marginals()
+            for v, name in enumerate(again.names or range(3)):
                 u = name if model.names else int(str(name).removeprefix("x"))
                 np.testing.assert_allclose(again.marginals()[v], wanted[u], rtol=1e-12)
 

@@ -1,5 +1,7 @@
 """Networks from arcs, interventions, and masks of missing values."""
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -15,18 +17,11 @@ from strategies import rngs
 
 def truncated(network, actions):
     """The joint distribution after actions, by truncated factorisation."""
-    points = worlds(network.cardinalities).astype(int)
-    values = np.ones(len(points))
-    for v, (above, table) in enumerate(zip(network.parents, network.cpts, strict=True)):
-        action = actions.get(v)
-        if action is None or np.ndim(action) > 1:
-            table = table if action is None else action
-            values = values * table[tuple(points[:, u] for u in (*above, v))]
-        elif np.ndim(action) == 0:
-            values = values * (points[:, v] == action)
-        else:
-            values = values * np.asarray(action)[points[:, v]]
-    return values
+    tables = list(network.cpts)
+    for v, action in actions.items():
+        share = action if np.ndim(action) else np.eye(network.cardinalities[v])[action]
+        tables[v] = np.broadcast_to(share, tables[v].shape)
+    return joint(network, tables)
 
 
 @settings(max_examples=60)
@@ -64,10 +59,8 @@ def test_interventions_of_one_network_are_compatible():
     done.append(network.do({"bronc": "no"}, natural=True))
     circuits = [model.circuit() for model in done]
     pairs = [model.compile(for_pairs=True)[0] for model in done]
-    for some in (circuits, pairs):
-        for p in some:
-            for q in some:
-                assert ek.is_compatible(p, q)
+    for p, q in (*product(circuits, repeat=2), *product(pairs, repeat=2)):
+        assert ek.is_compatible(p, q)
     wanted = joint(done[0]) - joint(done[1])
     k = ek.ExpHamming()(worlds([2] * 8), worlds([2] * 8))
     np.testing.assert_allclose(ek.mmd2(done[0], done[1]), wanted @ k @ wanted, atol=1e-14)
