@@ -40,14 +40,6 @@ def test_codes_beside_other_numbers_are_refused(second):
         ek.mmd(labelled([0.2, 0.8], ["0", "1"]), labelled([0.2, 0.8], second))
 
 
-def test_numbers_are_labels_before_they_are_codes_in_evidence():
-    for labels in (["1", "2", "3"], [1, 2, 3], ["1.0", "2.0", "3.0"]):
-        p = labelled([0.2, 0.5, 0.3], labels)
-        for key in (labels[0], 1, 1.0, np.int64(1)):
-            assert p.marginals({"x": key})[0].tolist() == [1, 0, 0]
-        assert_raises(ek.EvidenceError, r"is one of .* Got 0 instead", p.marginals, {"x": 0})
-
-
 @pytest.mark.parametrize(("labels", "given"), [([4, 8], [4, 8]), ([True, False], [True, False])])
 def test_lists_that_may_be_states_or_weights_are_refused(labels, given):
     p = labelled([0.2, 0.8], labels)
