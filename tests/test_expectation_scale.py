@@ -14,11 +14,7 @@ from oracles import Table, evidence_weights, worlds
 from strategies import circuits, domains, evidence, rngs, vtrees, with_swaps
 
 MANY = 10_000
-VTREES = {
-    "balanced": ek.Vtree.balanced,
-    "right-linear": ek.Vtree.right_linear,
-    "left-linear": ek.Vtree.left_linear,
-}
+VTREES = (ek.Vtree.balanced, ek.Vtree.right_linear, ek.Vtree.left_linear)
 HAMMING = np.exp(-0.3 * (1 - np.eye(2)))
 
 
@@ -70,7 +66,7 @@ def test_hidden_markov_models():
     assert_close(actual, np.array([expected]))
 
 
-@pytest.mark.parametrize("shape", VTREES)
+@pytest.mark.parametrize("shape", VTREES, ids=lambda build: build.__name__)
 @pytest.mark.parametrize(("n", "low"), [(8, 1e-300), (600, 1e-9), (700, 1e-30)])
 def test_parts_that_favour_opposite_halves(shape, n, low):
     # each half alone prefers one part by thousands of nats, and the other half the other part:
@@ -78,12 +74,9 @@ def test_parts_that_favour_opposite_halves(shape, n, low):
     half = np.arange(n) < n // 2
     parts = np.ones((2, n, 2))
     parts[0, half, 1] = parts[1, ~half, 1] = parts[0, ~half, 0] = parts[1, half, 0] = low
-    vtree, k, logs = VTREES[shape](n), ek.RBF(0.3), np.log([0.3, 0.7])
-    p = ek.mixture(
-        [ek.factorized(part, vtree, normalized=False) for part in parts],
-        [0.3, 0.7],
-        normalized=False,
-    )
+    vtree, k, logs = shape(n), ek.RBF(0.3), np.log([0.3, 0.7])
+    both = [ek.factorized(part, vtree, normalized=False) for part in parts]
+    p = ek.mixture(both, [0.3, 0.7], normalized=False)
     X = np.stack([np.zeros(n), np.ones(n), half * 1.0, 1.0 - half, np.where(half, 1.0, np.nan)])
     known = np.where(np.isnan(X)[:, :, None], 1.0, X[:, :, None] == np.arange(2))
     values = np.log(np.einsum("cna,rna->rcn", parts, known)).sum(axis=2) + logs

@@ -186,7 +186,8 @@ SUM_INSIDE = ek.KernelCircuit(
     ek.Sum([product(NEAR, SAME), product(SAME, NEAR)], [0.3, 0.7]), vtree=VTREE
 )
 
-FORMS = [
+
+@pytest.mark.parametrize(("kernel", "parallel"), [
     (ek.RBF(0.3), True),
     (2.0 * ek.RBF(0.3) + ek.Delta(), True),
     ((ek.RBF(0.3) + ek.Delta()) * (ek.Laplacian(1.0) + ek.Delta()), True),
@@ -196,10 +197,7 @@ FORMS = [
     (SUM_INSIDE * ek.RBF(0.3), False),
     (PRODUCT + SUM_INSIDE * PRODUCT, False),
     (PRODUCT * ek.RBF(0.3) + 0.5 * PRODUCT, True),
-]
-
-
-@pytest.mark.parametrize(("kernel", "parallel"), FORMS, ids=range(len(FORMS)))
+], ids=range(9))  # fmt: skip
 def test_sums_of_products_are_parallel(kernel, parallel):
     assert is_parallel(kernel.blocks(VTREE, [2, 2])) == parallel
 
