@@ -6,6 +6,7 @@ import resource
 import tempfile
 import warnings
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
@@ -82,18 +83,16 @@ def summary(y: Any, low: Any, high: Any, by: Any) -> list[float]:
 
 def interval_widths() -> None:
     """Coverage of intervals by fifth, and scores, beside those of constant noise and of MAPIE."""
+    methods = (ours, constant_noise, *([mapie] if find_spec("mapie") else []))
     lines = []
-    for (name, (data, n, seeds)), ends in product(INTERVALS.items(), (ours, constant_noise, mapie)):
+    for (name, (data, n, seeds)), ends in product(INTERVALS.items(), methods):
         found = []
         for seed in range(seeds):
             *train, rows, wanted = divided(*data(), n, seed)
-            try:
-                taken, (low, high) = timed(ends, *train, rows)
-            except ImportError:
-                break
+            taken, (low, high) = timed(ends, *train, rows)
             by = rows[:, 0] if rows.shape[1] == 1 else 0.5 * (low + high)
             found.append([*summary(wanted, low, high, by), taken])
-        lines.append((name, ends.__name__, *(means(found) if found else ["-"] * 8)))
+        lines.append((name, ends.__name__, *means(found)))
     title = f"Coverage of {COVERAGE:.0%} intervals for complete rows, scores and seconds"
     show(title, lines, ("", "", *(f"fifth {i}" for i in range(1, 6)), "all", "score", "seconds"))
 
@@ -176,10 +175,8 @@ TARGETS = {"abalone": "Rings", "elevators": "Goal", "delta_ailerons": "Sa"}
 
 def diamonds() -> tuple[Any, Any]:
     """53 940 x 9, three of them text, and the logarithms of prices."""
-    found = find_spec("plotnine")
-    if found is None or found.origin is None:
-        raise ImportError("the diamonds come with plotnine: pip install plotnine")
-    table = pd.read_csv(Path(found.origin).parent / "data" / "diamonds.csv")
+    plotnine = import_module("plotnine")
+    table = pd.read_csv(Path(plotnine.__file__).parent / "data" / "diamonds.csv")
     sizes = ["x", "y", "z"]
     table[sizes] = table[sizes].where(table[sizes] > 0)  # zeros stand for what is not known
     return table.drop(columns="price"), np.log(table["price"].to_numpy())
@@ -232,21 +229,16 @@ def boosting() -> Any:
 
 def iterative() -> Any:
     """Iterative imputation, Nyström features and ridge regression."""
-    from sklearn.compose import make_column_selector, make_column_transformer
-    from sklearn.experimental import enable_iterative_imputer
-    from sklearn.impute import IterativeImputer
-    from sklearn.kernel_approximation import Nystroem
-    from sklearn.linear_model import RidgeCV
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+    from sklearn import compose, impute, kernel_approximation, linear_model, pipeline, preprocessing
+    from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 
-    assert enable_iterative_imputer
-    text = make_column_selector(dtype_include=["category", "object", "str"])
-    bits = (OneHotEncoder(sparse_output=False, handle_unknown="ignore"), text)
-    encode = make_column_transformer(bits, remainder="passthrough")
-    kernel = Nystroem(n_components=500, random_state=0)
-    imputer = IterativeImputer(random_state=0)
-    return make_pipeline(encode, imputer, StandardScaler(), kernel, RidgeCV(np.logspace(-3, 3, 7)))
+    text = compose.make_column_selector(dtype_include=["category", "object", "str"])
+    bits = preprocessing.OneHotEncoder(sparse_output=False, handle_unknown="ignore")
+    encode = compose.make_column_transformer((bits, text), remainder="passthrough")
+    imputer, scaler = impute.IterativeImputer(random_state=0), preprocessing.StandardScaler()
+    kernel = kernel_approximation.Nystroem(n_components=500, random_state=0)
+    ridge = linear_model.RidgeCV(np.logspace(-3, 3, 7))
+    return pipeline.make_pipeline(encode, imputer, scaler, kernel, ridge)
 
 
 def model_costs() -> None:
@@ -273,11 +265,10 @@ def many_rows() -> None:
     lines = []
     for table, n in ((diamonds, 50_000), (latent, 500_000)):
         methods = (expected, boosting, iterative) if table is diamonds else (expected, boosting)
-        for missing in (0.0, 0.2):
-            for method in methods:
-                found = in_fresh_process(measure, method, table, n, missing)
-                what = f"{table.__name__}, {n} rows, {missing:.0%} missing"
-                lines.append((what, method.__name__, *(f"{x:.3f}" for x in found)))
+        for missing, method in product((0.0, 0.2), methods):
+            found = in_fresh_process(measure, method, table, n, missing)
+            what = f"{table.__name__}, {n} rows, {missing:.0%} missing"
+            lines.append((what, method.__name__, *(f"{x:.3f}" for x in found)))
     heads = ("training rows", "", "fit, s", "predict, s", "peak, GiB", *MISSING)
     show("Fits of many rows, and errors by missing values in test rows", lines, heads)
 

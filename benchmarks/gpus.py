@@ -9,16 +9,7 @@ from typing import Any
 import numpy as np
 
 import expectedkernels as ek
-from benchmarks.timing import (
-    all_states,
-    best_of,
-    data_sets,
-    in_turns,
-    incomplete,
-    seconds,
-    show,
-    timed,
-)
+from benchmarks.timing import best_of, data_sets, in_turns, incomplete, seconds, show, states, timed
 from expectedkernels.data.schema import Schema
 from expectedkernels.learning.chow_liu import grouped_counts, spanning_edges
 from expectedkernels.learning.em import Phase, epochs
@@ -78,10 +69,8 @@ def evidence_and_points(torch: Any) -> None:
 
     gpu = [c.to("cuda") for c in (p, q, wide)]
     same = np.abs(evidence(*gpu[:2], 20).cpu().numpy() / evidence(p, q, 20) - 1.0).max()
-    asked = {
-        "evidence, 200 x 200 rows, K = 32": lambda: evidence(*gpu[:2]),
-        "5000 points, K = 64": lambda: ek.expected_kernel(gpu[2], X, KERNEL),
-    }
+    asked = {"evidence, 200 x 200 rows, K = 32": partial(evidence, *gpu[:2])}
+    asked["5000 points, K = 64"] = partial(ek.expected_kernel, gpu[2], X, KERNEL)
     rows = []
     for name, ask in asked.items():
         took = best_of(lambda ask=ask: (ask(), torch.cuda.synchronize()), 5)
@@ -135,12 +124,12 @@ def totals(where: str, n: int = 16, units: int = 64) -> None:
     found = {}
     for name in precisions():
         p = ek.learn_hclt(X, units, rng=0, progress=False, **options).to(where, dtype="float32")
-        found[name] = p.log_likelihood(all_states(n))
+        found[name] = p.log_likelihood(states(n))
     if pc := juice_circuit(X, 2, units) if where == "cuda" else None:
         for _ in zip(range(10), juice_passes(pc, X, 500, 0.01), strict=False):
             pass
         with torch.no_grad():
-            parts = torch.as_tensor(all_states(n), dtype=torch.int64, device=where).split(1024)
+            parts = torch.as_tensor(states(n), dtype=torch.int64, device=where).split(1024)
             found["PyJuice"] = torch.cat([pc(part)[:, 0] for part in parts])
     errors = {name: abs(float(logs.double().exp().sum()) - 1) for name, logs in found.items()}
     rows = [(name, f"{error:.1e}", "", "") for name, error in errors.items()]
@@ -214,7 +203,7 @@ def _errors(X: Any, place: str) -> list[tuple[str, ...]]:
     rows = incomplete(X[:ASKED], 0.3, 0)
     tree, other = ek.learn_chow_liu(X), ek.random_circuit(double.vtree, 4, rng=0)
     k = ek.ExpHamming()
-    every = all_states(X.shape[1])
+    every = states(X.shape[1])
     total = np.exp(_array(single.to(place, dtype="float32").log_likelihood(every))).sum()
     lines = [(f"total of {len(every)} states after EM", f"{abs(total - 1.0):.1e}", "absolute", "")]
 

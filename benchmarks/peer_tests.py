@@ -104,10 +104,8 @@ def points_beside_peers() -> None:
         points = ek.Empirical(points) if isinstance(points, np.ndarray) else points
         return ek.mmd(points, source.model, source.k), taken
 
-    sources = {
-        "2-D mixture, RBF(0.2)": Source(normals(), ek.RBF(0.2), 0.2, score),
-        "ASIA, ExpHamming(0.5)": Source(NETWORK.circuit(), K, 0.5),
-    }
+    sources = {"2-D mixture, RBF(0.2)": Source(normals(), ek.RBF(0.2), 0.2, score)}
+    sources["ASIA, ExpHamming(0.5)"] = Source(NETWORK.circuit(), K, 0.5)
     title = f"{DRAWS} samples compressed to {POINTS} points: MMD to the model, mean of {TRIES} (s)"
     cross(title, METHODS, sources, partial(cell, work, TRIES, ".4f", 1.0))
 

@@ -20,7 +20,7 @@ import numpy as np
 import typer
 
 import expectedkernels as ek
-from benchmarks.timing import THREADS, all_states, in_turns, incomplete, peak_memory, timed
+from benchmarks.timing import THREADS, in_turns, incomplete, peak_memory, states, timed
 from expectedkernels.engine.blocks import from_leaves
 
 ROUNDS = 5
@@ -77,7 +77,7 @@ def naive(p: Any, X: Any) -> Any:
 def inner_products(library: str) -> Any:
     """The sum of the product of two circuits over all states, beside the sum over 65 536 states."""
     p, q = (ek.random_circuit(16, 8, rng=seed) for seed in (0, 1))
-    exact = float(np.exp(naive(p, all_states(16)) + naive(q, all_states(16))).sum())
+    exact = float(np.exp(naive(p, states(16)) + naive(q, states(16))).sum())
     error = largest_error(1.0)
     if library == OURS:
         return lambda: ek.expected_kernel(p, q, ek.Delta()) / exact, error
@@ -144,7 +144,7 @@ class Timed(NamedTuple):
 
 def posteriors(library: str) -> Any:
     """Marginals of ASIA given each of 50 incomplete rows; exact: sums over its 256 states."""
-    network, everything = ek.asia(), all_states(8)
+    network, everything = ek.asia(), states(8)
     rows = incomplete(network.sample(50, rng=0), 0.6, 0)
     joint = np.exp(np.asarray(network.log_likelihood(everything), dtype=np.longdouble))
     exact = np.empty((50, 8))
@@ -198,21 +198,17 @@ def mixtures(library: str) -> Any:
 
 def imputation(library: str) -> Any:
     """Fit and predict diabetes with 40 % missing; the error is the RMSE over 142 test rows."""
-    from sklearn.datasets import load_diabetes
-    from sklearn.ensemble import HistGradientBoostingRegressor
+    from sklearn import datasets, ensemble, impute, pipeline, svm
     from sklearn.experimental import enable_iterative_imputer  # noqa: F401
-    from sklearn.impute import IterativeImputer, SimpleImputer
-    from sklearn.pipeline import make_pipeline
-    from sklearn.svm import SVR
 
-    X, y = load_diabetes(return_X_y=True)
+    X, y = datasets.load_diabetes(return_X_y=True)
     X, y = incomplete(20.0 * X, 0.4, 0), (y - y.mean()) / y.std()
     model = {
-        "expectedkernels": ek.ExpectedSVR(),
-        "median": make_pipeline(SimpleImputer(strategy="median"), SVR()),
-        "iterative": make_pipeline(IterativeImputer(random_state=0), SVR()),
-        "boosting": HistGradientBoostingRegressor(random_state=0),
-    }[library.removeprefix("scikit-learn, ")]
+        OURS: ek.ExpectedSVR(),
+        "median": pipeline.make_pipeline(impute.SimpleImputer(strategy="median"), svm.SVR()),
+        "iterative": pipeline.make_pipeline(impute.IterativeImputer(random_state=0), svm.SVR()),
+        "boosting": ensemble.HistGradientBoostingRegressor(random_state=0),
+    }[library.removeprefix(f"{SCIKIT}, ")]
 
     def error(found: Any) -> str:
         return f"RMSE {float(np.sqrt(np.mean((found - y[300:]) ** 2))):.3f}"
@@ -266,7 +262,7 @@ def interventions(library: str) -> Any:
     """The distribution of dyspnoea after setting each of 4 causes, beside truncated sums."""
     network = ek.asia()
     causes = ("smoke", "lung", "bronc", "tub")
-    joint, rows = np.exp(network.log_likelihood(all_states(8))), all_states(8).astype(int)
+    joint, rows = np.exp(network.log_likelihood(states(8))), states(8).astype(int)
     exact = []
     for name in causes:
         v = network.variable(name)

@@ -8,27 +8,23 @@ from typing import Any
 import numpy as np
 
 import expectedkernels as ek
-from benchmarks.timing import all_states, data_sets, neighbours, show
+from benchmarks.timing import data_sets, neighbours, show, states
 
 TRIALS, WINDOW = 20, 3000
 TRIES = 3
 
 
-def _permuted(column: Any, rng: Any) -> None:
-    """Permute some entries: the dependencies change, and no marginal distribution does."""
+def permuted(column: Any, rng: Any) -> None:
+    """Change the dependencies, and no marginal distribution."""
     some = np.flatnonzero(rng.random(len(column)) < 0.3)
     column[some] = column[rng.permutation(some)]
 
 
-def _raised(column: Any, rng: Any) -> None:
-    """Set some entries to one."""
+def set_to_one(column: Any, rng: Any) -> None:
     column[rng.random(len(column)) < 0.06] = 1
 
 
-CHANGES: dict[str, Callable[[Any, Any], None]] = {
-    "30 % of a column permuted": _permuted,
-    "6 % of a column set to one": _raised,
-}
+CHANGES = {"30 % of a column permuted": permuted, "6 % of a column set to one": set_to_one}
 
 
 def drift() -> None:
@@ -77,21 +73,18 @@ def weights() -> None:
 def _targets() -> dict[str, Any]:
     """Small targets without zeros; their marginals are known exactly."""
     rng = np.random.default_rng(5)
-    chain = [([v, v + 1], np.exp(rng.normal(size=(2, 2)))) for v in range(14)]
+    factors = [([v, v + 1], np.exp(rng.normal(size=(2, 2)))) for v in range(14)]
     glued = np.exp([[0.5, -0.5], [-0.5, 0.5]])
-    magnet = [(pair, glued) for pair in neighbours(4)]
-    return {
-        "chain of 15": ek.FactorGraph([2] * 15, chain),
-        "4x4 grid": ek.ising_grid(4, 4, rng=1),
-        "ferromagnet": ek.FactorGraph([2] * 16, magnet),
-    }
+    magnet = ek.FactorGraph([2] * 16, [(pair, glued) for pair in neighbours(4)])
+    chain = ek.FactorGraph([2] * 15, factors)
+    return {"chain of 15": chain, "4x4 grid": ek.ising_grid(4, 4, rng=1), "ferromagnet": magnet}
 
 
 def _errors(model: Any, proposal: Any, n: int, seed: int) -> list[float]:
     X = proposal.sample(n, rng=seed)
     logs = model.log_score(X) - proposal.log_likelihood(X)
     default, shrunk = (ek.bbis(model, X, log_weights=w).weights for w in (None, logs))
-    every = all_states(X.shape[1])
+    every = states(X.shape[1])
     chances = np.exp(model.circuit().log_likelihood(every))
     exact, both = chances @ every, every.T @ (chances[:, None] * every)
 

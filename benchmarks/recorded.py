@@ -275,24 +275,22 @@ def frames():
 
 def files():
     tree = ek.learn_chow_liu(np.random.default_rng(1).integers(2, size=(90, 5)))
-    X = np.eye(5)
+    formats = {
+        "npz": (tree, ek.save, ek.load),
+        "psdd": (tree, ek.write_psdd, ek.read_psdd),
+        "jpc": (tree, ek.write_jpc, ek.read_jpc),
+        "spn": (tree, ek.io.write_spn, ek.io.read_spn),
+        "uai": (ek.ising_grid(2, 2, rng=0), ek.write_uai, ek.read_uai),
+        "bif": (ek.asia(), ek.io.write_bif, ek.read_bif),
+    }
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder)
-        ek.save(tree, path / "t.npz")
-        yield "npz", lambda: ek.load(path / "t.npz").log_likelihood(X)
-        ek.write_psdd(tree, path / "t.psdd", path / "t.vtree")
-        yield "psdd", lambda: ek.read_psdd(path / "t.psdd", path / "t.vtree").log_likelihood(X)
-        ek.write_jpc(tree, path / "t.jpc", path / "t.vtree")
-        yield "jpc", lambda: ek.read_jpc(path / "t.jpc", path / "t.vtree").log_likelihood(X)
-        ek.io.write_spn(tree, path / "t.spn")
-        yield "spn", lambda: ek.io.read_spn(path / "t.spn").log_likelihood(X)
-        grid = ek.ising_grid(2, 2, rng=0)
-        ek.write_uai(grid, path / "g.uai")
-        yield "uai", lambda: ek.read_uai(path / "g.uai").log_score(np.eye(4))
-        ek.io.write_bif(ek.asia(), path / "a.bif")
-        yield "bif", ek.read_bif(path / "a.bif").marginals
-        for name in ("t.psdd", "t.vtree", "t.jpc", "t.spn", "g.uai", "a.bif"):
-            yield f"text of {name}", lambda n=name: np.frombuffer((path / n).read_bytes(), np.uint8)
+        for name, (model, write, read) in formats.items():
+            suffixes = (name, "vtree") if name in ("psdd", "jpc") else (name,)
+            paths = [Path(folder, f"{name}.{suffix}") for suffix in suffixes]
+            write(model, *paths)
+            yield name, read(*paths).marginals
+            for path in paths if name != "npz" else ():
+                yield f"text of {path.name}", lambda x=path: np.frombuffer(x.read_bytes(), np.uint8)
 
 
 GROUPS = {

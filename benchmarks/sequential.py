@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 
 import expectedkernels as ek
-from benchmarks.timing import all_states, best_of, cross, incomplete, show
+from benchmarks.timing import best_of, cross, incomplete, show, states
 
 K = ek.ExpHamming(0.5)
 STREAMS, ROWS = 1000, 2000
@@ -21,7 +22,7 @@ WINDOW, STEP = 100, 25
 """The rows of a test of fixed size that is repeated, and how often."""
 NETWORK = ek.asia().smoothed(1e-3)
 """ASIA without zeros, so that every incomplete row has a distribution."""
-STATES = all_states(8)
+STATES = states(8)
 Alarm = Callable[[Any], int | None]
 """What finds the first alarm in a stream of the numbers of states."""
 
@@ -200,10 +201,9 @@ def growing(sizes: Any, corrected: bool = True) -> Alarm:
 
 def river(name: str) -> Alarm | None:
     """A detector of river on every column; None if river is not there."""
-    try:
-        make = getattr(import_module("river.drift"), name)
-    except ImportError:
+    if find_spec("river") is None:
         return None
+    make = getattr(import_module("river.drift"), name)
 
     def alarm(rows: Any) -> int | None:
         detectors = [make() for _ in range(8)]

@@ -139,7 +139,7 @@ def divided(X: Any, y: Any, n: int, seed: int = 0, n_test: int | None = None) ->
 
 
 @cache
-def all_states(n: int) -> Any:
+def states(n: int) -> Any:
     """All states of n bits."""
     return np.indices((2,) * n).reshape(n, -1).T.astype(np.float64)
 

@@ -132,9 +132,7 @@ def main(arguments):
         for threads in ("1", None):
             found = sorted(compare((first, second), threads), key=lambda row: row[1] / row[2])
             ratios = np.array([b / a for _, a, b in found])
-            shown = [
-                (name, f"{1e3 * a:.2f}", f"{1e3 * b:.2f}", f"{b / a:.2f}") for name, a, b in found
-            ]
+            shown = [(x, f"{1e3 * a:.2f}", f"{1e3 * b:.2f}", f"{b / a:.2f}") for x, a, b in found]
             title = f"{threads or 'default'} BLAS thread(s): milliseconds"
             show(title, shown, ("", *commits, "ratio"))
             mean = np.exp(np.log(ratios).mean())
