@@ -1,7 +1,7 @@
 """Run a benchmark: `python -m benchmarks NAME ...`; without a name, those that take minutes."""
 
 # Processes that benchmarks start import this file, so it imports nothing else.
-MODULES = "learning gpus streams quality levels sequential peer_tests estimators peers"
+MODULES = "learning gpus streams levels sequential peer_tests estimators peers"
 
 
 def main(arguments=None):

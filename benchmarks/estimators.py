@@ -219,14 +219,6 @@ def landmark_loss() -> None:
     show("Errors over those of all rows, mean of three splits", lines, ("", "", *MISSING))
 
 
-def expected() -> Any:
-    return ek.ExpectedKernelRidge()
-
-
-def boosting() -> Any:
-    return HistGradientBoostingRegressor(random_state=0, categorical_features="from_dtype")
-
-
 def iterative() -> Any:
     """Iterative imputation, Nyström features and ridge regression."""
     from sklearn import compose, impute, kernel_approximation, linear_model, pipeline, preprocessing
@@ -239,6 +231,11 @@ def iterative() -> Any:
     kernel = kernel_approximation.Nystroem(n_components=500, random_state=0)
     ridge = linear_model.RidgeCV(np.logspace(-3, 3, 7))
     return pipeline.make_pipeline(encode, imputer, scaler, kernel, ridge)
+
+
+OPTIONS: Any = {"random_state": 0, "categorical_features": "from_dtype"}
+boosting = partial(HistGradientBoostingRegressor, **OPTIONS)
+METHODS = {"expected": ek.ExpectedKernelRidge, "boosting": boosting, "iterative": iterative}
 
 
 def model_costs() -> None:
@@ -264,24 +261,23 @@ def many_rows() -> None:
     """Fits of 50 000 x 9 and 500 000 x 10 rows, each in a fresh process, and of other models."""
     lines = []
     for table, n in ((diamonds, 50_000), (latent, 500_000)):
-        methods = (expected, boosting, iterative) if table is diamonds else (expected, boosting)
-        for missing, method in product((0.0, 0.2), methods):
+        for missing, method in product((0.0, 0.2), list(METHODS)[: 3 if table is diamonds else 2]):
             found = in_fresh_process(measure, method, table, n, missing)
             what = f"{table.__name__}, {n} rows, {missing:.0%} missing"
-            lines.append((what, method.__name__, *(f"{x:.3f}" for x in found)))
+            lines.append((what, method, *(f"{x:.3f}" for x in found)))
     heads = ("training rows", "", "fit, s", "predict, s", "peak, GiB", *MISSING)
     show("Fits of many rows, and errors by missing values in test rows", lines, heads)
 
 
-def measure(method: Any, table: Any, n: int, missing: float) -> list[float]:
+def measure(method: str, table: Any, n: int, missing: float) -> list[float]:
     """Seconds of a fit and of predictions, the peak of memory in GiB, and errors."""
     warnings.simplefilter("ignore")
     X, y, *test = divided(*table(), n, n_test=10_000)
     X = incomplete(X, missing, 2)
-    if method is boosting:
+    if method == "boosting":
         text = [name for name in X if X[name].dtype.kind not in "fi"]
         X, test[0] = (x.astype(dict.fromkeys(text, "category")) for x in (X, test[0]))
-    fit, model = timed(method().fit, X, y)
+    fit, model = timed(METHODS[method]().fit, X, y)
     predict, found = timed(errors, model, *test)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     return [fit, predict / len(SHARES), peak, *found]

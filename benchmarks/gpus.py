@@ -49,8 +49,8 @@ def dense_products(torch: Any) -> None:
             ek.expected_kernel(p, q, KERNEL)
             torch.cuda.synchronize()
 
-        runs = {"ours": partial(best_of, ours, 3, 0.5), "limit": partial(best_of, products, 3, 0.5)}
-        mine, limit = in_turns(runs, 5).values()
+        calls = {f: partial(best_of, f, 3, 0.5) for f in (ours, products)}
+        mine, limit = in_turns(calls, 5).values()
         limit *= 510 / 512
         cells = seconds(mine), f"{seconds(limit)} matmul", f"{100 * limit / mine:.0f} %"
         rows.append((f"K = {units}", *cells))
@@ -188,12 +188,11 @@ def precision() -> None:
     """Results of circuits in float32, on the CPU and on a GPU (there in TF32, too)."""
     import torch
 
-    if (sets := data_sets("nltcs")) is None:
-        return
     title = "Largest errors of {} on {}, hidden tree of NLTCS"
-    show(title.format("float32", "torch"), _errors(sets[0], "torch"))
-    for name in precisions() if torch.cuda.is_available() else ():
-        show(title.format(name, "cuda"), _errors(sets[0], "cuda"))
+    for _, (X, *_) in data_sets("nltcs"):
+        show(title.format("float32", "torch"), _errors(X, "torch"))
+        for name in precisions() if torch.cuda.is_available() else ():
+            show(title.format(name, "cuda"), _errors(X, "cuda"))
 
 
 def _errors(X: Any, place: str) -> list[tuple[str, ...]]:

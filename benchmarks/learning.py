@@ -1,7 +1,8 @@
-"""Learned circuits and networks: likelihoods, fits by gradients, incomplete rows, mechanisms."""
+"""Learned circuits and networks, from incomplete rows too, and changes that are found."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from itertools import product
@@ -23,20 +24,18 @@ SETTINGS: dict[str, tuple[list[int], list[int], list[float], dict[str, Any]]] = 
 """Hidden states, sizes of batches, pseudocounts, and what all have in common."""
 LATENT, STARTS = 16, 3
 """Hidden states, and random starts, for comparing batches."""
-FITTED = (("nltcs", 16, 50, None), ("dna", 4, 20, None), ("jester", 4, 20, 2000))
-"""Data, units of the hidden tree, epochs of EM, and how many training rows `fit_mmd` uses."""
+FITTED = {"nltcs": (16, 50, None), "dna": (4, 20, None), "jester": (4, 20, 2000)}
+"""Units of the hidden tree, epochs of EM, and how many training rows `fit_mmd` uses."""
 
 
 def hidden_trees() -> None:
     """The full batch and automatic batches; then settings chosen by validation rows alone."""
-    for name, (units, batches, counts, rest) in SETTINGS.items():
-        sets = data_sets(name)
-        if sets is None:
-            continue
+    for name, sets in data_sets(*SETTINGS):
+        units, batches, counts, rest = SETTINGS[name]
         rows = [(str(size), *_batches(*sets[:2], size), "") for size in (None, "auto")]
         show(f"Hidden tree of {name}, K = {LATENT}, by batch_size, mean of {STARTS} starts", rows)
         every = list(product(units, batches, counts))
-        work = [delayed(_learned)(*sets, *setting, rest) for setting in every]
+        work = [delayed(_learned)(sets, setting, rest) for setting in every]
         taken, found = timed(Parallel(n_jobs=-1), work)
         (valid, test), best = max(zip(found, every, strict=True))
         words = "K = {}, batches of {}, pseudocount {}".format(*best)
@@ -54,10 +53,9 @@ def _batches(X: Any, valid: Any, size: str | None) -> tuple[str, str]:
     return f"{total / STARTS:.3f} valid", f"{time:.1f} s of CPU time"
 
 
-def _learned(
-    X: Any, valid: Any, test: Any, units: int, size: int, pseudocount: float, rest: dict[str, Any]
-) -> list[float]:
+def _learned(sets: Any, setting: Any, rest: dict[str, Any]) -> list[float]:
     """The mean log-likelihoods of validation and of test rows."""
+    (X, valid, test), (units, size, pseudocount) = sets, setting
     options: Any = {"pseudocount": pseudocount, "step": (1.0, 0.02), "progress": False, **rest}
     p = ek.learn_hclt(X, units, X_valid=valid, batch_size=size, rng=0, **options)
     return [float(p.log_likelihood(rows).mean()) for rows in (valid, test)]
@@ -67,10 +65,8 @@ def fit_mmd() -> None:
     """Discrepancies to rows that were not seen, before and after a fit by gradients."""
     import torch
 
-    for name, units, epochs, most in FITTED:
-        sets = data_sets(name)
-        if sets is None:
-            continue
+    for name, sets in data_sets(*FITTED):
+        units, epochs, most = FITTED[name]
         X, X_valid, X_test = sets[0][:most], *sets[1:]
         options: Any = {"X_valid": X_valid, "progress": False}
         start = ek.learn_hclt(X, units, batch_size=None, epochs=epochs, rng=0, **options)
@@ -215,4 +211,41 @@ def changed_mechanisms() -> None:
     show("ALARM, five changed tables, 20 % missing", rows, head)
 
 
-MINUTES = [hidden_trees, fit_mmd, learning_tables, informative_missingness, changed_mechanisms]
+TRIALS, WINDOW = 20, 3000
+
+
+def permuted(column: Any, rng: Any) -> None:
+    """Change the dependencies, and no marginal distribution."""
+    some = np.flatnonzero(rng.random(len(column)) < 0.3)
+    column[some] = column[rng.permutation(some)]
+
+
+def set_to_one(column: Any, rng: Any) -> None:
+    column[rng.random(len(column)) < 0.06] = 1
+
+
+CHANGES = {"30 % of a column permuted": permuted, "6 % of a column set to one": set_to_one}
+
+
+def drift() -> None:
+    """How often the spoiled column is ranked first by one-column differences, and by drift."""
+    rows = []
+    for (_, (X, *_)), (name, change) in product(data_sets("nltcs"), CHANGES.items()):
+        hits = np.mean([_ranked_first(X, change, seed) for seed in range(TRIALS)], axis=0)
+        rows.append((name, *(f"{x:.0%}" for x in hits)))
+    title = f"NLTCS, windows of {WINDOW} rows, {TRIALS} trials: how often the change is found"
+    show(title, rows, ("", "marginals", "ignoring", "Shapley"))
+
+
+def _ranked_first(data: Any, change: Callable[[Any, Any], None], seed: int) -> list[bool]:
+    rng = np.random.default_rng(seed)
+    X, Y = data[rng.permutation(len(data))[: 2 * WINDOW]].reshape(2, WINDOW, -1)
+    culprit = int(rng.integers(data.shape[1]))
+    change(Y[:, culprit], rng)
+    found = ek.drift(X, Y, n_permutations=0)
+    marginals = np.abs(X.mean(axis=0) - Y.mean(axis=0))
+    return [int(np.argmax(x)) == culprit for x in (marginals, found.ignoring, found.shapley)]
+
+
+MINUTES = [hidden_trees, fit_mmd, learning_tables, informative_missingness]
+MINUTES += [changed_mechanisms, drift]

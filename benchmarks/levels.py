@@ -1,4 +1,4 @@
-"""How often tests reject what is true, and what is not, and intervals hold the truth."""
+"""How often tests reject what is true and what is not, and intervals hold it; errors of weights."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
-import pandas as pd
 from joblib import Parallel, delayed
 from scipy.special import softmax
 from threadpoolctl import threadpool_limits
 
 import expectedkernels as ek
-from benchmarks.timing import cross, incomplete, literature, neighbours, show
-from studies.base import markdown
+from benchmarks.timing import cross, incomplete, literature, neighbours, show, states
 
 N_NULL = 19
 """With 19 simulated samples a p-value of at most 5 % means the largest statistic of twenty."""
@@ -37,11 +35,11 @@ def rare_bits() -> Any:
     return ek.FactorGraph([2] * 5, [([v], [0.999, 0.001]) for v in range(5)])
 
 
-def chain() -> Any:
-    """Thirty bits in a row, with a random table on every edge."""
-    rng = np.random.default_rng(0)
-    tables = [([v, v + 1], np.exp(rng.normal(size=(2, 2)))) for v in range(29)]
-    return ek.FactorGraph([2] * 30, tables)
+def chain(n: int, seed: int) -> Any:
+    """Bits in a row, with a random table on every edge."""
+    rng = np.random.default_rng(seed)
+    tables = [([v, v + 1], np.exp(rng.normal(size=(2, 2)))) for v in range(n - 1)]
+    return ek.FactorGraph([2] * n, tables)
 
 
 def grid(coupling: float) -> Any:
@@ -55,7 +53,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "SACHS": partial(literature, "sachs"),
     "EARTHQUAKE": partial(literature, "earthquake"),
     "rare bits": rare_bits,
-    "chain of 30": chain,
+    "chain of 30": partial(chain, 30, 0),
     "weak grid": partial(grid, 0.3),
     "strong grid": partial(grid, 1.5),
 }
@@ -146,8 +144,7 @@ TESTS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
 }
 
 
-CELL = ["model", "test", "form", "n", "power"]
-COLUMNS = [*CELL, "rejected", "refused", "seconds", "drawn"]
+COLUMNS = ("model", "test", "form", "n", "power", "rejected", "refused", "seconds", "drawn")
 
 
 @threadpool_limits.wrap(limits=1)
@@ -189,10 +186,7 @@ def levels(
     ]
     lines = Parallel(jobs)(delayed(rejections)(cell, repeats) for cell in cells)
     title = f"{'rejected' if power else 'level'} at 5 %, {repeats} repetitions"
-    show(title, lines, tuple(COLUMNS))
-    frame = pd.DataFrame(lines, columns=COLUMNS)
-    table = frame.pivot_table("rejected", ["test", "form"], "model", ", ".join, sort=False)
-    print(markdown(table.fillna("-")))
+    show(title, lines, COLUMNS)
 
 
 BIT = 0.3
@@ -234,18 +228,15 @@ def coverage(
     jobs: int = 1,
 ) -> None:
     """How often intervals of discrepancies, of which this share should, hold the truth."""
-    cases = [
-        (k, bits, size, distance, moved)
-        for k, bits, size, distance in product(KERNELS, dimensions, n, distances)
-        for moved in sorted({1, bits} if distance > 0 else {1})
-    ]
+    cells = product(KERNELS, dimensions, n, distances)
+    cases = [(*x, moved) for x in cells for moved in sorted({1, x[1]} if x[3] > 0 else {1})]
     found = Parallel(jobs)(delayed(shares)(*case, repeats, share) for case in cases)
     text = [(*(f"{x:.1f}" for x in right), f"{length:.2f}") for *right, length in found]
     lines = [case + cells for case, cells in zip(cases, text, strict=True)]
     show(f"Intervals of {100 * share:g} %, {repeats} repetitions", lines, HEADS)
 
 
-LEVELS, POWERS, SAMPLES = 1000, 200, 100
+LEVELS, POWERS, SAMPLES, TRIES = 1000, 200, 100, 3
 MEANS = np.array([[-1.5, 0.0], [1.5, 1.0], [0.5, -2.0]])
 WEIGHTS, OTHER_WEIGHTS = (0.5, 0.3, 0.2), (0.35, 0.45, 0.2)
 VARIANCE = 0.5
@@ -390,5 +381,56 @@ def _rejected(model: ek.Circuit, source: ek.Circuit, choose: Callable[[Any], Any
     return float(np.mean(found))
 
 
-MINUTES = [langevin, independence, chosen_kernels]
+def weights() -> None:
+    """Where default weights lose: several modes, right marginals, good proposals and many samples.
+
+    Logs of mean Hellinger distances of single marginals (and of pairs, for the default and equal
+    weights), with importance weights and weights shrunk to these where the proposal is known.
+    """
+    rows = []
+    for name, model in _targets().items():
+        proposals = {
+            "the model itself": model.circuit(),
+            "right marginals": ek.factorized(list(model.marginals())),
+            "learned circuit": ek.learn_chow_liu(model.sample(300, rng=99)),
+        }
+        for proposal, p in proposals.items():
+            for n in (200, 600):
+                found = np.mean([_errors(model, p, n, seed) for seed in range(TRIES)], axis=0)
+                rows.append((f"{name}, {proposal}", n, *(f"{value:.2f}" for value in found)))
+    names = ("equal", "importance", "default", "shrunk", "pairs: equal", "pairs: default")
+    show(f"Logs of errors of weighted samples, {TRIES} tries", rows, ("", "N", *names))
+
+
+def _targets() -> dict[str, Any]:
+    """Small targets without zeros; their marginals are known exactly."""
+    glued = np.exp([[0.5, -0.5], [-0.5, 0.5]])
+    magnet = ek.FactorGraph([2] * 16, [(pair, glued) for pair in neighbours(4)])
+    small = ek.ising_grid(4, 4, rng=1)
+    return {"chain of 15": chain(15, 5), "4x4 grid": small, "ferromagnet": magnet}
+
+
+def _errors(model: Any, proposal: Any, n: int, seed: int) -> list[float]:
+    X = proposal.sample(n, rng=seed)
+    logs = model.log_score(X) - proposal.log_likelihood(X)
+    default, shrunk = (ek.bbis(model, X, log_weights=w).weights for w in (None, logs))
+    every = states(X.shape[1])
+    chances = np.exp(model.circuit().log_likelihood(every))
+    exact, both = chances @ every, every.T @ (chances[:, None] * every)
+
+    def single(w: Any) -> float:
+        found = np.average(X, axis=0, weights=w)
+        square = 1.0 - np.sqrt(found * exact) - np.sqrt((1.0 - found) * (1.0 - exact))
+        return float(np.log(np.mean(np.sqrt(np.maximum(square, 0.0)))))
+
+    def pairs(w: Any) -> float:
+        error = np.abs(X.T @ (w[:, None] * X) - both)[np.triu_indices(X.shape[1], 1)]
+        return float(np.log(error.mean()))
+
+    equal = np.full(n, 1.0 / n)
+    four = [single(w) for w in (equal, np.exp(logs - logs.max()), default, shrunk)]
+    return [*four, pairs(equal), pairs(default)]
+
+
+MINUTES = [langevin, independence, chosen_kernels, weights]
 HOURS = [levels, coverage]

@@ -389,7 +389,7 @@ def answers(task: str) -> Iterator[str]:
 
 def version(package: str) -> str:
     try:
-        return ek.__version__ if package == OURS else metadata.version(package)
+        return metadata.version(package)
     except metadata.PackageNotFoundError:
         return "absent"
 

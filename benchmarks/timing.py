@@ -107,22 +107,22 @@ def data_file(name: str) -> Path | None:
     return None
 
 
-def data_sets(name: str) -> list[Any] | None:
-    """The training, validation and test rows of a binary data set, None if they are not there."""
-    paths = [data_file(f"density/{name}.{part}.data") for part in ("train", "valid", "test")]
-    if None in paths:
-        return None
-    return [np.loadtxt(path, delimiter=",", dtype=np.intp) for path in paths]
+def data_sets(*names: str) -> Iterator[tuple[str, list[Any]]]:
+    """The training, validation and test rows of the data sets that are there, by name."""
+    for name in names:
+        paths = [data_file(f"density/{name}.{part}.data") for part in ("train", "valid", "test")]
+        if None not in paths:
+            yield name, [np.loadtxt(path, delimiter=",", dtype=np.intp) for path in paths]
 
 
 def literature(name: str) -> Any:
     """ASIA, or a network that comes with pgmpy."""
     if name == "asia":
         return ek.asia()
-    spec = find_spec("pgmpy")
-    if spec is None or spec.origin is None:
+    if (spec := find_spec("pgmpy")) is None:
         raise ImportError("the networks come with pgmpy: pip install pgmpy")
-    return ek.read_bif(Path(spec.origin).parent / "utils" / "example_models" / f"{name}.bif.gz")
+    folder = Path(str(spec.origin)).parent / "utils" / "example_models"
+    return ek.read_bif(folder / f"{name}.bif.gz")
 
 
 def incomplete(X: Any, share: Any, seed: Any) -> Any:
