@@ -154,25 +154,22 @@ def test_impossible_evidence_and_what_is_too_large_is_refused():
     assert_raises(ek.EvidenceError, "probability zero", ek.effect, network, 0, 1, (0, 1), {0: 1})
 
 
-def changed_pair(rng):
-    """Two networks that differ in some tables, which are these, and tables of all subsets."""
-    before = random_network(rng, zeros=0.2)
-    others = random_tables(rng, before.parents, before.cardinalities)
-    chosen = rng.permutation(before.n_variables)[: rng.integers(1, 5)].tolist()
-    after = [others[v] if v in chosen else t for v, t in enumerate(before.cpts)]
-    return before, ek.BayesianNetwork(before.parents, after), chosen
-
-
 @settings(max_examples=50)
 @given(rng=rngs)
 def test_shapley_values_are_those_of_all_subsets(rng):
-    before, after, chosen = changed_pair(rng)
+    before = random_network(rng, zeros=0.2)
+    others = random_tables(rng, before.parents, before.cardinalities)
+    chosen = rng.permutation(before.n_variables)[: rng.integers(1, 5)].tolist()
     points = worlds(before.cardinalities)
 
-    def mixed(subset):
-        pairs = enumerate(zip(before.cpts, after.cpts, strict=True))
-        return joint(before, [b if v in subset else a for v, (a, b) in pairs])
+    def tables(subset):
+        pairs = enumerate(zip(before.cpts, others, strict=True))
+        return [b if v in subset else a for v, (a, b) in pairs]
 
+    def mixed(subset):
+        return joint(before, tables(subset))
+
+    after = ek.BayesianNetwork(before.parents, tables(chosen))
     target = int(rng.integers(before.n_variables))
     values = rng.normal(size=before.cardinalities[target])
     at = values[points[:, target].astype(int)]
