@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given, strategies as st
 from scipy.sparse import csr_array
@@ -174,14 +175,14 @@ def test_tables_that_are_none_with_categories():
     assert_raises(ek.DataError, "categories of column 0 contain infinity", model.fit, X, y)
 
 
-def test_models_that_were_fitted_to_data_frames():
+def test_models_that_were_fitted_to_data_frames_take_tables_of_all_kinds():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.integers(3, size=(40, 3)).astype(float), columns=list("abc"))
     model, circuit = SVR().fit(frame, frame["a"]), ek.learn_chow_liu(frame.to_numpy())
     got = ek.expected_prediction(model, circuit, frame)  # without a warning
     np.testing.assert_allclose(got, model.predict(frame), rtol=1e-12)
-    np.testing.assert_array_equal(ek.expected_prediction(model, circuit, frame.to_numpy()), got)
-    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    for rows in (frame.to_numpy(), pl.from_pandas(frame)):
+        np.testing.assert_array_equal(ek.expected_prediction(model, circuit, rows), got)
     pipeline = make_pipeline(StandardScaler(), SVR()).fit(frame, frame["a"])
     search = GridSearchCV(model, {"C": [1.0]}, cv=2).fit(frame, frame["a"])
     for fitted in (pipeline, search):  # these are asked at completions
@@ -194,6 +195,10 @@ def test_models_that_were_fitted_to_data_frames():
     for nothing in (None, NAN, pd.NA):
         missing.iloc[0, 0] = nothing
         np.testing.assert_array_equal(ek.expected_prediction(model, circuit, missing), expected)
+    masked = np.ma.masked_array(frame.iloc[:1], [[True, False, False]])
+    np.testing.assert_array_equal(ek.expected_prediction(model, circuit, masked), expected)
+    message = r"swapped. The call is expected_prediction\(model"
+    assert_raises(ek.DataError, message, ek.expected_prediction, model, masked, circuit)
 
 
 def test_columns_without_a_value_in_fit_do_not_count():

@@ -9,7 +9,6 @@ import pytest
 from sklearn.compose import make_column_transformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
-from sklearn.svm import SVR
 
 import expectedkernels as ek
 from assertions import assert_raises
@@ -83,20 +82,6 @@ def test_data_frames_of_polars(kind):
     np.testing.assert_array_equal(*pair)
     dates = frame.with_columns(pl.lit(0).cast(pl.Date).alias("when"))
     assert_raises(ek.DataError, "Column 'when' holds dates", model.fit, dates, y)
-
-
-def test_models_fitted_elsewhere_take_polars_and_masks():
-    rng = np.random.default_rng(0)
-    frame = pl.DataFrame({"a": rng.integers(2, size=30), "b": rng.integers(2, size=30)})
-    model = SVR().fit(frame.to_numpy(), frame["a"].to_numpy())
-    circuit = ek.learn_chow_liu(frame.to_numpy().astype(float))
-    got = ek.expected_prediction(model, circuit, frame)
-    np.testing.assert_allclose(got, model.predict(frame.to_numpy()))
-    masked = np.ma.masked_array([[1.0, 1.0]], [[False, True]])
-    wanted = ek.expected_prediction(model, circuit, [[1.0, np.nan]])
-    np.testing.assert_array_equal(ek.expected_prediction(model, circuit, masked), wanted)
-    message = r"swapped. The call is expected_prediction\(model"
-    assert_raises(ek.DataError, message, ek.expected_prediction, model, masked, circuit)
 
 
 @pytest.mark.parametrize("as_series", [pd.Series, pl.Series])
