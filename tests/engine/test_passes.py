@@ -1,16 +1,18 @@
-"""Passes over layers, and samples from the root down, against sums over all points."""
+"""Blocks, passes over layers, and samples from the root down, against sums over all points."""
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import circuit_oracles as oracle
 from assertions import assert_close
-from circuit_oracles import drawn_deterministic, drawn_distribution
 from expectedkernels import Vtree, factorized, mixture, random_circuit
+from expectedkernels.arrays import Place
 from expectedkernels.circuits import queries as choices
 from expectedkernels.circuits.conditioning import certain, chunks, observed
 from expectedkernels.data.evidence import as_evidence
 from expectedkernels.engine import passes, sampling as descend
+from expectedkernels.engine.blocks import DENSE_BELOW, Inner, inner
 from expectedkernels.engine.passes import backward, forward
 from expectedkernels.sampling.gibbs import support_size
 from oracles import evidence_as_weights
@@ -43,7 +45,7 @@ def test_ten_thousand_variables_stay_plain_numbers():
 
 
 def test_chunks_and_the_order_of_rows_change_nothing(monkeypatch):
-    p = drawn_distribution(3)
+    p = oracle.drawn_distribution(3)
     X = oracle.rows_of(p, 70)
     whole = p.marginals(X)
     turned = p.marginals(X[::-1])
@@ -72,7 +74,7 @@ def test_large_matrices_are_not_copied():
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_counts(seed):
-    p = drawn_deterministic(seed)
+    p = oracle.drawn_deterministic(seed)
     assert support_size(p) == (oracle.joint(p)[0] > 0).sum()
 
 
@@ -80,7 +82,7 @@ def test_counts(seed):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_samples_by_layers_are_those_node_by_node(seed, long, monkeypatch):
     monkeypatch.setattr(descend, "LONG", long)
-    p = drawn_distribution(seed, share_real=0.3)
+    p = oracle.drawn_distribution(seed, share_real=0.3)
     X = oracle.rows_of(p, 4, seed, 0.6)
     for rows, n in ((None, 30), (X[:1], 30), (X, 7)):
         found = p.sample(n, rng=7, evidence=rows)
@@ -92,7 +94,7 @@ def test_samples_by_layers_are_those_node_by_node(seed, long, monkeypatch):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_most_probable_rows_with_long_units(seed, monkeypatch):
-    p = drawn_deterministic(seed)
+    p = oracle.drawn_deterministic(seed)
     X = np.full((3, p.n_variables), np.nan)
     before = p.map(X)
     monkeypatch.setattr(descend, "LONG", 0)
@@ -113,9 +115,46 @@ def test_samples_out_of_range_are_drawn_in_logs():
 
 
 def test_samples_in_parts_are_those_of_calls_one_after_the_other(monkeypatch):
-    p = drawn_distribution(0)
+    p = oracle.drawn_distribution(0)
     one, other = np.random.default_rng(3), np.random.default_rng(3)
     monkeypatch.setattr(choices, "NOISE_BYTES", 8 * 10 * p.vtree.n_nodes)
     several = np.concatenate([p.sample(n, rng=one) for n in (10, 10, 5)])
     np.testing.assert_array_equal(p.sample(25, rng=other), several)
     assert one.random() == other.random()
+
+
+@pytest.mark.parametrize("form", [sparse.csr_array, sparse.coo_array])
+def test_sums_that_only_pass_products_through_are_dropped(form):
+    weights = form(np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]))
+    block = inner([0, 1, 2], [3, 4, 5], weights, 3, 6)
+    assert block.weights is None
+    assert block.left.tolist() == [2, 0]
+    assert block.right.tolist() == [5, 3]
+    assert (block.n_products, block.n_units) == (2, 2)
+    kept = inner([0, 1, 2], [3, 4, 5], 2.0 * weights, 3, 6)
+    assert kept.weights is not None
+    twice = inner([0, 1], [0, 1], form(np.array([[1.0, 1.0], [0.0, 0.0]])), 2, 2)
+    assert twice.weights.tolist() == [[1.0, 1.0], [0.0, 0.0]]
+
+
+def test_weights_are_dense_or_sparse_whichever_is_smaller():
+    n = DENSE_BELOW  # as many products, more than one unit: above the limit
+    few = sparse.random_array((8, n), density=0.01, rng=np.random.default_rng(0), format="csr")
+    many = sparse.random_array((8, n), density=0.5, rng=np.random.default_rng(0), format="csr")
+    index = np.arange(n)
+    assert inner(index, index, few, n, n).is_sparse
+    assert not inner(index, index, many, n, n).is_sparse
+    assert not inner([0], [0], sparse.csr_array(np.array([[0.5]])), 1, 1).is_sparse
+    np.testing.assert_array_equal(inner(index, index, few, n, n).csr.toarray(), few.toarray())
+
+
+def test_sparse_form_has_no_stored_zeros_and_sorted_indices(xp):
+    weights = np.array([[0.0, 2.0, 0.5], [0.0, 0.0, 0.0]])
+    csr = Inner(3, 2, None, None, Place(xp).move(weights)).csr
+    assert csr.nnz == 2
+    assert csr.indices.tolist() == [1, 2]
+    np.testing.assert_array_equal(csr.toarray(), weights)
+    messy = sparse.csr_array((np.array([0.5, 0.0, 2.0]), np.array([2, 0, 1]), np.array([0, 3, 3])))
+    csr = Inner(3, 2, None, None, messy).csr
+    assert csr.indices.tolist() == [1, 2]
+    np.testing.assert_array_equal(Inner(2, 2, None, None, None).csr.toarray(), np.eye(2))
