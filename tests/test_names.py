@@ -33,30 +33,16 @@ X = CHAINS.reshape(-1, 3)
 K = ek.ExpHamming(0.3)
 
 
-def labelled(*dims, names=True):
-    coords = {"variable": NAMES} if names else {}
-    array = xr.DataArray(CHAINS, dims=["chain", "draw", "variable"], coords=coords)
-    return array.transpose(*dims) if dims else array
-
-
-def dataset(order=NAMES):
-    columns = {name: (("chain", "draw"), CHAINS[:, :, NAMES.index(name)]) for name in order}
-    return xr.Dataset(columns)
-
-
-def frame(order=NAMES, labels=False):
-    columns = {name: X[:, NAMES.index(name)].tolist() for name in order}
-    if labels:
-        columns = {n: [STATES[NAMES.index(n)][i] for i in codes] for n, codes in columns.items()}
-    return columns
-
-
-TEXT = frame(["b", "c", "a"], labels=True)
-FRAME = pd.DataFrame(TEXT)
+LABELLED = xr.DataArray(CHAINS, dims=["chain", "draw", "variable"], coords={"variable": NAMES})
+DATASET = LABELLED.to_dataset("variable")
+CHOICES = {name: np.array(own, dtype=object) for name, own in zip(NAMES, STATES, strict=True)}
+FRAME = pd.DataFrame({name: CHOICES[name][X[:, i]] for i, name in enumerate(NAMES)})
+FRAME = FRAME[["b", "c", "a"]]
+ROWS = pd.DataFrame(X, columns=NAMES)[["b", "c", "a"]]
 TURNED = xr.DataArray(X[:, ::-1], dims=("row", "name"), coords={"name": NAMES[::-1]})
 CODES = {
-    "pandas": pd.DataFrame(frame(["b", "c", "a"])),
-    "polars": pl.DataFrame(frame(["b", "c", "a"])),
+    "pandas": ROWS,
+    "polars": pl.from_pandas(ROWS),
     "rows": TURNED.rename(row="draw", name="variable"),
     "rows, turned": TURNED.rename(row="draw", name="variable").T,
     "rows, other dimensions": TURNED,
@@ -65,9 +51,9 @@ CODES = {
 LABELS = {
     "pandas, labels": FRAME,
     "pandas, categories": FRAME.astype("category"),
-    "polars, labels": pl.DataFrame(TEXT),
-    "arrow, labels": pl.DataFrame(TEXT).to_arrow(),
-    "rows in a dataset, labels": xr.Dataset({name: ("draw", TEXT[name]) for name in TEXT}),
+    "polars, labels": pl.from_pandas(FRAME),
+    "arrow, labels": pl.from_pandas(FRAME).to_arrow(),
+    "rows in a dataset, labels": xr.Dataset.from_dataframe(FRAME.rename_axis("draw")),
 }
 BY_NAME = CODES | LABELS
 """Rows with one label for every variable."""
@@ -75,16 +61,18 @@ FORMS = BY_NAME | {
     "array": X,
     "lists": X.tolist(),
     "chains": CHAINS,
-    "labelled": labelled(),
-    "labelled, other order": labelled("variable", "draw", "chain"),
-    "labelled, variables in other order": labelled().sel(variable=["c", "a", "b"]),
-    "labelled, without labels": labelled("draw", "variable", "chain", names=False),
-    "labelled, labels": labelled().astype(object),
-    "dataset": dataset(),
-    "dataset, other order": dataset(["c", "a", "b"]),
-    "dataset, other order of dimensions": dataset().transpose("draw", "chain"),
-    "dataset, one array": xr.Dataset({"state": labelled("draw", "chain", "variable")}),
-    "inference data": SimpleNamespace(posterior=dataset(["b", "a", "c"])),
+    "labelled": LABELLED,
+    "labelled, other order": LABELLED.transpose("variable", "draw", "chain"),
+    "labelled, variables in other order": LABELLED.sel(variable=["c", "a", "b"]),
+    "labelled, without labels": LABELLED.drop_vars("variable").transpose(
+        "draw", "variable", "chain"
+    ),
+    "labelled, labels": LABELLED.astype(object),
+    "dataset": DATASET,
+    "dataset, other order": DATASET[["c", "a", "b"]],
+    "dataset, other order of dimensions": DATASET.transpose("draw", "chain"),
+    "dataset, one array": xr.Dataset({"state": LABELLED.transpose("draw", "chain", "variable")}),
+    "inference data": SimpleNamespace(posterior=DATASET[["b", "a", "c"]]),
     "weighted": ek.WeightedSamples(NAMED, X),
     "empirical": ek.Empirical(X),
     "pandas, by position": pd.DataFrame(X),
@@ -160,9 +148,9 @@ def test_one_network_in_two_orders_is_one_distribution():
 def test_columns_by_position_and_missing_values():
     for form in ("dataset", "labelled", "pandas, by position"):
         np.testing.assert_array_equal(rows_of(PLAIN, FORMS[form]), X)
-    swapped = rows_of(PLAIN, dataset(["c", "b", "a"]))
+    swapped = rows_of(PLAIN, DATASET[["c", "b", "a"]])
     np.testing.assert_array_equal(swapped, X[:, ::-1])
-    table = pd.DataFrame(frame(labels=True)).astype(object)
+    table = FRAME[NAMES].copy()
     table.loc[1, "b"] = None
     table.loc[2, "a"] = np.nan
     rows = rows_of(NAMED, table)
@@ -226,14 +214,14 @@ SQUARE = xr.DataArray(np.zeros((2, 5, 2, 2)), dims=["chain", "draw", "row", "col
 TEXTS = pd.DataFrame({"a": ["no"], "b": ["q"], "c": ["no"]})
 test_columns_that_do_not_fit = refusals(ek.DataError, [
     (NAMED, pd.DataFrame({"a": [0], "d": [1], "c": [1]}), "lacks columns that the .* has: 'b'"),
-    (NAMED, dataset().assign(d=dataset()["a"]), r"the model does not have: 'd'\. Select"),
+    (NAMED, DATASET.assign(d=DATASET["a"]), r"the model does not have: 'd'\. Select"),
     (NAMED, TEXTS, r"'b' must hold one of 'x', 'y', .*Got 'q' in row 0"),
     (PLAIN, TEXTS, r"the states of variable 0 have no labels"),
     (PLAIN, pd.DataFrame({"a": [0], "b": [0]}), r"per variable, 3 in all\. Got 2: 'a', 'b'"),
     (NAMED, pd.DataFrame([[0] * 4], columns=["a", "b", "c", "a"]), "distinct column names"),
     (NAMED, SQUARE, r"\.stack\(variable=\['row', 'column'\]\)"),
-    (NAMED, dataset()["a"], r"\.expand_dims\('variable'\)"),
-    (NAMED, xr.Dataset({"a": dataset()["a"], "grid": SQUARE}), r"'grid' has \['chain'"),
+    (NAMED, DATASET["a"], r"\.expand_dims\('variable'\)"),
+    (NAMED, xr.Dataset({"a": DATASET["a"], "grid": SQUARE}), r"'grid' has \['chain'"),
 ], rows_of)  # fmt: skip
 
 
@@ -317,7 +305,7 @@ def test_labelled_rows_and_datasets():
     assert_close(found["c"], [1.0, 0.0])
     assert found["a"].ndim == 1
     learned, again = (ek.learn_chow_liu(x) for x in (LABELS["rows in a dataset, labels"], FRAME))
-    assert learned.names == tuple(TEXT)
+    assert learned.names == tuple(FRAME)
     assert_close(learned.log_likelihood(FRAME), again.log_likelihood(FRAME))
     starts = FRAME.iloc[[0]], X[0]
     chains = [ek.collapsed_gibbs(NAMED, 3, ["b"], rng=0, start=start) for start in starts]
