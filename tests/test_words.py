@@ -60,16 +60,15 @@ def plain(text):
     return re.sub(FIELD, "", text, flags=re.IGNORECASE)
 
 
-def pages():
-    """The pages that people read, by name."""
-    paths = [
-        *ROOT.glob("*.md"),
-        *(ROOT / "docs").rglob("*.md"),
-        *ROOT.glob("studies/*/*.md"),
-        *ROOT.glob(".github/**/*.md"),
-    ]
-    kept = [path for path in sorted(paths) if not set(path.relative_to(ROOT).parts) & set(MADE)]
-    return {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in kept}
+def named(*patterns):
+    """The paths of files by their names, without those that a build makes."""
+    paths = (path for pattern in patterns for path in sorted(ROOT.glob(pattern)))
+    names = {path.relative_to(ROOT).as_posix(): path for path in paths}
+    return {name: path for name, path in names.items() if not set(name.split("/")) & set(MADE)}
+
+
+PAGES = named("*.md", "docs/**/*.md", "studies/*/*.md", ".github/**/*.md")
+MODULES = named(*(f"{folder}/**/*.py" for folder in CODE))
 
 
 def sentences(path):
@@ -87,20 +86,14 @@ def found(text):
             yield f"{match.group()!r} ({better}): ... {near} ..."
 
 
-@pytest.mark.parametrize("page", pages())
+@pytest.mark.parametrize("page", PAGES)
 def test_pages_use_the_words_of_the_field(page):
-    assert list(found(plain(pages()[page]))) == []
+    assert list(found(plain(PAGES[page].read_text(encoding="utf-8")))) == []
 
 
-def modules():
-    """The modules whose sentences are checked, by name."""
-    paths = [path for folder in CODE for path in sorted((ROOT / folder).rglob("*.py"))]
-    return {path.relative_to(ROOT).as_posix(): path for path in paths}
-
-
-@pytest.mark.parametrize("module", modules())
+@pytest.mark.parametrize("module", MODULES)
 def test_docstrings_errors_and_help_use_the_words_of_the_field(module):
-    assert list(found(plain(sentences(modules()[module])))) == []
+    assert list(found(plain(sentences(MODULES[module])))) == []
 
 
 def test_the_table_would_notice():
@@ -111,5 +104,7 @@ def test_the_table_would_notice():
 
 
 def test_the_glossary_is_short():
-    rows = re.findall(r"^\| (?!term |---)", pages()["docs/glossary.md"], flags=re.MULTILINE)
+    rows = re.findall(
+        r"^\| (?!term |---)", PAGES["docs/glossary.md"].read_text(), flags=re.MULTILINE
+    )
     assert 0 < len(rows) <= 25
