@@ -92,17 +92,18 @@ def test_normalised_product(pair):
 @settings(max_examples=30)
 def test_several_roots_are_multiplied_one_by_one(cards, data):
     vtree = data.draw(vtrees(len(cards)))
-    f = data.draw(circuits(cards, vtree, "dense", roots=3))
-    g = data.draw(circuits(cards, vtree, roots=3))
+    f, g = (data.draw(circuits(cards, vtree, roots=3)) for _ in range(2))
     one = data.draw(circuits(cards, vtree))
     points = worlds(cards)
     a, b, c = (values_at(circuit, points) for circuit in (f, g, one))
     assert_close(values_at(ek.algebra.multiply(f, g), points), a * b)
     assert_close(values_at(ek.algebra.multiply(f, one), points), a * c)
     assert_close(values_at(ek.algebra.multiply(one, g), points), c * b)
-    h, log_z = ek.algebra.multiply(f, f, normalize=True)
-    assert_close(np.exp(log_z), (a * a).sum(axis=0))
-    assert_close(values_at(h, points), a * a / (a * a).sum(axis=0))
+    positive = data.draw(circuits(cards, vtree, "dense", roots=3))
+    h, log_z = ek.algebra.multiply(positive, positive, normalize=True)
+    squares = values_at(positive, points) ** 2
+    assert_close(np.exp(log_z), squares.sum(axis=0))
+    assert_close(values_at(h, points), squares / squares.sum(axis=0))
 
 
 @pytest.mark.parametrize("tiny", [1e-200, 1e200, 3e-307])
@@ -113,10 +114,7 @@ def test_products_that_leave_the_range_can_be_normalised(tiny):
     h, log_z = ek.algebra.multiply(f, g, normalize=True)
     assert_close(log_z, 4 * np.log(tiny))
     assert_close(distribution(h), np.array([0.0, 1.0, 0.0, 0.0, 0.0, 0.0]))
-    f, g = (
-        ek.factorized([[tiny, 0.0]], normalized=False),
-        ek.factorized([[tiny, 1.0]], normalized=False),
-    )
+    f, g = (ek.factorized([[tiny, x]], normalized=False) for x in (0.0, 1.0))
     assert_raises(ek.CircuitError, r"beyond the range .*ask for", ek.algebra.multiply, f, g)
 
 
@@ -172,9 +170,8 @@ def test_power_on_the_support(f, alpha):
 
 
 def test_powers_of_several_roots_and_out_of_range():
-    f = ek.algebra.stack(
-        [ek.factorized([[4.0, 9.0]], normalized=False), ek.factorized([[1.0, 0.0]])]
-    )
+    roots = ek.factorized([[4.0, 9.0]], normalized=False), ek.factorized([[1.0, 0.0]])
+    f = ek.algebra.stack(roots)
     np.testing.assert_array_equal(ek.algebra.power(f, 0.5).input(0).table, [[2.0, 3.0], [1.0, 0.0]])
     fair = ek.factorized([[0.5, 0.25]], normalized=False)
     assert_close(distribution(ek.algebra.power(fair, 500)), np.array([0.5**500, 0.25**500]))
