@@ -136,7 +136,7 @@ def test_several_roots(problem, data, rng):
     p, q, twin, X, P, Q, K = problem
     cards = p.cardinalities
     others = [data.draw(draws.circuits(cards, p.vtree)) for _ in range(2)]
-    q = ek.algebra.stack([q, data.draw(draws.circuits(cards, q.vtree))])
+    q = data.draw(draws.circuits(cards, q.vtree, roots=2))
     together, Q = ek.algebra.stack([p, *others]), values_at(q, X).T
     every = np.stack([P, *map(distribution, others)])
     assert_close(ek.expected_kernel(together, q, twin.kernel), every @ K @ Q.T)

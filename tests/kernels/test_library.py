@@ -102,7 +102,7 @@ def test_no_state_is_asked_twice(monkeypatch):
         np.testing.assert_array_equal(a, b)
 
 
-@settings(max_examples=40)
+@settings(max_examples=80)
 @given(st.data(), domains(max_worlds=64), rngs)
 def test_the_whole_algebra(data, cards, rng):
     twin = data.draw(kernels(cards, data.draw(vtrees(len(cards))), signed=True))
