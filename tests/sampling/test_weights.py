@@ -86,6 +86,10 @@ def test_draws_from_the_target_keep_their_weight():
         np.testing.assert_allclose(np.ptp(found.weights[label == state]), 0.0, atol=1e-10)
     again = ek.stein.default_weights(K, G, groups=label)
     np.testing.assert_allclose(again.weights, found.weights, atol=1e-10)
+    largest = 2.0 ** (1023 - np.frexp(np.abs(G).max())[1])  # the ridge needs room in doubles
+    huge = ek.stein.default_weights(K, largest * G)
+    np.testing.assert_allclose(huge.weights, found.weights, atol=1e-12)
+    assert huge.discrepancy == pytest.approx(largest * found.discrepancy)
 
 
 def test_samples_that_can_be_the_target_become_it():
