@@ -36,6 +36,12 @@ def assert_close(actual, expected, scale=None):
     np.testing.assert_array_less(difference, rtol * scale + np.finfo(actual.dtype).tiny)
 
 
+def assert_all_close(found, expected, **tolerances):
+    """Compare the arrays of two sequences one by one."""
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(to_numpy(one), to_numpy(other), **tolerances)
+
+
 def assert_logs_close(actual, expected):
     """Compare logarithms: absolute errors count up to one, relative ones beyond."""
     actual, expected = to_numpy(actual), to_numpy(expected)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import expectedkernels as ek
-from assertions import assert_close
+from assertions import assert_all_close, assert_close
 from expectedkernels.circuits import operands
 from expectedkernels.circuits.operands import (
     CircuitOperand,
@@ -168,8 +168,7 @@ def test_conditionals_of_real_variables(monkeypatch, n):
     expected = [both(k) for k in kernels]
     as_conditionals(monkeypatch)
     for k, wanted in zip(kernels, expected, strict=True):
-        for got, values in zip(both(k), wanted, strict=True):
-            np.testing.assert_allclose(got, values, rtol=1e-11)
+        assert_all_close(both(k), wanted, rtol=1e-11)
 
 
 @pytest.mark.parametrize("form", ["rows", "patterns", "conditionals"])

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from scipy.optimize import minimize
 
 import expectedkernels as ek
-from assertions import assert_close, assert_raises, refusals
+from assertions import assert_all_close, assert_close, assert_raises, refusals
 from factor_graphs import factor_graphs, grid_scopes, scores
 from oracles import with_holes, worlds
 from stein_oracles import conditionals_given, greedy
@@ -41,8 +41,7 @@ def random_samples(graph, rng, n, signed=False):
 def test_marginals_and_expectations_are_those_of_the_mixture(graph, rng):
     samples = random_samples(graph, rng, 7)
     points, total, marginals = mixture(samples)
-    for found, expected in zip(samples.marginals(), marginals, strict=True):
-        np.testing.assert_allclose(found, expected, atol=1e-10)
+    assert_all_close(samples.marginals(), marginals, atol=1e-10)
     numbers = rng.normal(size=(graph.n_variables, 3))
     np.testing.assert_allclose(
         samples.expect(lambda X: np.cos(X @ numbers)), total @ np.cos(points @ numbers), atol=1e-10
@@ -90,8 +89,7 @@ def test_circuits_as_targets_and_as_functions():
     expected = total @ np.exp(f.log_likelihood(points))
     for function in (f, lambda X: np.exp(f.log_likelihood(X))):
         np.testing.assert_allclose(samples.expect(function), expected, rtol=1e-10)
-    for found, expected in zip(samples.marginals(), marginals, strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-10)
+    assert_all_close(samples.marginals(), marginals, rtol=1e-10)
     other = ek.random_circuit(ek.Vtree.right_linear(4), 2, 1, cardinalities=[2, 3, 2, 4])
     with pytest.raises(ek.CompatibilityError):
         samples.expect(other)

@@ -8,7 +8,7 @@ import pytest
 
 import expectedkernels as ek
 import networks
-from assertions import assert_close, assert_raises, refusals
+from assertions import assert_all_close, assert_close, assert_raises, refusals
 
 ASIA = ek.asia()
 SAMPLES = ASIA.compile()[0].sample(300, rng=0)
@@ -214,8 +214,7 @@ def test_weights_of_samples_with_weight_zero(rule):
             np.testing.assert_allclose(found.discrepancy, expected.discrepancy, **close)
             again, wanted = (some.reweighted("raw").weights for some in (found, expected))
             assert_kept(again, wanted, used)
-            for a, b in zip(found.marginals(), expected.marginals(), strict=True):
-                np.testing.assert_allclose(a, b, **close)
+            assert_all_close(found.marginals(), expected.marginals(), **close)
 
 
 @pytest.mark.filterwarnings("ignore:Gibbs updates may not tell")
