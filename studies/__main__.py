@@ -14,30 +14,22 @@ from studies.base import reproduce
 
 STUDIES = {
     "regression": (
-        "Predict with missing values: expected predictions against imputation, on four data sets "
-        "(Figure 2 of the paper, from our own runs).",
+        "Expected predictions against imputation, on four data sets (Figure 2 of the paper).",
         "dataset method split missing",
     ),
     "inference": (
-        "Estimate marginals: collapsed and weighted samples against Gibbs sampling and CIS "
-        "(Figure 3 of the paper, from our own runs).",
+        "Marginals of collapsed and weighted samples, Gibbs sampling and CIS (Figure 3).",
         "model proposal again",
     ),
-    "missing": (
-        "Predict from incomplete rows: expected predictions, imputation and boosting.",
-        "table method missing",
-    ),
+    "missing": ("Expected predictions, imputation and boosting.", "table method missing"),
 }
 """What every study does, and its options that may be repeated."""
 
 
 def parser() -> ArgumentParser:
     """The parser of the command line."""
-    found = ArgumentParser(
-        prog="python -m studies",
-        description="Repeat the studies of the paper, and one of missing values. Each prints a "
-        "table, writes results.csv, a page (summary.md) and a figure, and resumes an earlier run.",
-    )
+    words = "Repeat studies: print a table, write results.csv, summary.md and a figure, and resume."
+    found = ArgumentParser(prog="python -m studies", description=words)
     commands, folder = found.add_subparsers(dest="study"), os.environ.get("EXPECTEDKERNELS_DATA")
     for name, (words, several) in STUDIES.items():
         example = f"Example: python -m studies {name} --quick"
@@ -70,12 +62,12 @@ def main(arguments: list[str] | None = None) -> int:
     out = out or Path(f"{name}-quick" if asked["quick"] else name)
     try:
         study = import_module(f"studies.{name}.study")
-        done = reproduce(study, out, asked.pop("data_dir"), **asked)
+        files, table, words = reproduce(study, out, asked.pop("data_dir"), **asked)
     except (CircuitError, ImportError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    print(done.table.to_string(float_format="{:.3f}".format, na_rep=""), done.words, sep="\n\n")
-    print("", *(f"written: {path}" for path in done.files), sep="\n")
+    print(table.to_string(float_format="{:.3f}".format, na_rep=""), words, sep="\n\n")
+    print("", *(f"written: {path}" for path in files), sep="\n")
     return 0
 
 

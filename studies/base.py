@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from io import StringIO
 from itertools import cycle
 from pathlib import Path
@@ -109,16 +109,6 @@ class Results:
         self._done.update(new[self.keys].itertuples(index=False, name=None))
 
 
-@dataclass(frozen=True)
-class Done:
-    """What a run wrote, its table, and what it says in short."""
-
-    results: Results
-    files: tuple[Path, ...]
-    table: Any
-    words: str
-
-
 def choose(
     asked: Mapping[str, Any],
     names: Mapping[str, tuple[str, Collection[str]]],
@@ -174,7 +164,7 @@ def run(
     settings, seed, check
         Which are kept with the results; the last two are some of them.
     jobs, progress
-        See `collect`.
+        The number of processes, and whether a bar shows what is done.
     **asked
         The other options of the study.
     """
@@ -184,33 +174,22 @@ def run(
     settings = replace(settings, **own)
     results = Results(out, study.KEYS, study.VALUES, asdict(settings))
     todo = list(study.tasks(options, settings, folder, results))
-    return collect(results, study.work, todo, options.jobs, options.progress)
-
-
-def reproduce(study: Any, out: Path, folder: Path | None, quick: bool, **asked: Any) -> Done:
-    """The study with its page and figure, written to a folder (for options, see `run`)."""
-    results = run(study, out, folder, quick, **asked)
-    comparable = not quick and asked.get("check", True)
-    page = Path(study.__file__).with_name("page.md")
-    return write_report(results, page, *study.report(results.frame, comparable))
-
-
-def collect(
-    results: Results,
-    work: Callable[..., list[Any]],
-    todo: Collection[tuple[Any, ...]],
-    jobs: int,
-    progress: bool,
-) -> Results:
-    """Add the rows that `work` finds for the arguments in `todo`, by so many processes."""
-    parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
-    calls = (joblib.delayed(_on_one_thread)(work, *arguments) for arguments in todo)
-    with progress_bar(len(todo), "cells", not progress) as bar:
+    parallel = joblib.Parallel(n_jobs=options.jobs, return_as="generator_unordered")
+    calls = (joblib.delayed(_on_one_thread)(study.work, *arguments) for arguments in todo)
+    with progress_bar(len(todo), "cells", not options.progress) as bar:
         for found in parallel(calls):
             results.add(found)
             bar.set_postfix_str(str(found[0][0]), refresh=False)
             bar.update()
     return results
+
+
+def reproduce(study: Any, out: Path, folder: Path | None, quick: bool, **asked: Any) -> Any:
+    """The study with its page and figure, written to a folder: see `run` and `write_report`."""
+    results = run(study, out, folder, quick, **asked)
+    comparable = not quick and asked.get("check", True)
+    page = Path(study.__file__).with_name("page.md")
+    return write_report(results, page, *study.report(results.frame, comparable))
 
 
 def _on_one_thread(work: Callable[..., list[Any]], *arguments: Any) -> list[Any]:
@@ -226,8 +205,8 @@ def write_report(
     sections: Iterable[tuple[str, Sequence[Any]]],
     table: Any,
     draw: Callable[[], Any],
-) -> Done:
-    """Write the page and the figure of a study to the folder of its results.
+) -> tuple[list[Path], Any, str]:
+    """Write the page and the figure of a study; returns the files, the table, and words on it.
 
     Parameters
     ----------
@@ -256,7 +235,7 @@ def write_report(
         parts += [f"## {head}", *(x if isinstance(x, str) else markdown(x) for x in contents)]
     files[1].write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     words = filled.partition("## In short\n")[2].partition("\n## ")[0].strip()
-    return Done(results, tuple(files), table, words)
+    return files, table, words
 
 
 def fill(template: str, values: Mapping[str, Any]) -> str:

@@ -23,9 +23,12 @@ GRID_FILE = "ising_4x4.uai"
 """The grid of the paper, in the data folder or in its folder `uai`."""
 BURN_IN, THIN = 2000, 1000
 """As published: the first state is recorded after 3000 updates of single variables."""
-PROPOSALS = ("gibbs", "uniform", "sticky")
-"""Where samples come from: a thinned Gibbs chain, uniformly drawn states, or every single update
-of a Gibbs chain from its start."""
+PROPOSALS = {
+    "gibbs": "a thinned Gibbs chain",
+    "uniform": "uniformly drawn states",
+    "sticky": "every update of a Gibbs chain",
+}
+"""Where samples come from; the last chain is taken from its start."""
 MASKS = ("per sample", "fixed")
 """Collapsed variables drawn anew for every sample, or once for all."""
 SNAP = 1e-7
@@ -128,11 +131,11 @@ def find_model(name: str, folder: str | Path | None = None) -> tuple[str, str | 
         places = [Path(folder) / "uai", Path(folder)] if folder and name == "ising" else []
         files = [place / GRID_FILE for place in places if (place / GRID_FILE).is_file()]
         return (name, str(files[0])) if files else ("ising-random", None)
-    if name != "asia" and "." not in path.name:
-        there = "ising; asia; and the path of a .uai or .bif file"
-        raise DataError(f"There is no model {name!r}. There are: {there}.")
     if name == "asia":
         return name, None
+    if "." not in path.name:
+        there = "ising; asia; and the path of a .uai or .bif file"
+        raise DataError(f"There is no model {name!r}. There are: {there}.")
     return f"{path.name} {sha256(path.read_bytes()).hexdigest()[:8]}", name
 
 
@@ -348,13 +351,8 @@ NAMES: dict[str, Any] = {
     "again": ("rule for weights", RULES),
     "cis_rules": ("variant of CIS", CIS_RULES),
 }
-DEFAULTS = {
-    "models": ("ising", "asia"),
-    "proposals": PROPOSALS[:2],
-    "shares": (0.25, 0.5),
-    "again": (),
-    "trials": 5,
-}
+DEFAULTS: dict[str, Any] = {"models": ("ising", "asia"), "proposals": tuple(PROPOSALS)[:2]}
+DEFAULTS |= {"shares": (0.25, 0.5), "again": (), "trials": 5}
 CURVE = ["model", "proposal", "collapsed", "masks", "rule"]
 """What a curve over numbers of samples is of."""
 LEAST = 100
@@ -367,11 +365,6 @@ GIBBS = "gibbs"
 """Where the samples come from that the claims are about."""
 SIZES = (50, 100, 200)
 """The numbers of samples there."""
-TITLES = {
-    "gibbs": "a thinned Gibbs chain",
-    "uniform": "uniformly drawn states",
-    "sticky": "every update of a Gibbs chain",
-}
 
 
 def work(cell: Cell, path: str | None, rules: Sequence[str], settings: Settings) -> list[Any]:
@@ -467,9 +460,8 @@ def rules_table(frame: Any) -> Any:
     wanted = frame["masks"].isin(["none", "per sample"]) & frame["n"].isin(SIZES)
     index = ["model", "proposal", "collapsed", "n"]
     found = frame[wanted].pivot_table("error", index, "rule", sort=False)
-    order = [frame[name].unique() for name in index[:2]]
-    places = product(*order, sorted(frame["collapsed"].unique()), SIZES)
-    found = found.loc[[place for place in places if place in found.index]]
+    order = frame["model"].unique(), frame["proposal"].unique(), sorted(set(frame["collapsed"]))
+    found = found.loc[[place for place in product(*order, SIZES) if place in found.index]]
     return found[[rule for rule in (*RULES[:4], HINDSIGHT, "signed") if rule in found]]
 
 
@@ -479,9 +471,7 @@ def report(frame: Any, comparable: bool = True) -> tuple[Any, ...]:
     claims = differences(frame, list(product(WEIGHTED, baselines(0.0, ""))))
     helps = differences(frame, [("uniform", "VS"), *((rule, "BBIS") for rule in WEIGHTED)])
     weights, sections, lines = rules_table(frame), [], []
-    values: dict[str, Any] = (
-        {"least": LEAST} if comparable else {"least": LEAST, "other_settings": ""}
-    )
+    values: dict[str, Any] = {"least": LEAST} | ({} if comparable else {"other_settings": ""})
     if len(claims):
         cells = [f"{x.mean:+.2f} ± {x.error:.2f}" for x in claims[["mean", "error"]].itertuples()]
         index = ["model", "collapsed", "weights"]
@@ -527,10 +517,10 @@ def report(frame: Any, comparable: bool = True) -> tuple[Any, ...]:
         values["rules"] = ", ".join(f"{rule} {x:.2f}" for rule, x in average)
         words = "Masks per sample; reference values in brackets."
         sections.append(("Which weights?", [words, _with_reference(weights, comparable)]))
-    for model, proposal in product(frame["model"].unique(), TITLES):
+    for model, proposal in product(frame["model"].unique(), PROPOSALS):
         found = table(frame, model, proposal, comparable)
         if len(found):
-            sections.append((f"{model}, samples from {TITLES[proposal]}", [found]))
+            sections.append((f"{model}, samples from {PROPOSALS[proposal]}", [found]))
     return values, sections, weights, lambda: figure(frame)
 
 

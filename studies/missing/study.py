@@ -24,9 +24,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC, SVR
 
 import expectedkernels as ek
-from expectedkernels.checks import DataError
 from studies import base
-from studies.regression.datasets import SOURCES, data_folder, read_table
+from studies.regression.datasets import SOURCES, data_folder, raw_table
 
 REGRESSION, CLASSIFICATION = "regression", "classification"
 N_PIXELS = 20
@@ -115,15 +114,8 @@ def load_table(name: str, folder: str | Path | None = None) -> Table:
         X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
         X = X[:, np.argsort(-X.std(axis=0))[:N_PIXELS]] if name == "digits" else X
         return make_table(name, SHIPPED[name], X.T, y[:, 0] if name == "linnerud" else y)
-    source = SOURCES[name]
-    path = data_folder(folder) / source.file
-    if not path.is_file():
-        raise DataError(
-            f"The table {name} is not there: {path} does not exist. Get it from {source.where}, or "
-            "leave this table out."
-        )
-    found = read_table(source, path)
-    columns = []
+    source, columns = SOURCES[name], []
+    found = raw_table(source, folder)
     for column in (*source.discrete, *source.continuous):
         numbers = pd.to_numeric(found[column], errors="coerce")
         columns.append(found[column].astype(str) if numbers.isna().any() else numbers)
@@ -227,29 +219,17 @@ COPIES = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Training:
+class Training(Table):
     """Rows to learn from, complete or not, and what several methods need of them.
+
+    Numbers have mean zero and variance one in them.
 
     Attributes
     ----------
-    X : array of shape (rows, columns)
-        Numbers have mean zero and variance one.
-    y : array of shape (rows,)
-        Of mean zero and variance one, or the numbers of classes.
-    task : str
-    owner : int array of shape (columns,)
-        The variable of every column.
-    groups : list of lists of int
-        The columns of categories.
     seed : int
         Of masked copies.
     """
 
-    X: Any
-    y: Any
-    task: str
-    owner: Any
-    groups: list[list[int]]
     seed: int
 
     @cached_property
@@ -434,11 +414,8 @@ NAMES: dict[str, Any] = {
     "methods": ("method", METHODS),
 }
 DEFAULTS = {"tables": (), "mechanisms": MECHANISMS, "trials": 5}
-QUICK_OPTIONS = {
-    "tables": ("diabetes", "wine", "iris"),
-    "mechanisms": (("MCAR", 0.5), ("MNAR", 0.3)),
-    "trials": 1,
-}
+QUICK_OPTIONS: dict[str, Any] = {"tables": ("diabetes", "wine", "iris"), "trials": 1}
+QUICK_OPTIONS["mechanisms"] = (("MCAR", 0.5), ("MNAR", 0.3))
 TASKS = {
     "regression": "error = RMSE / standard deviation of the target",
     "classification": "error = share of wrong labels",
@@ -529,9 +506,8 @@ def split_rows(table: Table, trial: int, settings: Settings) -> tuple[Table, int
 def cell_mask(table: Table, n_train: int, cell: Cell, settings: Settings) -> Any:
     """What is missing in a cell, (rows, variables): the same in all runs."""
     where = f"{cell.table}/{cell.mechanism} {cell.rate:g}"
-    mask = draw_mask(
-        base.cell_rng(settings.seed, where, cell.trial), table, cell.mechanism, cell.rate
-    )
+    rng = base.cell_rng(settings.seed, where, cell.trial)
+    mask = draw_mask(rng, table, cell.mechanism, cell.rate)
     if cell.missing == "test":
         mask[:n_train] = False
     few = (~mask[:n_train]).sum(axis=0) < FEWEST
@@ -575,13 +551,11 @@ def make_task(table: Table, n: int, mask: Any, trial: int) -> Task:
     if table.task == REGRESSION:
         unit = float(y[:n].std()) or 1.0
         y = (y - y[:n].mean()) / unit
-    training = Training(X[:n], y[:n], table.task, table.owner, table.groups, trial)
+    training = Training(table.name, table.task, X[:n], table.owner, y[:n], trial)
     return Task(training, X[n:], y[n:], unit)
 
 
-def work(
-    table: Table, cells: Sequence[tuple[Cell, Sequence[str]]], settings: Settings
-) -> list[Any]:
+def work(table: Table, cells: Sequence[tuple[Cell, list[str]]], settings: Settings) -> list[Any]:
     """The results of some methods in cells that have the same training rows."""
     rows, n_train = split_rows(table, cells[0][0].trial, settings)
     training, found = None, []
@@ -670,10 +644,8 @@ def report(frame: Any, comparable: bool = True) -> tuple[Any, ...]:
         means[f"{task}, {missing}"], panels[f"{task}\n{place}"] = errors.mean(axis=1), errors
         extras = pd.DataFrame({field: values[field].mean(axis=1) for field in EXTRAS})
         short.append(f"- {task.capitalize()}, {place}: {_in_short(errors)}")
-        covered = [
-            f"{method} {share:.1%} at a median width of {extras['width'][method]:.2f}"
-            for method, share in extras["coverage"].dropna().items()
-        ]
+        ends = extras[["coverage", "width"]].dropna().itertuples()
+        covered = [f"{m} {share:.1%} at a median width of {width:.2f}" for m, share, width in ends]
         short += [f"- Its 90 % intervals cover: {', '.join(covered)}."] if covered else []
         there = extras.dropna(axis=1, how="all")
         shown = {EXTRAS[x][0]: base.text(there[x], EXTRAS[x][1]) for x in there}
@@ -730,9 +702,8 @@ def figure(errors: dict[str, Any]) -> Any:
             panels[title] = {x: pd.DataFrame({"mean": mean[x], "std": std[x]}) for x in shown}
     if not any(panels.values()):
         return None
-    levels = {title: {OURS: 0.0} for title in panels}
     ylabels = {next(iter(panels)): f"error minus that of the {OURS}"}
-    axes = base.plot_panels(panels, "", ylabels, levels)
+    axes = base.plot_panels(panels, "", ylabels, dict.fromkeys(panels, {OURS: 0.0}))
     for ax in axes:
         ax.tick_params("x", rotation=30)
         ax.title.set_size("medium")

@@ -142,19 +142,24 @@ def load(name: str, folder: str | Path | None = None, *, check: bool = True) -> 
     if name not in SOURCES:
         raise DataError(f"There is no data set {name!r}. There are: {'; '.join(SOURCES)}.")
     source = SOURCES[name]
-    path = data_folder(folder) / source.file
-    if not path.exists():
-        fetch(source, path)
-    dataset = prepare(source, read_table(source, path))
+    dataset = prepare(source, raw_table(source, folder))
     different = [file for file, digest in digests(dataset).items() if digest != source.sha256[file]]
     if different and check:
         raise DataError(
-            f"The {name} data made from {path} are not those of the paper: {', '.join(different)} "
+            f"The {name} data of {source.file} are not those of the paper: {', '.join(different)} "
             "differ in their SHA-256 sums. The splits depend on the order of the rows, so files "
             f"from other places may give others. Take the file from {source.where}, or go on "
             "without this check (--no-check); the numbers are then not comparable."
         )
     return replace(dataset, verified=not different)
+
+
+def raw_table(source: Source, folder: str | Path | None) -> Any:
+    """The columns of a data set in a folder, as text; fetched from OpenML if it is missing."""
+    path = data_folder(folder) / source.file
+    if not path.exists():
+        fetch(source, path)
+    return read_table(source, path)
 
 
 def read_table(source: Source, path: Path) -> Any:
@@ -166,9 +171,8 @@ def read_table(source: Source, path: Path) -> Any:
     table = table.rename(columns=str.strip)
     missing = [name for name in source.columns if name not in table]
     if missing or (table == "").any(axis=None):
-        found = (
-            f"There is no column {', '.join(map(repr, missing))}" if missing else "Cells are empty"
-        )
+        absent = ", ".join(map(repr, missing))
+        found = f"There is no column {absent}" if missing else "Cells are empty"
         raise DataError(
             f"{path} must start with a line of column names, and have no missing values. "
             f"{found} in it; found {list(table)}."

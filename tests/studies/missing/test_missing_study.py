@@ -51,8 +51,8 @@ def test_tables_of_the_data_folder_have_categories(data_dir):
 
 def test_a_table_that_is_not_there_is_said(tmp_path):
     assert study.available(tmp_path) == list(study.SHIPPED)
-    with pytest.raises(DataError, match=r"The table abalone is not there: .* does not exist"):
-        study.load_table("abalone", tmp_path)
+    with pytest.raises(DataError, match=r"delta_ailerons\.data does not exist"):
+        study.load_table("delta-ailerons", tmp_path)
 
 
 @pytest.mark.parametrize(("mechanism", "rate"), study.MECHANISMS)
@@ -118,9 +118,8 @@ def test_complete_rows_get_the_same_prediction_whatever_is_done_about_holes():
 
 
 def test_indicators_are_one_for_every_variable():
-    training = study.Training(
-        np.zeros((2, 3)), np.zeros(2), "regression", np.array([0, 0, 1]), [[0, 1]], 0
-    )
+    owner = np.array([0, 0, 1])
+    training = study.Training("t", "regression", np.zeros((2, 3)), owner, np.zeros(2), 0)
     rows = study.hide(training.X, np.array([[True, False], [False, True]]), training.owner)
     found = training.indicated(np.nan_to_num(rows), rows)
     assert found.tolist() == [[0.0, 0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0, 1.0]]
