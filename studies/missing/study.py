@@ -703,7 +703,7 @@ def figure(errors: dict[str, Any]) -> Any:
     if not any(panels.values()):
         return None
     ylabels = {next(iter(panels)): f"error minus that of the {OURS}"}
-    axes = base.plot_panels(panels, "", ylabels, dict.fromkeys(panels, {OURS: 0.0}))
+    axes = base.plot_panels(panels, "", ylabels, {x: {OURS: 0.0} for x in panels})
     for ax in axes:
         ax.tick_params("x", rotation=30)
         ax.title.set_size("medium")

@@ -1,5 +1,8 @@
 """Studies and benchmarks run as modules, which list what there is."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from assertions import assert_raises
@@ -66,3 +69,13 @@ def test_benchmarks_are_listed_and_found(capsys):
             benchmark(arguments)
         assert raised.value.code == code
         assert message in "".join(capsys.readouterr())
+
+
+def test_benchmarks_that_pages_name_are_there(capsys):
+    docs = Path(__file__).parents[2] / "docs"
+    text = " ".join(path.read_text(encoding="utf-8") for path in docs.rglob("*.md"))
+    with pytest.raises(SystemExit):
+        benchmark(["--help"])
+    named = set(re.findall(r"python -m benchmarks (\w+)", text))
+    assert named
+    assert named <= set(capsys.readouterr().out.split())
