@@ -27,12 +27,6 @@ def stream(n=60, missing=0.3, seed=0):
     return X
 
 
-def embeddings(p, X):
-    """Rows as signed measures over all states: the conditionals of a model, less the model."""
-    joint = distribution(p)
-    return conditionals_given(X, joint, p.cardinalities) - joint, joint, worlds(p.cardinalities)
-
-
 def e_values(h, total, windows, tolerance=0.0, arl=False, largest=1.0):
     """E-values by their definition: one wealth for every start, bet and window."""
     radius, found = np.sqrt(largest + total), []
@@ -57,10 +51,10 @@ def e_values(h, total, windows, tolerance=0.0, arl=False, largest=1.0):
 def test_e_values_are_those_of_the_definition(settings, missing):
     p, _ = pair()
     X = stream(missing=missing)
-    measures, joint, every = embeddings(p, X)
-    total = joint @ K(every) @ joint
+    joint, gram = distribution(p), K(worlds(p.cardinalities))
+    measures = conditionals_given(X, joint, p.cardinalities) - joint  # signed, over all states
     given = {"tolerance": settings.get("tolerance", 0.0), "arl": "arl" in settings}
-    wanted = e_values(measures @ K(every) @ measures.T, total, (5, 20), **given)
+    wanted = e_values(measures @ gram @ measures.T, joint @ gram @ joint, (5, 20), **given)
     test = ek.monitoring.SequentialTest(p, K, windows=(5, 20), **settings)
     assert_close(test.update(X), wanted, scale=1.0)
     assert test.n_rows == len(X)
@@ -94,10 +88,13 @@ def test_real_variables_and_models_of_several_kinds():
     wanted = e_values(gram - at[:, None] - at + total, total, (5, 20))
     assert_close(ek.monitoring.SequentialTest(g, k, windows=(5, 20)).update(X), wanted, scale=1.0)
     asia = ek.asia()
-    rows = asia.sample(20, rng=0)
-    tests = [ek.monitoring.SequentialTest(model) for model in (asia, asia.circuit())]
-    assert_close(tests[0].update(rows), tests[1].update(rows), scale=1.0)
-    assert repr(tests[0].kernel) == "ExpHamming(gamma=None)"
+    frame = asia.sample(30, rng=0, as_frame=True)
+    frame.loc[3, "smoke"] = np.nan
+    rows = asia.schema.read_frame(frame)
+    one, other = (ek.monitoring.SequentialTest(p, windows=(5,)) for p in (asia, asia.circuit()))
+    assert_close(one.update(frame[sorted(frame)]), other.update(rows), scale=1.0)
+    assert repr(one.kernel) == "ExpHamming(gamma=None)"
+    assert one.window.astype(str).equals(frame[-5:].reset_index(drop=True).astype(str))
 
 
 def test_false_alarms_are_rare_and_changes_are_found():
@@ -148,17 +145,6 @@ def test_memory_does_not_grow_with_the_stream(monkeypatch):
     assert_close(test.plot().lines[0].get_xydata().T, np.array([range(70, 90), logs[70:]]))
     assert_raises(ek.DataError, "variable 1", test.update, [[0, 0, 0], [0, 7, 0]])
     assert (test.n_rows, test.log_e) == (90, pytest.approx(logs[-1]))
-
-
-def test_frames_are_read_by_name_and_windows_are_frames():
-    asia = ek.asia()
-    frame = asia.sample(30, rng=0, as_frame=True)
-    frame.loc[3, "smoke"] = np.nan
-    rows = asia.schema.read_frame(frame)
-    one, other = (ek.monitoring.SequentialTest(asia, windows=(5,)) for _ in range(2))
-    assert_close(one.update(frame[sorted(frame)]), other.update(rows), scale=1.0)
-    assert isinstance(one.window, pd.DataFrame)
-    assert one.window.astype(str).equals(frame[-5:].reset_index(drop=True).astype(str))
 
 
 def test_a_sample_takes_the_place_of_a_model():
