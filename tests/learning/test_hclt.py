@@ -1,6 +1,7 @@
 """Hidden Chow-Liu trees: structure, what they learn, validation, places."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import expectedkernels as ek
@@ -83,7 +84,6 @@ def test_learning_goes_on_from_what_was_kept():
 
 
 def test_data_frames_go_on_by_names():
-    pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     sky = rng.integers(0, 2, size=50)
     rain = (sky + (rng.random(50) < 0.1)) % 2
@@ -96,8 +96,8 @@ def test_data_frames_go_on_by_names():
     found = [learned(X, 2, epochs=2, start=p) for X in (table[["rain", "sky"]], table)]
     assert found[0].names == p.names
     assert_close(*(circuit.log_likelihood(table) for circuit in found))
-    with pytest.raises(ek.DataError, match="X_valid must have at least one row"):
-        learned(table, 2, start=p, X_valid=table[:0])
+    message = "X_valid must have at least one row"
+    assert_raises(ek.DataError, message, learned, table, 2, start=p, X_valid=table[:0])
     assert_raises(ek.DataError, "wind", learned, table.rename(columns={"sky": "wind"}), 2, start=p)
 
 
