@@ -43,9 +43,8 @@ def test_marginals_and_expectations_are_those_of_the_mixture(graph, rng):
     points, total, marginals = mixture(samples)
     assert_all_close(samples.marginals(), marginals, atol=1e-10)
     numbers = rng.normal(size=(graph.n_variables, 3))
-    np.testing.assert_allclose(
-        samples.expect(lambda X: np.cos(X @ numbers)), total @ np.cos(points @ numbers), atol=1e-10
-    )
+    found = samples.expect(lambda X: np.cos(X @ numbers))
+    np.testing.assert_allclose(found, total @ np.cos(points @ numbers), atol=1e-10)
     scope = rng.permutation(graph.n_variables)[: rng.integers(1, 4)].tolist()
     some = rng.normal(size=len(scope))
     found = samples.expect(lambda X: (X @ some) ** 2, scope=scope)
@@ -68,9 +67,8 @@ def test_signed_weights_are_clipped_in_marginals_only(graph, rng):
         np.testing.assert_allclose(found.sum(), 1.0)
         kept = np.clip(raw, 0.0, 1.0)
         np.testing.assert_allclose(found, kept / kept.sum(), atol=1e-9)
-        np.testing.assert_allclose(
-            samples.expect(lambda X: X[:, 0], scope=[v]), total @ points[:, v], atol=1e-9
-        )
+        mean = samples.expect(lambda X: X[:, 0], scope=[v])
+        np.testing.assert_allclose(mean, total @ points[:, v], atol=1e-9)
     assert not outside or samples.clipped
     assert samples.signed or not samples.clipped
 
@@ -290,9 +288,8 @@ def test_equal_importance_weights_make_the_rule_for_draws():
     K, G = (ek.SteinKernel(target, operator=o)(X) for o in ("shift", "gibbs"))
     found = ek.stein.default_weights(K, G, exact=False, log_weights=np.zeros(len(X)))
     shifted = G + np.eye(len(X)) * np.trace(G) / len(X)
-    np.testing.assert_allclose(
-        found.weights, ek.simplex_weights(shifted).weights, rtol=0, atol=1e-10
-    )
+    wanted = ek.simplex_weights(shifted).weights
+    np.testing.assert_allclose(found.weights, wanted, rtol=0, atol=1e-10)
 
 
 def test_equal_samples_share_in_proportion_to_their_importance():
