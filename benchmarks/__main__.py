@@ -9,19 +9,23 @@ def main(arguments=None):
 
     import typer
 
-    modules = [import_module(f"benchmarks.{name}") for name in MODULES.split()]
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app, short = typer.Typer(add_completion=False, pretty_exceptions_enable=False), []
+    for name in MODULES.split():
+        try:
+            module = import_module(f"benchmarks.{name}")
+        except ModuleNotFoundError as reason:
+            print(f"(benchmarks/{name}.py is left out: {reason})")
+            continue
+        short += getattr(module, "MINUTES", [])
+        for benchmark in getattr(module, "MINUTES", []) + getattr(module, "HOURS", []):
+            app.command(benchmark.__name__)(benchmark)
 
     @app.callback(invoke_without_command=True)
     def every(context: typer.Context):
         """Run a benchmark; without a name, those that take minutes."""
-        for module in modules if context.invoked_subcommand is None else ():
-            for benchmark in getattr(module, "MINUTES", ()):
-                benchmark()
+        for benchmark in short if context.invoked_subcommand is None else ():
+            benchmark()
 
-    for module in modules:
-        for benchmark in (*getattr(module, "MINUTES", ()), *getattr(module, "HOURS", ())):
-            app.command(benchmark.__name__)(benchmark)
     app(arguments)
 
 

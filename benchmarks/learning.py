@@ -132,8 +132,7 @@ def learning_tables() -> None:
         rows.append((case(name, n, share), len(means), seconds(took), each, change, grown))
     head = ("", "iterations", "in all", "each", "KL of the start -> of EM", "objective grew in")
     show("Exact EM, tolerance 1e-5, one pseudocount; KL(truth, learned)", rows, head)
-    peers = PEERS if find_spec("pyagrum") else ()
-    rows = [(case(*peer), *_beside_pyagrum(*peer)) for peer in peers]
+    rows = [(case(*peer), *_beside_pyagrum(*peer)) for peer in PEERS if find_spec("pyagrum")]
     head = ("", "ours, an iteration", "pyAgrum, an iteration", "ratio", "objectives")
     show("EM with one count per entry", rows, head)
 

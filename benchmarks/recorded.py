@@ -293,11 +293,8 @@ def files():
                 yield f"text of {path.name}", lambda x=path: np.frombuffer(x.read_bytes(), np.uint8)
 
 
-GROUPS = {
-    "closed": (circuit_queries, pairs, networks, models, hypothesis_tests, frames),
-    "exact": (circuit_samples, files),
-    "fit": (learners, estimators),
-}
+GROUPS = {"fit": (learners, estimators), "exact": (circuit_samples, files)}
+GROUPS["closed"] = (circuit_queries, pairs, networks, models, hypothesis_tests, frames)
 ATTRIBUTES = (["statistic", "p_value"], ["difference", "standard_error", "p_value"], ["weights"])
 
 
