@@ -7,14 +7,7 @@ from hypothesis import given, settings, strategies as st
 import expectedkernels as ek
 from assertions import assert_all_close, assert_close
 from expectedkernels.circuits import operands
-from expectedkernels.circuits.operands import (
-    CircuitOperand,
-    PointOperand,
-    axis_size,
-    choose,
-    distinct_rows_size,
-    evidence_operand,
-)
+from expectedkernels.circuits.operands import CircuitOperand, choose
 from expectedkernels.circuits.queries import log_values
 from expectedkernels.data.evidence import Column, Evidence, as_evidence
 from expectedkernels.kernels.gram import expected, gram
@@ -60,7 +53,9 @@ def test_few_rows_of_a_small_circuit_are_swept_as_they_are():
 def test_rows_that_say_the_same_are_put_together():
     p = ek.random_circuit(ek.Vtree.balanced(16), 24, rng=0)
     evidence = as_evidence(np.tile(p.sample(1, rng=0), (30, 1)), p.cardinalities)
-    choice = choose((CircuitOperand(p, evidence), distinct_rows_size(p.vtree.n_nodes, 200)))
+    choice = choose(
+        (CircuitOperand(p, evidence), operands.distinct_rows_size(p.vtree.n_nodes, 200))
+    )
     assert choice.forms[0] == "patterns"
     assert choice.cost < choice.others["rows", None]
 
@@ -79,7 +74,7 @@ def test_signed_circuits_have_no_conditionals(monkeypatch):
     parts = [ek.factorized([[0.5, 0.5]] * 3), ek.factorized([[0.9, 0.1]] * 3)]
     signed = ek.algebra.linear_combination(parts, [2.0, -1.0])
     side = CircuitOperand(signed, as_evidence([[0, 1, np.nan]], signed.cardinalities))
-    choice = choose((side, axis_size(signed.operand)))
+    choice = choose((side, operands.axis_size(signed.operand)))
     assert choice.forms[0] in ("rows", "patterns")
     assert all(forms[0] != "conditionals" for forms in choice.others)
 
@@ -110,8 +105,8 @@ def test_many_rows_on_learned_circuits_are_conditionals(learned, request):
         p = ek.random_circuit(ek.Vtree.balanced(20), 16, rng=0)
     E, X = with_holes(p.sample(1200, rng=1), 0.5), p.sample(40, rng=2)
     read = as_evidence(E, p.cardinalities)
-    assert (evidence_operand(p, read, 1000).form == "conditionals") == learned
-    assert evidence_operand(p, read, 1).form != "conditionals"
+    assert (operands.evidence_operand(p, read, 1000).form == "conditionals") == learned
+    assert operands.evidence_operand(p, read, 1).form != "conditionals"
     many = ek.expected_kernel(p, X, ek.RBF(0.1), evidence_p=E)
     assert many.shape == (len(E), len(X))
     for i in (0, 700, len(E) - 20):
@@ -223,7 +218,7 @@ def test_batches_of_conditionals_keep_components_of_any_rarity():
     assert np.isfinite(expected).sum() >= 6
     assert expected[np.isfinite(expected)].min() < -745
     side = CircuitOperand(p, as_evidence(rows, p.cardinalities), "conditionals")
-    other = PointOperand(points, p.vtree, p.cardinalities)
+    other = operands.PointOperand(points, p.vtree, p.cardinalities)
     found = gram((side, other), ek.Delta().blocks(p.vtree, p.cardinalities), 2**30).log()
     finite = np.isfinite(expected)
     np.testing.assert_array_equal(np.isfinite(found), finite)

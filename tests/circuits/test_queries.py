@@ -6,26 +6,11 @@ from hypothesis import given, settings, strategies as st
 from scipy.special import logsumexp
 from scipy.stats import norm
 
+import circuit_oracles as oracle
 import expectedkernels as ek
 from assertions import assert_frequencies, assert_logs_close, assert_raises, refusals
-from circuit_oracles import (
-    drawn_circuit,
-    drawn_deterministic,
-    drawn_distribution,
-    log_joint,
-    log_weights,
-    posterior,
-    random_evidence,
-)
 from expectedkernels import factorized, mixture, random_circuit
 from expectedkernels.circuits import queries
-from expectedkernels.circuits.queries import (
-    _swept_logs,
-    by_rows,
-    layer_logs,
-    log_values,
-    normal_mixture_logs,
-)
 from expectedkernels.data.evidence import as_evidence
 from oracles import evidence_as_weights, with_holes
 from strategies import points, seeds
@@ -44,9 +29,9 @@ def test_rows_out_of_range_are_done_in_logs(roots):
     X = np.zeros((3, 400))
     X[1, 200:] = 1
     evidence = as_evidence(X, p.schema)
-    assert 0 in layer_logs(p, evidence)[1]
-    logs = log_values(p, evidence)[0]
-    assert_logs_close(logs, _swept_logs(p, evidence)[0])
+    assert 0 in queries.layer_logs(p, evidence)[1]
+    logs = queries.log_values(p, evidence)[0]
+    assert_logs_close(logs, queries._swept_logs(p, evidence)[0])
     assert_logs_close(logs[0, 0], np.float64(-1000.0))
 
 
@@ -55,17 +40,17 @@ def test_rows_that_look_alike_go_by_patterns():
     p = mixture([factorized(list(t)) for t in tables])
     X = np.random.default_rng(0).integers(0, 2, size=(40, 40)).astype(float)
     alike = as_evidence(X[:4].repeat(2000, axis=0), p.schema)
-    assert not by_rows(p, alike)
-    assert by_rows(p, as_evidence(X, p.schema))
-    assert by_rows(p, None)
+    assert not queries.by_rows(p, alike)
+    assert queries.by_rows(p, as_evidence(X, p.schema))
+    assert queries.by_rows(p, None)
 
 
 def test_signed_circuits_and_tiny_weights_stay_with_logs():
     signed = mixture([factorized([[0.2, 0.8]]), factorized([[0.6, 0.4]])])
     block = type(signed.blocks[-1])(np.array([[0.5, -0.5]]))
-    assert not by_rows(type(signed)(signed.vtree, (block,)), None)
+    assert not queries.by_rows(type(signed)(signed.vtree, (block,)), None)
     tiny = type(signed)(signed.vtree, (type(block)(np.array([[1e-300, 1.0]])),))
-    assert not by_rows(tiny, None)
+    assert not queries.by_rows(tiny, None)
     assert_logs_close(tiny.log_likelihood([[0.0]]), np.log([1e-300]))
 
 
@@ -74,10 +59,10 @@ def test_rows_are_split_when_memory_is_short(monkeypatch):
     X = with_holes(points(np.random.default_rng(0), p.cardinalities, 100))
     read = as_evidence(X, (2,) * 4)
     signed = mixture([p, random_circuit(p.vtree, 2, rng=1)], [1.0, -0.9], normalized=False)
-    whole, (logs, signs) = log_values(p, read)[0], log_values(signed, read)
+    whole, (logs, signs) = queries.log_values(p, read)[0], queries.log_values(signed, read)
     monkeypatch.setattr(queries, "DEFAULT_MAX_BYTES", 500)
-    assert_logs_close(log_values(p, read)[0], whole)
-    parts, again = log_values(signed, read)
+    assert_logs_close(queries.log_values(p, read)[0], whole)
+    parts, again = queries.log_values(signed, read)
     assert_logs_close(parts, logs)
     np.testing.assert_array_equal(again, signs)
 
@@ -93,7 +78,7 @@ def naive(weights, means, variances, X):
 
 
 def quick(circuit, X):
-    return normal_mixture_logs(circuit, as_evidence(X, circuit.schema))
+    return queries.normal_mixture_logs(circuit, as_evidence(X, circuit.schema))
 
 
 @pytest.mark.parametrize("vtree", [None, ek.Vtree.right_linear(4)])
@@ -107,7 +92,7 @@ def test_log_densities_are_those_of_sums_over_components(vtree, holes, monkeypat
     found = circuit.log_likelihood(X)
     np.testing.assert_array_equal(found, quick(circuit, X))
     np.testing.assert_allclose(found, naive(*given, X), rtol=1e-12, atol=1e-12)
-    swept = _swept_logs(circuit, as_evidence(X, circuit.schema))[0][:, 0]
+    swept = queries._swept_logs(circuit, as_evidence(X, circuit.schema))[0][:, 0]
     np.testing.assert_allclose(found, swept, rtol=1e-12, atol=1e-12)
 
 
@@ -153,7 +138,7 @@ def test_other_circuits_are_not_taken_for_mixtures():
 @pytest.mark.parametrize(("n", "roots"), [(1, 1), (6, 1), (4, 3)])
 @pytest.mark.parametrize("seed", range(12))
 def test_sites_are_likelihoods_of_all_states(seed, n, roots, missing, monkeypatch):
-    p = drawn_circuit(seed, roots=roots)
+    p = oracle.drawn_circuit(seed, roots=roots)
     rng = np.random.default_rng(seed)
     X = with_holes(points(rng, p.cardinalities, n), missing, seed)
     circuits = [p, p.to("torch")] if roots > 1 else [p]
@@ -196,7 +181,7 @@ def test_some_variables_and_no_rows():
 
 
 def test_real_variables_have_no_states():
-    p = drawn_circuit(1, share_real=1.0)
+    p = oracle.drawn_circuit(1, share_real=1.0)
     assert_raises(ek.EvidenceError, "0 is real", p.all_site_logs, np.zeros((1, p.n_variables)))
 
 
@@ -206,24 +191,28 @@ nan = np.nan
 @settings(max_examples=50)
 @given(seeds, st.booleans(), st.sampled_from([2, 40]))
 def test_samples_given_rows_weights_and_nothing(seed, deterministic, n_rows):
-    p = drawn_deterministic(seed) if deterministic else drawn_distribution(seed, n_max=4)
+    p = (
+        oracle.drawn_deterministic(seed)
+        if deterministic
+        else oracle.drawn_distribution(seed, n_max=4)
+    )
     rng = np.random.default_rng(seed)
-    rows = random_evidence(rng, p, n_rows)
+    rows = oracle.random_evidence(rng, p, n_rows)
     kept = evidence_as_weights(rows, p.cardinalities)
     soft = [w * rng.uniform(0.1, 3, size=w.shape) for w in kept]
     n = 2000 if n_rows == 2 else 200
     for evidence, weights in ((rows, kept), (soft, soft)):
         X = p.sample(n, rng=seed, evidence=evidence)
         assert X.shape == (n_rows, n, p.n_variables)
-        for sample, row, expected in zip(X, rows, posterior(p, weights), strict=True):
+        for sample, row, expected in zip(X, rows, oracle.posterior(p, weights), strict=True):
             seen = ~np.isnan(row)
             assert (sample[:, seen] == row[seen]).all()
             assert_frequencies(sample, expected)
     one = p.sample(3000, rng=seed, evidence={v: w[0] for v, w in enumerate(soft)})
-    assert_frequencies(one, posterior(p, soft)[0])
+    assert_frequencies(one, oracle.posterior(p, soft)[0])
     X = p.sample(4000, rng=seed)
     assert X.shape == (4000, p.n_variables)
-    assert_frequencies(X, np.exp(log_joint(p) - p.log_partition()))
+    assert_frequencies(X, np.exp(oracle.log_joint(p) - p.log_partition()))
 
 
 def test_shapes_of_samples():
@@ -266,9 +255,9 @@ def test_normal_samples_given_evidence(rows):
 
 @given(seeds, st.booleans(), st.sampled_from([1, 10, 50]))
 def test_most_probable_completions(seed, ties, n):
-    p = drawn_deterministic(seed, ties=ties)
+    p = oracle.drawn_deterministic(seed, ties=ties)
     rng = np.random.default_rng(seed)
-    rows = random_evidence(rng, p, n)
+    rows = oracle.random_evidence(rng, p, n)
     if rng.random() < 0.3:
         rows[0] = nan
     kept = evidence_as_weights(rows, p.cardinalities)
@@ -277,7 +266,7 @@ def test_most_probable_completions(seed, ties, n):
         completed = p.map(evidence)
         seen = ~np.isnan(rows)
         np.testing.assert_array_equal(completed[seen], rows[seen])
-        scores = log_joint(p) + log_weights(weights, p.cardinalities)
+        scores = oracle.log_joint(p) + oracle.log_weights(weights, p.cardinalities)
         reached = scores[(np.arange(n), *completed.astype(int).T)]
         assert_logs_close(reached, scores.reshape(n, -1).max(axis=1))
 
