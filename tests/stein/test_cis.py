@@ -1,7 +1,5 @@
 """Collapsed importance sampling: orders, rules and weights over all paths, and estimates."""
 
-import sys
-
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -9,14 +7,7 @@ from scipy.special import logsumexp
 
 import expectedkernels as ek
 from assertions import assert_all_close, assert_raises, refusals
-from expectedkernels.stein.cis import (
-    ORDERS,
-    RULES,
-    CollapsedSampler,
-    State,
-    order_factors,
-    restricted,
-)
+from expectedkernels.stein import cis as module
 from factor_graphs import equal_chain, factor_graphs, random_graph, scores
 from oracles import worlds
 from strategies import rngs
@@ -26,7 +17,7 @@ SCOPES = [(2, 3), (0, 1), (1, 2), (1, 4), (5, 6)]
 
 
 def ordered(scopes, *settings):
-    order = order_factors(scopes, *settings)
+    order = module.order_factors(scopes, *settings)
     return [scopes[i] for i in order.factors], order
 
 
@@ -40,7 +31,7 @@ def test_breadth_first_appends_factors_when_a_variable_is_reached():
     assert (back, reverse.reversed) == (found[::-1], True)
     assert [order.coming(1, place) for place in range(5)] == [3, 2, 1, 0, 0]
     # scopes are followed in their order
-    assert list(order_factors([(2, 0, 1)], 0).distance) == [0, 2, 1]
+    assert list(module.order_factors([(2, 0, 1)], 0).distance) == [0, 2, 1]
 
 
 def test_along_the_vtree_children_come_before_parents():
@@ -53,17 +44,17 @@ class Situation:
 
     def __init__(self, graph, place, query=None, protected=(), sampled=(), backwards=False):
         rest = "rev" if backwards else "bfs", "frontier", 0, None, query, frozenset(protected)
-        self.sampler = CollapsedSampler(graph, *rest)
+        self.sampler = module.CollapsedSampler(graph, *rest)
         tables, order = self.sampler.tables, self.sampler.order_from(0)
-        tables = [restricted(tables[i], dict(sampled)) for i in order.factors[:place]]
+        tables = [module.restricted(tables[i], dict(sampled)) for i in order.factors[:place]]
         self.tables = [table for table in tables if table.scope]
         self.inside = tuple(sorted({v for table in self.tables for v in table.scope}))
-        self.state = State(0, place, self.tables, 0.0, self.inside, tuple(sampled))
+        self.state = module.State(0, place, self.tables, 0.0, self.inside, tuple(sampled))
         self.candidates = self.sampler.candidates(self.state)
         self.cardinalities = graph.cardinalities
 
     def scores(self, rule):
-        return RULES[rule](self.sampler, self.state)
+        return module.RULES[rule](self.sampler, self.state)
 
     def choice(self, rule):
         return self.candidates[int(np.argmin(np.round(self.scores(rule), 12)))]
@@ -94,7 +85,7 @@ CHAIN = equal_chain(6, np.eye(2) + 1)
 @pytest.mark.parametrize("small", [0, 4096])
 @pytest.mark.parametrize("place", [2, 4, 5, 7])
 def test_information_variance_and_entropy_are_those_of_the_definitions(place, small, monkeypatch):
-    monkeypatch.setattr(sys.modules[CollapsedSampler.__module__], "SMALL_JOINT", small)
+    monkeypatch.setattr(module, "SMALL_JOINT", small)
     grid = random_graph(np.random.default_rng(4), [2, 3, 2, 3, 2, 2], GRID_SCOPES)
     now = Situation(grid, place, query=0, protected=[0])
     joint = by_enumeration(now)
@@ -156,8 +147,8 @@ def paths(walk):
                 stack.append((following, chance * p / len(options), log_q + np.log(p)))
 
 
-@pytest.mark.parametrize("select", RULES)
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("select", module.RULES)
+@pytest.mark.parametrize("order", module.ORDERS)
 @settings(max_examples=4)
 @given(
     factor_graphs(max_worlds=24),
@@ -169,7 +160,7 @@ def test_all_paths_together_give_z_and_the_exact_marginals(order, select, graph,
     sums, mass = [np.zeros(card) for card in graph.cardinalities], 0.0
     query = 0 if asked or select in ("mi", "rbvar") else None
     protected = frozenset() if query is None else frozenset([query])
-    sampler = CollapsedSampler(graph, order, select, *limits, query, protected)
+    sampler = module.CollapsedSampler(graph, order, select, *limits, query, protected)
     for chance, log_weight, values in paths(sampler):
         mass += chance
         if log_weight > -np.inf:
@@ -184,7 +175,7 @@ def test_all_paths_together_give_z_and_the_exact_marginals(order, select, graph,
 def test_the_same_seed_gives_the_same_samples(monkeypatch):
     grid = ek.ising_grid(3, 3, rng=0)
     first = ek.cis(grid, 30, 4, rng=7)
-    monkeypatch.setattr(sys.modules[CollapsedSampler.__module__], "MAX_KEPT", 0)
+    monkeypatch.setattr(module, "MAX_KEPT", 0)
     again = ek.cis(grid, 30, 4, rng=np.random.default_rng(7), progress=False)
     np.testing.assert_array_equal(first.rows, again.rows)
     np.testing.assert_array_equal(first.log_weights, again.log_weights)
@@ -193,7 +184,7 @@ def test_the_same_seed_gives_the_same_samples(monkeypatch):
 def test_a_model_too_large_to_compile(monkeypatch):
     grid = ek.ising_grid(3, 3, rng=0)
     expected = ek.cis(grid, 40, 3, rng=0).marginals()
-    monkeypatch.setattr(sys.modules[ek.cis.__module__], "DEFAULT_MAX_BYTES", 1)
+    monkeypatch.setattr(module, "DEFAULT_MAX_BYTES", 1)
     samples = ek.cis(grid, 40, 3, rng=0)
     monkeypatch.setattr(ek.FactorGraph, "compile", None)
     np.testing.assert_allclose(samples.marginals(), expected, rtol=1e-10)
