@@ -2,7 +2,6 @@
 
 import sys
 from dataclasses import replace
-from math import inf
 from unittest.mock import MagicMock
 
 import numpy as np
@@ -179,7 +178,6 @@ def test_gaussian_mixtures_are_fitted_by_the_book(holes, far):
     X[rng.random(X.shape) < holes] = NAN
     state = np.array([0.2, 0.3, 0.5]), centres + rng.normal(size=(3, 2)), np.full((3, 2), 2.0)
     p = mixture_of_normals(*state)
-    before = -inf
     for _ in range(4):
         state = gaussian_em(*state, X)
         p = fit(p, X)
@@ -187,9 +185,6 @@ def test_gaussian_mixtures_are_fitted_by_the_book(holes, far):
         for v in range(2):
             np.testing.assert_allclose(p.input(v).mean, state[1][:, v], rtol=1e-9)
             np.testing.assert_allclose(p.input(v).variance, state[2][:, v], rtol=1e-7)
-        after = p.log_likelihood(X).mean()
-        assert after >= before - 1e-10
-        before = after
 
 
 def test_inputs_that_are_mixtures_of_normals():
