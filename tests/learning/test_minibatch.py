@@ -166,14 +166,6 @@ def test_all_rows_at_once_are_plain_em(place, options):
         assert type(one.numbers) is type(other.numbers)
 
 
-def test_batches_are_the_same_everywhere_and_learn():
-    pytest.importorskip("torch")
-    options = {"batch_size": 32, "pseudocount": 0.1, "rng": 0, "progress": False}
-    found = [ek.em(START, X, 6, **options, device=device) for device in (None, "torch")]
-    assert_close(found[1].log_likelihood(X), found[0].log_likelihood(X))
-    assert found[0].log_likelihood(X).mean() > START.log_likelihood(X).mean() + 0.5
-
-
 def test_one_batch_moves_weights_by_its_step():
     # one variable with states 0 and 1, seen 3 times and once; halfway from (1/2, 1/2)
     p = ek.factorized([[0.5, 0.5]])
