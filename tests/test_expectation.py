@@ -259,7 +259,9 @@ def test_explanations_count_and_refuse_as_the_call_does():
     said = ek.explain(np.zeros((2049, 3)), np.zeros((5, 3)), ek.RBF(1.0))
     assert (said.path, said.parts, said.shape) == ("points", 3, (2049, 5))
     assert "3 blocks of at most 1024 x 1024 pairs" in str(said)
-    assert ek.explain(ek.Empirical([[0.0]]), [[1.0]], ek.RBF(1.0)).shape == (1, 1)
+    points = ek.Empirical([[0.0]])
+    assert ek.explain(points, [[1.0]], ek.RBF(1.0)).shape == (1, 1)
+    assert repr(points) == "<Empirical distribution of 1 points, 1 variables>"
     sure = ek.factorized([[1.0, 0.0]])
     with pytest.raises(ek.EvidenceError, match="row 0 has probability zero"):
         ek.explain(sure, sure, ek.RBF(1.0), evidence_p=[[1]])

@@ -34,6 +34,17 @@ def at(*values):
     return InputComponents(None, np.array(values, dtype=float), np.zeros(len(values)))
 
 
+def test_columns_multiply():
+    a, b = (
+        InputComponents(None, x, np.zeros_like(x))
+        for x in (np.array([[0.0, 1.0], [2.0, 3.0]]), np.ones((1, 2)))
+    )
+    rates = np.array([0.3, 0.7])
+    np.testing.assert_allclose(on_atoms(rates, a, b)[:, 0], np.exp([-0.3, -0.3 - 0.7 * 4]))
+    np.testing.assert_allclose(on_atoms(rates, a, b, b)[:, 0, 0], np.exp([-0.6, -0.6 - 1.4 * 4]))
+    np.testing.assert_array_equal(on_atoms(np.zeros(2), a, b, b), np.ones((2, 1, 1)))
+
+
 def test_wide_intervals():
     ends = np.array([[0.0, 100.0], [50.0, 5000.0], [200.0, 300.0], [20.0, 21.0], [60.0, 60.0]])
     pieces = intervals(*ends.T)

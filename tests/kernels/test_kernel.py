@@ -186,6 +186,7 @@ def grid(i):
 
 
 def test_triples_of_real_atoms_against_sums_over_nodes():
+    assert (triples(0.0, ATOMS, ATOMS, ATOMS) == np.ones((4, 4, 4))).all()
     found = triples(0.7, ATOMS, ATOMS, ATOMS)
     grids = [grid(i) for i in range(4)]
     for i, j, k in product(range(4), repeat=3):
