@@ -6,20 +6,12 @@ import pytest
 from hypothesis import given, strategies as st
 
 import expectedkernels as ek
+import unit_graphs
 from assertions import assert_raises
 from circuit_oracles import drawn_circuit, drawn_deterministic, sparsified
 from oracles import Inner, Real, Table, topological
 from strategies import seeds
-from unit_graphs import (
-    RandomGraphs,
-    drawn,
-    drawn_unstructured,
-    is_deterministic,
-    mix,
-    pair,
-    random_nested,
-    x,
-)
+from unit_graphs import mix, pair, x
 
 
 def splits_alike(p, q):
@@ -78,7 +70,7 @@ def test_properties_say_where_they_fail(root, verdicts):
 
 @given(seeds)
 def test_structured_means_compatible_with_itself(seed):
-    for root in (drawn_unstructured(seed)[0], drawn(seed)[0]):
+    for root in (unit_graphs.drawn_unstructured(seed)[0], unit_graphs.drawn(seed)[0]):
         expected = splits_alike(root, root)
         assert ek.properties(root).structured_decomposable.holds is expected
         assert ek.is_compatible(root, root).holds is expected
@@ -88,10 +80,10 @@ def test_structured_means_compatible_with_itself(seed):
 def test_determinism_by_definition(seed, structured, smooth, signed):
     options = {"zeros": 0.7, "drop": 0.0 if smooth else 0.3}
     if structured:
-        root, cards, _ = drawn(seed, signed=signed, **options)
+        root, cards, _ = unit_graphs.drawn(seed, signed=signed, **options)
     else:
-        root, cards = drawn_unstructured(seed, **options)
-    assert ek.properties(root).deterministic.holds is is_deterministic(root, cards)
+        root, cards = unit_graphs.drawn_unstructured(seed, **options)
+    assert ek.properties(root).deterministic.holds is unit_graphs.is_deterministic(root, cards)
 
 
 def with_many_states(root, n):
@@ -102,9 +94,10 @@ def with_many_states(root, n):
 @pytest.mark.parametrize("structured", [True, False])
 @given(seeds)
 def test_determinism_without_enumeration(structured, seed):
-    root, cards, *_ = (drawn if structured else drawn_unstructured)(seed, zeros=0.7)
+    draw = unit_graphs.drawn if structured else unit_graphs.drawn_unstructured
+    root, cards, *_ = draw(seed, zeros=0.7)
     verdict = ek.properties(with_many_states(root, len(cards))).deterministic
-    expected = is_deterministic(root, cards)
+    expected = unit_graphs.is_deterministic(root, cards)
     assert verdict.holds in ((expected,) if structured else (None, expected))
 
 
@@ -154,7 +147,7 @@ def test_reasons_for_determinism(root, holds, reason):
 @given(seeds)
 def test_compatibility_by_definition(seed):
     rng = np.random.default_rng(seed)
-    graphs = RandomGraphs(rng, (2, 3, 2))
+    graphs = unit_graphs.RandomGraphs(rng, (2, 3, 2))
     p, q = (graphs.unstructured([0, 1, 2]) for _ in range(2))
     expected = splits_alike(p, q)
     assert ek.is_compatible(p, q).holds is expected
@@ -164,10 +157,10 @@ def test_compatibility_by_definition(seed):
 @given(seeds)
 def test_compatibility_of_circuits_and_graphs(seed):
     rng = np.random.default_rng(seed)
-    nested = random_nested(rng, rng.permutation(4))
-    other = random_nested(rng, rng.permutation(4))
-    graphs = RandomGraphs(rng, (2, 3, 2, 4))
-    p, q = graphs.unit(nested), RandomGraphs(rng, (2, 3, 2, 4)).unit(other)
+    nested = unit_graphs.random_nested(rng, rng.permutation(4))
+    other = unit_graphs.random_nested(rng, rng.permutation(4))
+    graphs = unit_graphs.RandomGraphs(rng, (2, 3, 2, 4))
+    p, q = graphs.unit(nested), unit_graphs.RandomGraphs(rng, (2, 3, 2, 4)).unit(other)
     first = ek.Circuit.from_units(p, vtree=ek.Vtree.from_nested(nested))
     second = ek.Circuit.from_units(q, vtree=ek.Vtree.from_nested(other))
     expected = first.vtree.align(second.vtree) is not None
