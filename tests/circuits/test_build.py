@@ -7,21 +7,10 @@ from hypothesis import given, strategies as st
 from scipy import sparse
 from scipy.stats import norm
 
+import expectedkernels as ek
 from assertions import assert_close, assert_logs_close, assert_raises, refusals
 from circuit_oracles import all_worlds, drawn_circuit, joint, log_joint, sparsified
-from expectedkernels import (
-    Circuit,
-    CircuitError,
-    CompatibilityError,
-    Vtree,
-    VtreeError,
-    algebra,
-    factorized,
-    gaussian_mixture,
-    hmm,
-    mixture,
-    random_circuit,
-)
+from expectedkernels import Circuit, CircuitError, Vtree, factorized, gaussian_mixture, hmm
 from oracles import Inner, Table
 from strategies import seeds, with_swaps
 from unit_graphs import random_nested
@@ -47,12 +36,12 @@ def test_mixtures_are_weighted_sums(seed, n_variables, given_weights):
     rng = np.random.default_rng(seed)
     vtree, n = Vtree.random(n_variables, rng=seed), int(rng.integers(1, 5))
     parts = [
-        random_circuit(with_swaps(vtree, rng), 3, seed + i, [2, 3, 2][:n_variables], density)
+        ek.random_circuit(with_swaps(vtree, rng), 3, seed + i, [2, 3, 2][:n_variables], density)
         for i, density in enumerate(rng.choice([None, 0.5], size=n))
     ]
     # weights need be neither normalised nor positive
     weights = rng.uniform(-1, 3, size=n) if given_weights else None
-    p = mixture(parts, weights, normalized=False)
+    p = ek.mixture(parts, weights, normalized=False)
     share = np.full(n, 1 / n) if weights is None else weights
     assert (p.n_roots, p.vtree) == (1, parts[0].vtree)
     terms = [w * joint(part) for w, part in zip(share, parts, strict=True)]
@@ -63,7 +52,7 @@ def test_mixtures_are_weighted_sums(seed, n_variables, given_weights):
 def test_stacks_have_all_roots_in_order(seed):
     p = drawn_circuit(seed, n_max=4, roots=2)
     q = drawn_circuit(seed, n_max=4, roots=1)  # the same vtree and cardinalities
-    both = algebra.stack([p, q, p])
+    both = ek.algebra.stack([p, q, p])
     expected = np.concatenate([joint(p), joint(q), joint(p)])
     np.testing.assert_allclose(joint(both), expected, rtol=1e-10)
     totals = expected.reshape(5, -1).sum(axis=1)
@@ -116,7 +105,7 @@ def test_gaussian_mixtures_have_the_right_density(seed):
     assert abs(p.log_partition()) < 1e-12
     q = gaussian_mixture(weights, means + 1, variances, p.vtree, normalized=False)
     mixed = [0.3, 0.7] @ np.exp([p.log_likelihood(X), q.log_likelihood(X)])
-    assert_close(np.exp(mixture([p, q], [0.3, 0.7]).log_likelihood(X)), mixed)
+    assert_close(np.exp(ek.mixture([p, q], [0.3, 0.7]).log_likelihood(X)), mixed)
 
 
 @pytest.mark.parametrize("density", [None, 0.1, 0.5, 1.0])
@@ -125,7 +114,7 @@ def test_random_circuits_are_distributions(density, seed):
     rng = np.random.default_rng(seed)
     n, units = int(rng.integers(1, 6)), int(rng.integers(1, 7))
     cards = tuple(rng.integers(1, 4, size=n).tolist())
-    p = random_circuit(Vtree.random(n, rng=seed), units, seed, cards, density)
+    p = ek.random_circuit(Vtree.random(n, rng=seed), units, seed, cards, density)
     assert p.cardinalities == cards
     assert p.n_roots == 1
     values = joint(p)
@@ -134,16 +123,16 @@ def test_random_circuits_are_distributions(density, seed):
 
 
 def test_random_circuits_are_reproducible_thin_and_large():
-    p, q = (random_circuit(4, 3, rng=7) for _ in range(2))
+    p, q = (ek.random_circuit(4, 3, rng=7) for _ in range(2))
     np.testing.assert_array_equal(joint(p), joint(q))
     generator = np.random.default_rng(7)
-    np.testing.assert_array_equal(joint(p), joint(random_circuit(4, 3, rng=generator)))
-    assert (joint(random_circuit(4, 3, rng=generator)) != joint(p)).any()
-    dense = random_circuit(8, 40, rng=0)
-    thin = random_circuit(8, 40, rng=0, density=0.1)
+    np.testing.assert_array_equal(joint(p), joint(ek.random_circuit(4, 3, rng=generator)))
+    assert (joint(ek.random_circuit(4, 3, rng=generator)) != joint(p)).any()
+    dense = ek.random_circuit(8, 40, rng=0)
+    thin = ek.random_circuit(8, 40, rng=0, density=0.1)
     assert thin.n_edges < 0.3 * dense.n_edges
     assert dense.n_parameters == 6 * 40 * 40 + 40 + 8 * 40 * 2
-    p = random_circuit(Vtree.balanced(8), 1000, rng=0)
+    p = ek.random_circuit(Vtree.balanced(8), 1000, rng=0)
     assert p.n_parameters > 6_000_000
     assert abs(p.log_partition()) < 1e-9
 
@@ -154,21 +143,21 @@ LINEAR = (Vtree.right_linear(3), Vtree.left_linear(3))
 
 
 test_errors = refusals(None, [
-    (lambda: factorized([]), VtreeError, "at least one variable"),
+    (lambda: factorized([]), ek.VtreeError, "at least one variable"),
     (lambda: factorized([np.eye(2)]), CircuitError, r"variable 0 must have one .*\(2, 2\)"),
     (lambda: factorized([[1.0], []]), CircuitError, r"variable 1 must .* Got shape \(0,\)"),
     (lambda: factorized([[1, 1]], Vtree.balanced(2), normalized=False), CircuitError,
      r"tables for variables 0 to 0, but a vtree over \[0, 1\] \(2 in all\)"),
     (lambda: factorized([[np.nan, 1]], normalized=False), CircuitError, "must be finite numbers"),
-    (lambda: mixture([]), CircuitError, "at least one circuit. Got none"),
-    (lambda: mixture([p2], [0.5, 0.5]), CircuitError, r"mixture of 1 .* Got \[0.5 0.5\]"),
-    (lambda: mixture([p2], [np.nan], normalized=False), CircuitError, r"finite weights. Got"),
-    (lambda: mixture([p2, factorized([[0.5, 0.5]])]), CompatibilityError,
+    (lambda: ek.mixture([]), CircuitError, "at least one circuit. Got none"),
+    (lambda: ek.mixture([p2], [0.5, 0.5]), CircuitError, r"mixture of 1 .* Got \[0.5 0.5\]"),
+    (lambda: ek.mixture([p2], [np.nan], normalized=False), CircuitError, r"finite weights. Got"),
+    (lambda: ek.mixture([p2, factorized([[0.5, 0.5]])]), ek.CompatibilityError,
      r"circuits 0 and 1 together needs .* variables \{0, 1\}, the second \{0\}"),
-    (lambda: algebra.stack([p2, p2, factorized([[0.5, 0.5], [0.2, 0.3, 0.5]])]), CompatibilityError,
-     "circuits 0 and 2 .* variable 1 has 2 states in the first"),
-    (lambda: algebra.stack([random_circuit(v, 2, rng=0) for v in LINEAR]), CompatibilityError,
-     r"splits into \{0\} \| \{1, 2\}, one of the second into \{0, 1\} \| \{2\}"),
+    (lambda: ek.algebra.stack([p2, p2, factorized([[0.5, 0.5], [0.2, 0.3, 0.5]])]),
+     ek.CompatibilityError, "circuits 0 and 2 .* variable 1 has 2 states in the first"),
+    (lambda: ek.algebra.stack([ek.random_circuit(v, 2, rng=0) for v in LINEAR]),
+     ek.CompatibilityError, r"splits into \{0\} \| \{1, 2\}, one of the second into \{0, 1\} \| \{2\}"),
     (lambda: hmm([1, 0], step2, emit2), CircuitError, "'length' parameter of hmm .* Got None"),
     (lambda: hmm([1, 0], step2, emit2, length=0), CircuitError, r"an int in the range \[1,"),
     (lambda: hmm([1, 0, 0], step2, emit2, length=2), CircuitError, r"3 states and length 2"),
@@ -182,15 +171,15 @@ test_errors = refusals(None, [
                           ([], [], [], "per component")]),
     (lambda: gaussian_mixture([1.0], [[0.0, 0.0]], [[1.0, 1.0]], Vtree.balanced(1)), CircuitError,
      r"means and variances for variables 0 to 1, but a vtree over \[0\]"),
-    (lambda: random_circuit(2, 0), CircuitError, r"'units' parameter .* \[1, inf\). Got 0"),
-    *((lambda x=x: random_circuit(2, 2, density=x), CircuitError, rf"'density' .*\(0, 1\]. Got {x}")
+    (lambda: ek.random_circuit(2, 0), CircuitError, r"'units' parameter .* \[1, inf\). Got 0"),
+    *((lambda x=x: ek.random_circuit(2, 2, density=x), CircuitError, rf"'density' .*0, 1\]. Got {x}")
       for x in (0.0, 1.5)),
-    (lambda: random_circuit(2, 2, cardinalities=[2, 2, 2]), CircuitError,
+    (lambda: ek.random_circuit(2, 2, cardinalities=[2, 2, 2]), CircuitError,
      r"'cardinalities' parameter .* \(2 in all\). Got \[2, 2, 2\]"),
-    (lambda: random_circuit(2, 2, cardinalities=0), CircuitError, "positive int.* Got 0"),
-    (lambda: random_circuit(Vtree.balanced([1, 2]), 2), CircuitError, r"0 to 1, but a vtree"),
-    (lambda: random_circuit(0, 2), VtreeError, "at least one variable"),
-    (lambda: random_circuit(2, 1).to(3), CircuitError, "array-API namespace. Got 3 instead"),
+    (lambda: ek.random_circuit(2, 2, cardinalities=0), CircuitError, "positive int.* Got 0"),
+    (lambda: ek.random_circuit(Vtree.balanced([1, 2]), 2), CircuitError, r"0 to 1, but a vtree"),
+    (lambda: ek.random_circuit(0, 2), ek.VtreeError, "at least one variable"),
+    (lambda: ek.random_circuit(2, 1).to(3), CircuitError, "array-API namespace. Got 3 instead"),
     (lambda: p2.to("nowhere"), CircuitError, "'torch', 'cpu', 'cuda', .* Got 'nowhere'"),
 ])  # fmt: skip
 
@@ -198,7 +187,7 @@ test_errors = refusals(None, [
 @pytest.mark.parametrize(("call", "message"), [
     ((factorized, [[0.5, 0.5], [0.5, 0.6]]), r"The table of variable 1 must be probabilities"),
     ((factorized, [[1.5, -0.5]]), r"variable 0 must be .*not negative.* sums to 1\."),
-    ((mixture, [factorized([[0.5, 0.5]])] * 2, [0.5, 0.4]), r"The weights of a mixture must"),
+    ((ek.mixture, [factorized([[0.5, 0.5]])] * 2, [0.5, 0.4]), r"The weights of a mixture must"),
     ((gaussian_mixture, [0.5, 0.6], [0.0, 1.0], [1.0, 1.0]), r"The weights of a Gaussian"),
     ((hmm, [0.5, 0.4], np.eye(2), np.eye(2), 3), r"The initial states of an HMM .* Got \[0.5"),
     ((hmm, [0.5, 0.5], [[1, 0], [0.2, 0.2]], np.eye(2), 3), r"The transitions of an HMM"),
@@ -239,7 +228,7 @@ def test_sizes():
     # the second variable has one distinct component, merged
     assert p.n_units == 2 + 1 + 2 + 1
     assert p.n_parameters == (2 + 4) + (1 + 2) + 2
-    p = random_circuit(5, 4, rng=0, density=0.5)
+    p = ek.random_circuit(5, 4, rng=0, density=0.5)
     q = sparsified(p)
     assert (p.n_units, p.n_edges, p.n_parameters) == (q.n_units, q.n_edges, q.n_parameters)
 
@@ -260,7 +249,7 @@ def test_circuits_move_there_and_back(seed):
 
 
 def test_arrays_are_where_they_were_moved(xp):
-    there = random_circuit(3, 2, rng=0, density=0.9)
+    there = ek.random_circuit(3, 2, rng=0, density=0.9)
     p = there.to(xp)
     kind = type(p.xp.ones(1))
     assert kind.__module__.partition(".")[0] == getattr(xp, "__name__", xp)
@@ -301,9 +290,9 @@ def test_arrays_of_a_circuit_cannot_be_written_to(copied):
     table = np.array([[0.5, 0.5]])
     circuits = [
         two(Inner(1, 1, None, None, np.array([[2.0]])), Table(table)),
-        random_circuit(Vtree.balanced(4), 60, rng=0, density=0.02),
+        ek.random_circuit(Vtree.balanced(4), 60, rng=0, density=0.02),
         gaussian_mixture([0.4, 0.6], [[0.0, 1.0], [2.0, 3.0]], [[1.0, 1.0], [2.0, 1.0]]),
-        random_circuit(3, 2, rng=0).condition({0: 1}),
+        ek.random_circuit(3, 2, rng=0).condition({0: 1}),
     ]
     for p in map(copied, circuits):
         for block in p.blocks:
