@@ -315,7 +315,8 @@ class Circuit:
 
         Circuits in torch, on a CPU or a GPU, compute log-likelihoods, marginals, sites, samples
         and most probable rows there; `condition`, `normalize` and the algebra of circuits work on
-        the CPU.
+        the CPU. Tensors are made when `blocks` or a query first reads them: expected kernels only
+        need the weights layer by layer.
 
         Parameters
         ----------
