@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from assertions import refusals
-from expectedkernels import EvidenceError
-from expectedkernels.data.evidence import Evidence, as_evidence, is_batch
+from expectedkernels import EvidenceError, Vtree
+from expectedkernels.data.evidence import FEW_ROWS, Evidence, as_evidence, is_batch
 
 nan = np.nan
 DOMAINS = (2, 3, None)
@@ -61,6 +61,15 @@ def test_lists_of_weights():
 def test_mappings(evidence, expected):
     assert_says(as_evidence(evidence, DOMAINS), *expected)
     assert not is_batch(evidence)
+
+
+def test_few_rows_are_taken_as_they_are_and_many_by_pattern():
+    vtree = Vtree.balanced(2)
+    few = as_evidence(np.zeros((FEW_ROWS, 2)), (2, 2)).patterns(vtree)
+    assert few.is_uniform
+    assert few.count == [FEW_ROWS] * 3
+    many = as_evidence(np.zeros((FEW_ROWS + 1, 2)), (2, 2)).patterns(vtree)
+    assert many.count == [1, 1, 1]
 
 
 test_errors = refusals(EvidenceError, [
