@@ -280,16 +280,6 @@ def test_landmarks_of_expected_kernels_and_of_circuits():
     assert (np.diff(model.predict_interval(rows), axis=0) > 0).all()
 
 
-@pytest.mark.parametrize("drawn", [200, 10_000])
-def test_landmarks_do_not_depend_on_the_order_of_rows(drawn, monkeypatch):
-    monkeypatch.setattr(f"{MODULE}.DRAWN", drawn)
-    X, y = table(600, missing=0.2)  # means of a tree have rounding errors, and few values
-    model = ek.ExpectedKernelRidge(n_landmarks=20, density="chow_liu", alpha=0.1, gamma=0.2)
-    order = np.random.default_rng(1).permutation(600)
-    found, other = (clone(model).fit(X[rows], y[rows]) for rows in (slice(None), order))
-    np.testing.assert_allclose(other.predict(X[:50]), found.predict(X[:50]), atol=1e-9)
-
-
 @pytest.mark.parametrize("name", ["svr", "svc"])
 def test_support_vector_machines_that_do_not_converge(name, monkeypatch):
     models = "expectedkernels.estimators.kernel_models"

@@ -324,6 +324,7 @@ def test_constant_and_blank_columns_are_not_divided():
     for rows, rtol in ((X, 1e-12), (blank, 1e-3)):
         found = model.fit(rows, y).predict(rows)
         np.testing.assert_allclose(found, wanted.predict(X[:, :3]), rtol=rtol)
+    np.testing.assert_allclose(model.predict(X), found, rtol=1e-12)  # whatever is in the blank one
     constant = ek.ExpectedSVR().fit(X, np.full(40, 3.0))
     np.testing.assert_allclose(constant.predict(blank), np.full(40, 3.0))
 
