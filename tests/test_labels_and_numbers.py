@@ -56,7 +56,7 @@ def test_a_mapping_of_columns_is_no_row(columns):
     )
 
 
-ODD = [
+test_what_is_no_array_of_numbers_is_told = refusals(ek.DataError, [
     (np.array([["1", "0"]]), "Got text, '1'. Labels are read from data frames"),
     (np.array([["no", None]], dtype=object), "Got text, 'no'"),
     (np.ma.masked_array([["no", "yes"]], mask=[[True, False]]), "Got text"),
@@ -70,12 +70,7 @@ ODD = [
     (pl.LazyFrame({"rain": ["no"], "wet": ["yes"]}), r"holds no rows yet. Call X.collect\(\)"),
     (ek.RBF(1.0), "an object of type RBF. Give an array of shape"),
     ([[0, 1], [0]], "must be arrays of numbers"),
-]
-
-
-@pytest.mark.parametrize(("X", "match"), ODD, ids=[match[:20] for _, match in ODD])
-def test_what_is_no_array_of_numbers_is_told(X, match):
-    assert_raises(ek.DataError, match, RAIN.log_likelihood, X)
+], RAIN.log_likelihood)  # fmt: skip
 
 
 test_what_is_no_data_is_told = refusals(ek.DataError, [
