@@ -620,9 +620,9 @@ def from_gaussian_mixture(mixture: Any) -> Circuit:
         advice = "in every component: fit it with covariance_type='diag' or 'spherical'"
         raise CircuitError(f"{rule} {advice}. Got {kind!r}.")
     if not hasattr(mixture, "weights_"):
-        raise CircuitError("The GaussianMixture is not fitted yet: call its fit first.")
-    means = np.asarray(mixture.means_, dtype=np.float64)
-    variances = np.asarray(mixture.covariances_, dtype=np.float64)
+        advice = "For what is cloned, as by GridSearchCV, give as_model(mixture)"
+        raise CircuitError(f"The GaussianMixture is not fitted yet: call its fit first. {advice}.")
+    means, variances = mixture.means_, mixture.covariances_
     if kind == "spherical":
         variances = np.broadcast_to(variances[:, None], means.shape)
     weights = np.asarray(mixture.weights_, dtype=np.float64)
