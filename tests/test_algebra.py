@@ -88,6 +88,16 @@ def test_normalised_product(pair):
     assert_close(h.log_partition(), 0.0, 1.0)
 
 
+@given(compatible(signed=True))
+@FEW
+def test_normalised_squares_of_signed_circuits(pair):
+    f, dense = pair[0], distribution(pair[0]) ** 2
+    if np.abs(dense).max() > 1e-6 * np.max(distribution(absolute(f)) ** 2):  # nothing cancels
+        h, log_z = ek.algebra.multiply(f, f, normalize=True)
+        assert_close(np.exp(log_z), dense.sum(), 1e3 * dense.sum())
+        assert_close(distribution(h), dense / dense.sum(), 1e3)
+
+
 @given(domains(), st.data())
 @settings(max_examples=30)
 def test_several_roots_are_multiplied_one_by_one(cards, data):
